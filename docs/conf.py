@@ -26,7 +26,7 @@ html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 
-# By part, in the order in which they are read. Pages that none names are in the last part.
+# The parts, and their pages in the order in which they are read. A page that no part names is added to the last one.
 PARTS = {
     "Keys": ("keys", "choose", "advice", "mask", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
     "Lab": ("lab", "check", "sets", "model", "results/README"),

@@ -19,7 +19,7 @@ BEGIN
     FOR one IN SELECT json_array_elements(rows::json) LOOP
         BEGIN
             INSERT INTO mails SELECT row.* FROM json_populate_record(null::mails, one) AS row;
-            SET CONSTRAINTS ALL IMMEDIATE;  -- not at the commit, for all rows
+            SET CONSTRAINTS ALL IMMEDIATE;  -- checks this row now, instead of all rows at the commit
         EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
             INSERT INTO dead_letters VALUES (number, one, SQLERRM);
         END;

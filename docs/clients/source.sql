@@ -20,7 +20,7 @@ BEGIN
     END IF;
 END $$;
 
--- What became of it: stored, so that it is finished; or a failure, after which it is tried again or set aside. Returns that.
+-- Ends the batch: it is stored and finished, or has failed and will be tried again or set aside. Returns the result.
 CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF failure IS NULL THEN

@@ -55,6 +55,6 @@ class Command(BaseCommand):
         try:
             with transaction.atomic():  # a savepoint
                 process(row)
-                connection.check_constraints()  # not at the commit, for all rows
+                connection.check_constraints()  # checks this row now, instead of all rows at the commit
         except Exception as error:
             ask("INSERT INTO dead_letters VALUES (%s, %s, %s) RETURNING 1", number, str(row.pk), str(error))

@@ -51,7 +51,7 @@ def process_one(session, row, tries):
         with session.begin_nested():  # a savepoint
             process(session, row)
             session.flush()
-            for statement in CHECK:  # not at the commit, for all rows
+            for statement in CHECK:  # checks this row now, instead of all rows at the commit
                 session.execute(statement)
     except Exception as error:
         session.execute(DEAD.insert().values(row=str(values), error=str(error)))

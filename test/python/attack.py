@@ -13,12 +13,12 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 NUMBERS = count(1)
-# syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: what a test does is out of
-# date.
+# syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: a test whose statement
+# fails so is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
-# A function is called as the role that plans or runs the query it is in. The first step lets it be seen, the second is
-# the goal.
+# A function is called as the role that plans or runs its query. The first step makes it visible, the second is the
+# goal.
 ATTACK = """
 CREATE SCHEMA evil;
 CREATE TABLE evil.caught (who name);
@@ -60,8 +60,8 @@ def value(connection: Connection, query: str) -> object:
 def refusal(connection: Connection, statement: str, *expected: str) -> str:
     """The SQLSTATE with which a statement fails; empty if it does not.
 
-    That it has a wrong syntax, or that a schema, table, column or function is not there is no refusal, unless expected:
-    no attack may pass because its target has moved.
+    Wrong syntax, or a missing schema, table, column or function, is no refusal unless expected: no attack may pass
+    because its target has moved.
     """
     try:
         connection.execute(statement.encode())
@@ -73,7 +73,7 @@ def refusal(connection: Connection, statement: str, *expected: str) -> str:
 
 @contextmanager
 def database(cluster: Cluster, *rights: str, template: str = "template1") -> Iterator[str]:
-    """A connection string for a new database, in which mallory has these rights. He must not gain any."""
+    """A connection string for a new database in which mallory has the given rights, and must not gain any."""
     name = f"attacked_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         if not value(admin, "SELECT count(*) FROM pg_roles WHERE rolname = 'mallory'"):
@@ -106,7 +106,7 @@ def assert_no_right_gained(dsn: str) -> None:
 
 
 def overloads(schema: str, names: list[str]) -> Iterator[str]:
-    """Functions of these names that attack, for many kinds of arguments."""
+    """Functions of these names that attack, for many types of arguments."""
     kinds = (
         "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name",
         "oid, text", "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement",

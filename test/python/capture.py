@@ -1,4 +1,4 @@
-"""Schemas that capture names: whatever a statement calls by a bare name leads there, and the server log says so.
+"""Schemas that capture names: an unqualified name in a statement leads there, and the server log reports it.
 
 The schema before pg_catalog has each operator, function, aggregate and view of the server again, a domain for each of
 its types, the relations that texts of inorder name, and a function for each column, which ``t.id`` means where a row
@@ -21,8 +21,8 @@ from sources import ROOT
 BEFORE, BEHIND = "capturing_before", "capturing_behind"
 PATH = f'{BEFORE}, pg_catalog, "$user", public, {BEHIND}'
 CALLED = "LANGUAGE c AS $a$$libdir/inorder_test$a$, $a$test_captured$a$"
-# Why some of them cannot be made, on any version: their arguments do not say of which type the result is, which the
-# server allows itself alone; the state of an aggregate would be of such a type.
+# The reasons why some copies cannot be created on any version: their arguments do not determine the type of the result,
+# which only the server itself may do; the state of an aggregate would have such a type.
 NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
     "aggregate transition data type cannot be", "return type of transition function", "has pseudo-type anyarray",
@@ -62,7 +62,7 @@ SELECT format('CREATE OPERATOR {BEFORE}.%s (%s RIGHTARG = %s, FUNCTION = {BEFORE
               p.proname)
 FROM pg_operator AS o JOIN pg_proc AS p ON p.oid = o.oprcode WHERE o.oprnamespace = 'pg_catalog'::regnamespace
 """
-# The state is what the aggregate takes, or its result.
+# The state is the type of the aggregate's argument, or of its result.
 AGGREGATES = f"""
 SELECT unnest(ARRAY[
     format('CREATE FUNCTION {BEFORE}.%I(%s) RETURNS %s {CALLED}', name, concat_ws(', ', state, types), state),
@@ -131,7 +131,7 @@ def array(names: list[str] | tuple[str, ...]) -> str:
 
 
 def make_schemas(connection: Connection) -> list[tuple[str, str]]:
-    """Make them; what could not be made, and why."""
+    """Create the copies; returns those that could not be created, and why."""
     connection.execute("SET search_path = pg_catalog; SET check_function_bodies = off")
     for name in (BEFORE, BEHIND):
         connection.execute(f"CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO PUBLIC".encode())
@@ -153,7 +153,7 @@ def make_schemas(connection: Connection) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Captured:
-    """A name that led to one of these schemas: for which role, and in which statement."""
+    """A name that led to one of these schemas, with the role and the statement."""
 
     name: str
     role: str

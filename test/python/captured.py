@@ -19,7 +19,7 @@ from waiting import PATIENCE
 
 SUPERUSER, OWNER, READER, WRITER = "postgres", "capture_owner", "capture_reader", "capture_writer"
 ALL, MAY_CHANGE = (SUPERUSER, OWNER, READER), (SUPERUSER, OWNER)
-# Behind pg_catalog, which is searched first where a path does not name it.
+# The path searches pg_catalog first, if it does not name it.
 PATH_OF_READER = f"{BEHIND}, {BEFORE}"
 TABLES = ("events", "numbers", "parts", "logged")
 MAKE_TABLES = """
@@ -168,7 +168,7 @@ def calls(world: World, state: dict[str, str], table: str) -> Iterator[tuple[str
 
 
 def made_feed(session: Connection, role: str, table: str, state: str) -> dict[str, str]:
-    """A feed of a role on a table, or on its log, in a state: what its arguments are."""
+    """A feed of a role on a table, or on its log, in a state: the arguments of functions."""
     feed = f"{role}_{table}_{state}"
     source = f"{table}_changes" if table == "logged" else table
     session.execute(CREATE_FEED.format(feed=feed, table=source).encode())

@@ -1,4 +1,4 @@
-"""A coordinator and two workers of Citus, thrown away, on private sockets; and what is done to tables there."""
+"""A throw-away coordinator and two workers of Citus on private sockets, and operations on their tables."""
 
 import itertools
 import json
@@ -44,7 +44,7 @@ SETTINGS = {
     "max_worker_processes": "40",
     "max_replication_slots": "40",
     "max_wal_senders": "40",
-    # A shard that was moved away stays until it is removed by hand: readers may not have read it yet.
+    # A shard that was moved away stays until it is removed explicitly: readers may not have read it to its end.
     "citus.defer_shard_delete_interval": "-1",
     "citus.shard_count": "4",
     "citus.shard_replication_factor": "1",
@@ -69,7 +69,7 @@ def server_with_citus() -> Installation:
 
 
 def host(cluster: Cluster) -> str:
-    """As Citus names a node: the folder of its socket stands for a host."""
+    """The name of a node in Citus: the folder of its socket as the host."""
     return str(cluster.folder / "run")
 
 
@@ -179,7 +179,7 @@ class Writers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the block lasts; an error of theirs is one of the test."""
+        """Run writers while the block lasts; an error of theirs fails the test."""
         with ThreadPoolExecutor(WRITERS) as pool:
             futures: list[Future[None]] = [pool.submit(self.write, number) for number in range(WRITERS)]
             try:
@@ -190,7 +190,7 @@ class Writers:
                 future.result()
 
     def write(self, number: int) -> None:
-        """One of them. A statement that was planned for a shard that has gone is an error of Citus, and rolled back."""
+        """Run one writer. A statement that was planned for a removed shard is an error of Citus, and rolled back."""
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:
             for turn in itertools.count():

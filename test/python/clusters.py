@@ -1,4 +1,4 @@
-"""Servers of the tests: copies of the first one of each kind that a run makes, at a third of the CPU time."""
+"""Servers of the tests: copies of the first server of each kind in a run, at a third of the CPU time."""
 
 import fcntl
 import hashlib
@@ -40,7 +40,7 @@ def copied(patch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kept(*kind: object) -> Iterator[Path]:
-    """Where the first of a kind is kept; the next process waits, since there it is made if need be."""
+    """The folder of the first server of a kind; other processes wait until it is complete."""
     place = Path(os.environ[KEPT]) / hashlib.sha256(repr(kind).encode()).hexdigest()[:16]
     with place.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -52,7 +52,7 @@ def copy(source: Path, target: Path, *options: str) -> None:
 
 
 def keep(source: Path, place: Path) -> None:
-    """With holes for zeros, which most of the WAL is: they are not copied again."""
+    """Copy with holes for zeros, of which most of the WAL consists, and which are not copied."""
     whole = place.with_suffix(".new")
     shutil.rmtree(whole, ignore_errors=True)
     subprocess.run(["cp", "-a", "--sparse=always", source, whole], check=True)
@@ -65,7 +65,7 @@ def copied_installation(server: Installation, root: Path, sources: Sequence[Path
             made = private_installation(server, root, sources)
             keep(root, place)
             return made
-    # The same files under other names, which is a sixth of the time: whoever changes one puts another in its place.
+    # Files are linked, which takes a sixth of the time: a program that changes one replaces it.
     copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))
     return relocate(server, root)
 
@@ -100,7 +100,7 @@ def identify(folder: Path) -> None:
 
 
 def place_of_sum(content: bytes) -> int:
-    """Where the control file has the sum of what is before, which differs between versions."""
+    """The offset of the checksum in the control file, which differs between versions."""
     remainder = crc32c(b"")
     for place in range(0, LARGEST_CONTROL_FILE, 4):
         if struct.unpack_from("<I", content, place)[0] == remainder:

@@ -1,4 +1,4 @@
-"""Servers for the tests: one for the whole run, and what it takes to make more."""
+"""Servers for the tests: one for the whole run, and helpers that make others."""
 
 import gc
 import os
@@ -49,8 +49,8 @@ for line in LONG_FILE.read_text().splitlines():
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
-# The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
-# the order otherwise, many of them come last, and one core waits for the other.
+# The files that take longest, in the order in which script/test starts them. Ordered by the number of their tests, many
+# of them would come last, and one core would wait for the other.
 SLOWEST = (
     "test_regress", "test_sql_edition", "test_attacks_tables", "test_tail_batches", "test_stress", "test_failover",
     "test_tail", "test_feed_forged", "test_tail_output", "test_cli", "test_hostile_server", "test_tail_restart",
@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
-    """The tests of a file that LONG does not list; if they are all of it, each line of LONG is of one of them."""
+    """The tests of a file that LONG does not list; if these are all, each line of LONG must match one of the tests."""
     long: set[pytest.Item] = set()
     for back, name in LONG.get(stem, ()):
         found = {item for item in items if fnmatchcase(item.name if "[" in name else item.name.partition("[")[0], name)}
@@ -104,7 +104,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In memory, where script/test has servers, their files count as memory, and no disk is read."""
+    """Files of servers in memory, where script/test puts them, count as memory, and no disk is read."""
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
 
@@ -118,7 +118,7 @@ def servers_are_copies() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server() -> Installation:
-    """The server everything is tested on: PG_CONFIG's, or the one a user would get."""
+    """The server for all tests: that of PG_CONFIG, or the one that a user would get."""
     return find_installation()
 
 
@@ -136,7 +136,7 @@ def cluster(server: Installation) -> Iterator[Cluster]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that are marked run on both editions; those of inorder tail all, if the long ones are run, too."""
+    """Run marked tests on both editions; with long tests, also those of inorder tail."""
     marker = metafunc.definition.get_closest_marker("editions")
     is_long = LONG_RUN and metafunc.module.__name__.startswith("test_tail")
     if "edition_name" in metafunc.fixturenames and (marker or is_long):
@@ -173,7 +173,7 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
-        # Half of the server's CPU time of a copy by WAL.
+        # This strategy takes half of the server's CPU time of a copy by WAL.
         make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
         with connect(f"{cluster.dsn} dbname={name}") as connection:
@@ -183,7 +183,7 @@ def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
 
 @cache
 def with_table(template: str, cluster: Cluster) -> str:
-    """A copy that has the table of most tests, too."""
+    """A copied database with the table that most tests use."""
     database = f"{template}_table"
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy".encode())
@@ -245,7 +245,7 @@ def of_edition(edition_name: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def fresh(cluster: Cluster, of_edition: str) -> Iterator[Connection]:
-    """A database of its own: transactions of other tests are none of its rows, but its numbers."""
+    """A separate database: transactions of other tests affect only the numbers of its rows."""
     with copy_of(with_table(of_edition, cluster), cluster, "tail") as connection:
         yield connection
 

@@ -12,7 +12,7 @@ NEXT = "SELECT (feed_take_batch(%s, 'w', %s)).number"
 CHANGES = "SELECT op, version, to_jsonb(changed), {keys} FROM changes_batch_rows(%s, %s, null::{table})"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
-# A key as text, since equal ones may differ.
+# A key is compared as text, because equal keys may differ.
 Key = tuple[str, ...]
 Change = tuple[str, int, object, Key]  # op, version, row, key
 
@@ -35,7 +35,7 @@ class Copy:
         return [(op, version, row, tuple(key)) for op, version, row, key in found]
 
     def apply(self, changes: Iterable[Change], by_version: bool = False) -> None:
-        """Do what they say; if they may come in any order, not what is older than what was done."""
+        """Apply changes; if they may come in any order, ignore those that are older than the applied version."""
         for op, version, row, key in changes:
             if by_version and version < max(self.floor, self.versions.get(key, 0)):
                 continue
@@ -51,7 +51,7 @@ class Copy:
             self.versions[key] = version
 
     def step(self, connection: Connection, max_rows: int | None = None) -> bool:
-        """Take the next batch in the current transaction; whether there was one."""
+        """Take the next batch in the current transaction; False if there is none."""
         (number,) = connection.execute(NEXT, [self.feed, max_rows]).fetchone() or (None,)
         self.apply(self.changes(connection, number))
         if number is None:
@@ -66,7 +66,7 @@ class Copy:
         return {tuple(key): row for key, row in found}
 
     def follow(self, connection: Connection, max_rows: int | None = None) -> None:
-        """Take whole batches, each in a snapshot of its own, until there is none: the copy is the table each time."""
+        """Take all batches, each in its own snapshot: after each one, the copy equals the table."""
         going_on = True
         while going_on:
             connection.execute(SNAPSHOT)
@@ -85,7 +85,7 @@ KEPT = "SELECT reader_changes_query(%s::regclass, %s::text::feed_position, %s::t
 
 @dataclass
 class KeptCopy(Copy):
-    """One whose position is nowhere but here."""
+    """A copy that also stores the position."""
 
     position: str | None = None
 

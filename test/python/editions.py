@@ -1,4 +1,4 @@
-"""Databases for inorder install, and what two tests have in common."""
+"""Databases for inorder install, and helpers of its tests."""
 
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from waiting import PATIENCE
 
 NUMBERS = count(1)
 EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
-# Whatever an installation could leave behind.
+# Objects that an installation could leave behind.
 OBJECTS = """
 SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'),
        (SELECT string_agg(extname, ',' ORDER BY extname) FROM pg_extension), (SELECT count(*) FROM pg_proc),

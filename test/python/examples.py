@@ -43,7 +43,7 @@ class Block:
 
 
 def documents() -> list[str]:
-    """The pages that are written by hand, or have examples."""
+    """The pages that are written by hand, or contain examples."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in pages]
 

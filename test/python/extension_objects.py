@@ -1,4 +1,4 @@
-"""The objects of the extension, or of the SQL edition, by their definitions: what pg_dump writes of each."""
+"""The objects of the extension, or of the SQL edition, by their definitions in a dump."""
 
 import difflib
 import re
@@ -10,7 +10,7 @@ from inorder.install.offer import C
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)
-# Numbers of this database only, and what a column has in rows from before it was added.
+# Numbers that are specific to a database, and values of a column in rows older than it.
 HERE_ONLY = re.compile(
     r"^UPDATE pg_catalog\.pg_class\nSET relfrozenxid = .*\nWHERE .*;$|^SELECT .*set_missing_value.*$", re.M
 )

@@ -1,4 +1,4 @@
-"""A server at the other end of a network that can fall silent: a namespace, and a relay in it to the socket."""
+"""A server behind a network that can fall silent: a namespace, with a relay to the server's socket."""
 
 import os
 import select
@@ -40,7 +40,7 @@ class FarServer:
             self.relay.stdout.close()
 
     def cut(self) -> None:
-        """Whatever is sent is lost from now on, and nobody says so."""
+        """From now on, all packets are lost silently."""
         self.run("tc", "qdisc", "add", "dev", "lo", "root", "blackhole")
 
     def mend(self) -> None:
@@ -67,7 +67,7 @@ def far_server(cluster: Cluster) -> Iterator[FarServer]:
 
 
 def relay(client: socket.socket, path: str) -> None:
-    """Pass on what comes, until one side ends."""
+    """Forward data until one side ends."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     with client, socket.socket(socket.AF_UNIX) as server:
         server.connect(path)

@@ -1,4 +1,4 @@
-"""The extended query protocol, by hand: what drivers send that ask for so many rows of a portal."""
+"""The extended query protocol by hand, as used by drivers that request rows of a portal in pieces."""
 
 import socket
 import struct

@@ -14,7 +14,8 @@ run, state = attack.execute, attack.refusal
 
 SNAPSHOT = "40001"  # serialization_failure: retry
 GROUND = "55000"  # object_not_in_prerequisite_state: a user has to act
-# Rows with numbers of transactions that feeds have passed, and a statement that switches the guard of {0}: {1}.
+# Rows with numbers of transactions that feeds have passed, and a statement that enables or disables the guard of {0}:
+# {1}.
 FORGED = "SELECT uuid_xact_floor(i), 1 FROM generate_series(1, 5) AS i"
 SWITCH = """
 DO $$
@@ -28,8 +29,8 @@ END $$
 """
 # The guard's triggers, of which those of partitions have no truncate.
 GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update", "truncate", "delete")
-# A trigger that fires after the guard may change a row that it has seen; none does after that of the SQL edition, which
-# fires after the row was stored.
+# A trigger that fires after the guard may change a row that the guard has seen; none fires after the SQL edition's
+# guard, which fires after the row was stored.
 LATER = GROUND if TESTED == "c" else ""
 # Numbers begin with the clock, as they do outside of tests: see sql_edition.number_from_one().
 FROM_CLOCK = (

@@ -26,11 +26,11 @@ from conftest import MODULE, ROOT
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "track_functions": "all"}
 DATABASE = "contrib_regression"
 
-# Rows that are made at once, enough for an index of several pages; and turns of a loop.
+# Rows that are inserted at once, enough for an index of several pages; and iterations of a loop.
 MOST_ROWS, ROWS = 300, re.compile(r"(generate_series\(\s*1,\s*)(\d+)")
 MOST_TURNS, TURNS = 20, re.compile(r"(\b1\s*\.\.\s*)(\d+)")
 
-# A report of valgrind is what stands between these.
+# A report of valgrind is the text between these.
 BEGIN, END = "REPORT-BEGIN", "REPORT-END"
 REPORT = re.compile(rf"{BEGIN}\n(.*?)^[^\n]*{END}", re.DOTALL | re.MULTILINE)
 OPTIONS = [
@@ -62,10 +62,10 @@ class WatchedCluster(Cluster):
     def _create(self) -> None:
         super()._create()
         program = self.server.program("postgres")
-        # In the same folder: PostgreSQL finds its libraries by where its program is.
+        # The server is in the same folder, because PostgreSQL finds its libraries relative to its program.
         plain = program.rename(program.with_name("postgres-plain"))
         files = [f"--suppressions={self.suppressions}", f"--log-file={self.logs}/%p.log"]
-        # valgrind makes files of its own, and TMPDIR may be closed to the server's account.
+        # valgrind creates files, and TMPDIR may be closed to the server's account.
         command = ["env", f"TMPDIR={self.logs}", "valgrind", *OPTIONS, *files, str(plain)]
         program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         program.chmod(0o755)
@@ -82,7 +82,7 @@ def regress_tests(server: Installation) -> list[Path]:
 
 
 def shortened(statements: str) -> str:
-    """The statements with less to do.
+    """The statements with shorter loops.
 
     >>> shortened("SELECT generate_series(1, 300000); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 1000 LOOP")
     'SELECT generate_series(1, 300); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 20 LOOP'
@@ -92,7 +92,7 @@ def shortened(statements: str) -> str:
 
 
 def run_statements(cluster: Cluster, file: Path) -> None:
-    """Run a test by psql, which takes an ERROR for success and goes on; an error if it loses the server."""
+    """Run a test by psql, ignoring ERRORs; an error if it loses the server."""
     command = [str(cluster.original.program("psql")), "-X", "-q", "-d", DATABASE]
     done = subprocess.run(
         command, input=shortened(file.read_text(encoding="utf-8")), check=False, capture_output=True, text=True,
@@ -114,7 +114,7 @@ def reports(logs: Path) -> list[str]:
 
 
 def run_all(cluster: Cluster) -> list[str]:
-    """Run every test, a line for each; the C functions that none has called."""
+    """Run all tests, printing a line for each; returns the C functions that none has called."""
     cluster.start(SETTINGS)
     with connect(cluster.dsn) as connection:
         connection.execute(f"CREATE DATABASE {DATABASE}".encode())

@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 def as_parsed(script: str) -> str:
-    """The script as the parser takes it, with each character at its place: psql's line and the marks are no SQL.
+    """The script in a form that the parser accepts, with each character in place: psql commands and marks are blanked.
 
     >>> as_parsed("\\\\echo no\\nSELECT @extschema@.f();")
     '--cho no\\nSELECT _extschema_.f();'
@@ -116,7 +116,7 @@ def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
 
 
 def parsed_plpgsql(statement: Statement) -> list[tuple[str, int]]:
-    """The SQL of a PL/pgSQL body; an error that names its line if there is something that the parser does not take."""
+    """The SQL of a PL/pgSQL body; an error that names the line if the parser does not accept something."""
     try:
         return list(plpgsql_expressions(parse_plpgsql(scalar_fields(statement.text))))
     except ParseError as error:
@@ -155,7 +155,7 @@ def type_name(node: Any) -> str:
 
 
 def relation_name(node: Any) -> str:
-    """A table, view or composite type."""
+    """The name of a table, view or composite type."""
     return f"{node.schemaname}.{node.relname}" if node.schemaname else str(node.relname)
 
 
@@ -168,7 +168,7 @@ def inputs(node: ast.CreateFunctionStmt) -> list[Any]:
 
 
 def made_by_define(node: ast.DefineStmt) -> str:
-    """The type, operator or aggregate that a statement makes."""
+    """The type, operator or aggregate that a statement creates."""
     given = {each.defname: each.arg for each in node.definition or ()}
     match node.kind:
         case ObjectType.OBJECT_OPERATOR:
@@ -180,7 +180,7 @@ def made_by_define(node: ast.DefineStmt) -> str:
             return f"type {dotted(node.defnames)}"
 
 
-# Objects that take a COMMENT, as it would name them, by the statement that makes them.
+# Objects that can have a COMMENT, as it would name them, by the statement that creates them.
 MAKERS: dict[type[Any], Callable[[Any], str]] = {
     ast.CreateFunctionStmt: lambda node: f"function {signature(node.funcname, inputs(node))}",
     ast.DefineStmt: made_by_define,
@@ -199,7 +199,7 @@ MAKERS: dict[type[Any], Callable[[Any], str]] = {
 
 
 def made_by(node: Any) -> str | None:
-    """The object that a statement makes; None if it makes none that takes a COMMENT."""
+    """The object that a statement creates; None if it cannot have a COMMENT."""
     maker = MAKERS.get(type(node))
     return maker(node) if maker else None
 

@@ -1,4 +1,4 @@
-"""Feeds and a count in the middle of everything, which an update or pg_upgrade must keep; and that they go on."""
+"""Feeds and a count in an intermediate state, which an update or pg_upgrade must preserve, and their continuation."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def alike(value: Any, before: Any) -> Any:
 
 
 class Kept:
-    """A table with feeds of every kind: some of the rows are read, some are out with a sink or a worker."""
+    """A table with feeds of every kind: some rows are read, others are with a sink or a worker."""
 
     def __init__(self, connection: Connection) -> None:
         self.written = 0
@@ -92,7 +92,7 @@ class Kept:
 
     @staticmethod
     def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
-        """The rows of the state; but for columns that came later, if the state of before is given."""
+        """The rows of the state, without later columns if the former state is given."""
         found: dict[str, list[Any]] = {}
         for name in STATE_TABLES:
             query = f"SELECT to_jsonb(t) FROM inorder_internal.{name} AS t ORDER BY t::text"

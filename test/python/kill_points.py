@@ -55,7 +55,7 @@ def tool(arguments: list[str], output: int, point: int | None) -> NoReturn:
 
 
 def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
-    """The exit code of one run, negative for a signal; what it wrote into a pipe is in a file of its own."""
+    """The exit code of one run, negative for a signal; output into a pipe is stored in a separate file."""
     reader = None
     if kind == "file":
         output = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -77,7 +77,7 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 
 
 def known_output(position: str) -> bytes | None:
-    """The present state, if it says how much of the output is delivered."""
+    """The present state, if it contains the delivered size of the output."""
     content = Path(position).read_bytes() if Path(position).exists() else b""
     return content if content and json.loads(content).get("output") else None
 

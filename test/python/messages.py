@@ -35,7 +35,7 @@ def in_sql(source: str) -> Iterator[str]:
         yield text.replace("''", "'").replace("%", "…")
 
 
-# Messages that consist of what is wrong: where that stands, and what is around it.
+# Messages composed by callers: the place of the composed part, and the text around it.
 FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
     ("sql/ports/ground.sql", r"'(has (?:lost|no) [^']*)'", "table … {}"),

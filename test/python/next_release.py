@@ -1,4 +1,4 @@
-"""A made-up next version, as a maintainer makes one: by script/release, in a copy of the tree.
+"""A made-up next version, created as a maintainer does, by script/release in a copy of the tree.
 
 It adds a function in C, one in SQL, a column of the state and an attribute of positions, and changes functions.
 """
@@ -25,7 +25,7 @@ COPIED = (
 )  # fmt: skip
 NEXT = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), __version__)
 COLUMN = "times_renamed"
-# File, what is in it, and what the next version has there.
+# File, its present text, and the text of the next version.
 CHANGES = (
     ("Makefile", "    revoke.sql \\\n", "    added.sql \\\n    revoke.sql \\\n"),
     (
@@ -93,7 +93,7 @@ def sql_statements(tree: Path) -> list[str]:
 
 
 def make_changes(tree: Path) -> None:
-    """In the sources, and in the updates: what is new by CREATE, what has changed by OR REPLACE."""
+    """Change the sources and the updates: new objects by CREATE, changed ones by OR REPLACE."""
     before = sql_statements(tree)
     for name, old, new in CHANGES:
         text = (tree / name).read_text()

@@ -1,4 +1,4 @@
-"""Experiments without a server: their turns are taken, what they would measure is made up."""
+"""Experiments without a server: their turns are run, and their measurements are made up."""
 
 from collections.abc import Callable
 from dataclasses import replace

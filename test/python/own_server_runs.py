@@ -1,4 +1,4 @@
-"""Runs on the user's own server, and what is left of them."""
+"""Runs on the user's own server, and the traces they leave."""
 
 import time
 from pathlib import Path
@@ -37,7 +37,7 @@ def plain(users: Cluster, database: str = "bare") -> str:
 def traces(dsn: str) -> list[object]:
     with connect(dsn) as connection:
         connection.execute("SET search_path = elsewhere, pg_catalog")
-        # A session that was closed is there for a moment longer.
+        # A closed session is visible for a moment longer.
         deadline = time.monotonic() + PATIENCE
         while connection.execute(SESSIONS.encode()).fetchall() and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -32,8 +32,8 @@ def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
 
 
 def adapt(connection: Connection, new: Installation) -> None:
-    """Remove from a database what pg_upgrade into another server fails at, with or without inorder."""
-    # 15.20 writes it for each column; pg_dump of 18.6 dumps it, and 18.6 refuses it.
+    """Remove objects from a database with which pg_upgrade into another server fails, with or without inorder."""
+    # Version 15.20 stores it for each column; pg_dump 18.6 dumps it, and 18.6 refuses it.
     connection.execute("UPDATE pg_attribute SET attoptions = NULL WHERE attoptions[1] LIKE 'pg_attver=%'")
     built = subprocess.run([new.program("pg_config"), "--configure"], check=True, capture_output=True, text=True)
     if "--with-lz4" not in built.stdout:

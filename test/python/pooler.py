@@ -1,4 +1,4 @@
-"""PgBouncer between a client and a server: what it is set to, and one that runs."""
+"""PgBouncer between a client and a server: its settings, and a running instance."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry =
 
 
 def program() -> str:
-    """Where it is; a system without it skips the test."""
+    """The path of PgBouncer; without it the test is skipped."""
     if (found := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
         pytest.skip("this system has no pgbouncer")
     return found

@@ -30,7 +30,7 @@ LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
-# Formats that another process has loaded; a run without them does not have what they take in its memory.
+# Formats that another process has loaded; a run without them does not have their memory.
 ARROW = {"arrow", "parquet"}
 TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
 lock = threading.Lock()
@@ -108,7 +108,7 @@ class Run:
 
 
 def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
-    """Our end of a stream, if it is a pipe, and that of the run."""
+    """Our end of a stream, if it is a pipe, and the end of the run."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
         return open(reading, "rb"), writing
@@ -118,7 +118,7 @@ def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
 def run(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool, and wait for it; it is killed if that takes too long. What it writes goes into pipes."""
+    """Run the tool, and wait for it; it is killed after a timeout. Its output goes into pipes."""
     running = Run(arguments, folder, environment, subprocess.PIPE, subprocess.PIPE)
     assert running.stdout and running.stderr
     with running.stdout as out, running.stderr as err, ThreadPoolExecutor() as pool:
@@ -155,7 +155,7 @@ def load_all() -> None:
 
 
 def serve(channel: socket.socket, modules: Sequence[str]) -> None:
-    """Load these or all, then fork for each request, and report each one's end; a child becomes the tool."""
+    """Load the modules, then fork for each request, and report the end of each run; a child becomes the tool."""
     for module in modules:
         import_module(module)
     if not modules:
@@ -178,7 +178,7 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 
 def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "select.poll") -> bool:
-    """One run; false if none will be asked for again."""
+    """Serve one request; false if there will be no more."""
     request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
     if not request:
         return False

@@ -1,4 +1,4 @@
-"""Experiments whose measurements are those of a recorded result: what the runner does with them needs no server."""
+"""Experiments that replay the measurements of a recorded result: the runner needs no server for them."""
 
 import gzip
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def emptied(result: Result) -> Result:
 
 
 class Nowhere:
-    """A target that nothing is asked of but to be noted."""
+    """A target whose only operation is to be noted."""
 
     folder = Path()
 
@@ -69,7 +69,7 @@ class Stopped(BaseException):
 
 
 class Replay:
-    """A run of an experiment that measures what is recorded, in whatever order it is asked, and stops where it is told.
+    """A run of an experiment that replays recorded measurements in any order, and stops where it is told.
 
     ``asked`` has what was measured, in order.
     """
@@ -107,7 +107,7 @@ class Replay:
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
-        """Likewise; a turn that advances by itself does so before the first measurement."""
+        """The same; a turn that advances by itself does so before the first measurement."""
 
         def measure(_seed: int) -> Iterator[Measured]:
             for _ in range(turn.weight or 0):

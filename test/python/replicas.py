@@ -1,4 +1,4 @@
-"""Two servers of different versions: rows that are written on one come to the other by logical replication."""
+"""Two servers of different versions: rows written on one are replicated logically to the other."""
 
 import random
 import re
@@ -31,7 +31,7 @@ CREATE TABLE made (id bigint PRIMARY KEY, n bigint, note text,
                    xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
 CREATE INDEX ON made (xact);
 """
-NUMBERED = ("keys", "parts", "numbers")  # whose numbers are replicated; those of a generated column are made anew
+NUMBERED = ("keys", "parts", "numbers")  # tables whose numbers are replicated; generated numbers are computed again
 TABLES = (*NUMBERED, "made")
 
 

@@ -48,7 +48,7 @@ TURN = (TAKE_SHARE.format("w"), FINISH_SHARE.format("w"))
 
 
 def check_shares(connection: Connection, rows: int) -> None:
-    """All rows were taken once, and those of each of four shares in their order."""
+    """All rows were taken once, and those of each of four shares in order."""
     assert one_row(connection, "SELECT count(DISTINCT n), count(*) FROM got") == (rows, rows)
     share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
     steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
@@ -56,7 +56,7 @@ def check_shares(connection: Connection, rows: int) -> None:
 
 
 def check_counts(connection: Connection) -> None:
-    """Before a fold, and after it; of generated numbers once the table is accepted."""
+    """Counts before and after a fold; of generated numbers once the table is accepted."""
     for table in ALL.values():
         connection.execute("SELECT feed_rebase(%s)", [table])
         for call in ("exact_count", "exact_count_fold", "exact_count"):
@@ -117,7 +117,7 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
 
 @contextmanager
 def copied(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> Iterator[Connection]:
-    """A dump of a database, restored into another one, which is there while the block lasts."""
+    """A dump of a database, restored into another database that exists while the block lasts."""
     file = str(folder / "dump")
     dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr

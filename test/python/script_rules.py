@@ -53,21 +53,21 @@ Found = Iterator[tuple[int, str, str]]
 
 
 def ascii_only(script: str) -> Found:
-    """CREATE EXTENSION turns the script into the encoding of the database, and few have signs beyond ASCII."""
+    """CREATE EXTENSION converts the script to the database's encoding, which may lack characters beyond ASCII."""
     for number, line in enumerate(script.splitlines(), 1):
         if not line.isascii():
             yield number, "", f"not ASCII: {''.join(sorted({sign for sign in line if not sign.isascii()}))}"
 
 
 def short_lines(script: str) -> Found:
-    """A line fits beside another file."""
+    """Lines fit next to another file."""
     for number, line in enumerate(script.splitlines(), 1):
         if len(line) > LONGEST_LINE:
             yield number, "", f"{len(line)} characters"
 
 
 def short_bodies(script: str) -> Found:
-    """A function fits on a screen."""
+    """Functions fit on a screen."""
     for statement in statements(script):
         body = text_body(statement.node)
         if isinstance(statement.node, ast.CreateFunctionStmt) and statement.node.sql_body is not None:
@@ -83,7 +83,7 @@ def is_pinned(setting: Any) -> bool:
 
 
 def pinned_script(script: str) -> Found:
-    """The script itself begins by taking the path that finds nothing of anybody else's."""
+    """The script begins by setting a path that finds no objects of others."""
     first = statements(script)[0]
     if not (isinstance(first.node, ast.VariableSetStmt) and first.node.is_local and is_pinned(first.node)):
         yield first.line, "", "the script does not begin with SET LOCAL search_path TO pg_catalog, pg_temp"
@@ -135,7 +135,7 @@ def invokers_rights(script: str) -> Found:
 
 
 def tables_of(query: ast.Node) -> list[str]:
-    """The tables and views that a query reads; a name of its WITH clause is none."""
+    """The tables and views that a query reads, without the names of its WITH clause."""
     parts = list(walk(query))
     known = {part.ctename for part in parts if isinstance(part, ast.CommonTableExpr)}
     named = [part for part in parts if isinstance(part, ast.RangeVar)]
@@ -161,7 +161,7 @@ def exact_calls(script: str) -> Found:
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
         types = [type_name(each) for each in inputs(statement.node)]
-        # One with the type of an argument fits better than one with anyelement.
+        # A function with the exact type of an argument fits better than one with anyelement.
         amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
     for piece in pieces(script):
         for node in walk(piece.node):
@@ -178,7 +178,7 @@ def exact_calls(script: str) -> Found:
 
 
 class Collector(Counter):  # type: ignore[misc]
-    """Keeps what pgspot finds, which otherwise prints it."""
+    """Keeps pgspot's findings, which it otherwise prints."""
 
     def __init__(self) -> None:
         options = {"plpgsql": False, "ignore": [], "ignore_lang": [], "proc_without_search_path": [], "sql_fn": []}

@@ -15,7 +15,7 @@ class SetClock:
     """Monotonic clocks and the times of files stay as they are."""
 
     def __init__(self, folder: Path) -> None:
-        """Into a folder that servers' accounts can read."""
+        """Build it in a folder that servers' accounts can read."""
         library, self.file = folder / "set_clock.so", folder / "clock"
         command = ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
         subprocess.run(command, check=True)
@@ -24,13 +24,13 @@ class SetClock:
         self.environment = {"LD_PRELOAD": str(library), "INORDER_TEST_CLOCK": str(self.file)}
 
     def set(self, seconds: int) -> None:
-        """How far it is off from now on: in the file that programs have mapped, at once."""
+        """Set the offset of the clock: it takes effect at once in the file that programs have mapped."""
         with self.file.open("r+b" if self.file.exists() else "wb", buffering=0) as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
 
     @contextmanager
     def for_children(self) -> Iterator[None]:
-        """Processes that are started have this clock, and so have theirs."""
+        """Processes that are started have this clock, and so have their children."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)

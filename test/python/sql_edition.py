@@ -1,4 +1,4 @@
-"""The tests of the C extension on the SQL edition: what differs is in test/sql_edition, a file for each test.
+"""The tests of the C extension on the SQL edition: differences are in test/sql_edition, a file for each test.
 
 ``python test/python/sql_edition.py NAME ...`` writes these files.
 """
@@ -32,8 +32,8 @@ REGRESS = (
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
-# Only script/test --long runs these on the SQL edition, whose own bodies the others call, too. Of the first kind,
-# pg_regress leaves out the same on another version of the server.
+# Only script/test --long runs these on the SQL edition, because the others call its own bodies, too. Tests of the first
+# kind are also left out by pg_regress on another version of the server.
 ONCE = {"feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag"}
 ONCE_OF_SESSIONS = {
     "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
@@ -56,7 +56,7 @@ ISOLATION = (
     "feed_worker_levels", "feed_roles", "feed_table_changes", "feed_failing_consumer", "feed_order_of_cause",
     "feed_nobody_waits", "feed_detach", "exact_count_fold",
 )  # fmt: skip
-# In Python: of what the SQL edition does not do, or does otherwise.
+# Tests in Python of features that the SQL edition lacks, or implements differently.
 ALL_ROWS = "callers that do not take all rows, whom the SQL edition does not know"
 UNKNOWN = "the view feeds says that a feed has all rows only if no transaction has ended since"
 MEMORY = "what the C extension remembers of a table takes memory, which is seen to be freed"
@@ -97,7 +97,7 @@ NOT_RUN_IN_PYTHON = {
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
-# Functions of the edition in which each name is qualified, since a setting would take time for each row.
+# Functions of the edition in which each name is qualified, because a setting would take time for each row.
 BARE = (
     "check_statement", "feed_is_table", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above",
     "uuid_xact_nextval", "xact_id", "xact_id_generated",
@@ -106,7 +106,7 @@ SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",
     "lc_messages = 'C'", "jit = off",
 )  # fmt: skip
-# Statements that say what only holds for the C extension: there no other role may use the internal schema.
+# Statements about properties that only the C extension has: there no other role may use the internal schema.
 LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
 QUIET = "\\set SHOW_CONTEXT never"
 
@@ -122,7 +122,7 @@ def listed(name: str) -> list[str]:
 
 
 def program(server: Installation, kind: str) -> Path:
-    """The program that runs tests of a kind, which few packages of servers have without headers."""
+    """The program that runs tests of a kind, which few packages of servers include without headers."""
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
 
@@ -211,7 +211,7 @@ def prepare(folder: Path, kind: str) -> Path:
 
 
 def without_context(text: str) -> list[str]:
-    """The lines of an output, without where an error came from."""
+    """The lines of an output, without the location of errors."""
     lines = []
     inside = False
     for line in text.splitlines():
@@ -263,7 +263,7 @@ def main() -> None:
     with Cluster(server) as cluster, tempfile.TemporaryDirectory() as made:
         cluster.start({"max_prepared_transactions": "10", "fsync": "off"})
         for kind, every in {"sql": REGRESS, "specs": ISOLATION}.items():
-            # Some of sql need what those before them have made.
+            # Some tests in sql need objects of earlier ones.
             chosen = [name for name in every if name in names] if names else every
             tests = every if kind == "sql" and chosen else chosen
             if not tests:

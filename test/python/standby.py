@@ -10,7 +10,7 @@ from inorder.errors import InorderError
 from inorder.lab.instruments.cgroup import ControlGroup
 from inorder.lab.server.cluster import Cluster
 
-# Replay waits for queries on the standby, and VACUUM on the primary for what they still see: nothing is cancelled.
+# Replay waits for queries on the standby, and VACUUM on the primary for rows that they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
 REPLAY_SECONDS = 120
 
@@ -44,7 +44,7 @@ class Standby(Cluster):
             raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
     def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
-        """Start with the settings of its primary that it must not fall below, and those of a standby."""
+        """Start with the primary's settings that a standby must not fall below, and its own."""
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 
     def catch_up(self) -> None:

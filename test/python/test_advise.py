@@ -1,4 +1,4 @@
-"""inorder advise: what is planted is found and nothing else, by any role, also where the database is hostile."""
+"""inorder advise: planted findings are found and no others, by any role, even in a hostile database."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
 
 @pytest.mark.server
 def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
-    """In a copy, in the order of the advice: of feed_prepare also what it returns."""
+    """Apply the remedies to a copy, in the order of the advice, including the statements that feed_prepare returns."""
     findings = advised.found()["findings"]
     with advised.session("bare") as admin:
         execute(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
@@ -286,7 +286,7 @@ class Watched(Reader):
 
 @contextmanager
 def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]]]:
-    """A session that locks all tables of users, or gives up at once; which of them it could not lock."""
+    """A session that locks all tables of users, or gives up at once; returns those that it could not lock."""
     refused: list[str] = []
     with connect(dsn) as other:
         tables = [str(name) for (name,) in other.execute(OF_USERS.encode()).fetchall()]
@@ -328,7 +328,7 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
 
 @pytest.mark.server
 def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
-    """No lock holds up there what the primary does: that is replayed before any of its transactions ends."""
+    """The lock is not held up by the primary: it is replayed before any of its transactions ends."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
@@ -356,7 +356,7 @@ def test_it_waits_for_nobody(advised: Advised) -> None:
         raise psycopg.Rollback
 
 
-# Names and texts that are none of SQL's or of HTML's; and objects that would stand in for the server's.
+# Names and texts that are unusual in SQL or HTML; and objects that could be taken for the server's.
 ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
 MALLORY = """
 CREATE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'no'; END $$;
@@ -419,7 +419,7 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
     assert all("\x1b" not in text and "\nHINT" not in text for text in printed.values())
     assert "<b>" not in printed["html"] and "](y)" in printed["html"]
     with advised.session("odd") as admin:
-        # Names are what this is about: the function that it names before 18 is not there.
+        # The test is about names: the function that it names does not exist before 18.
         assert '"mallory".' not in found["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = found["remedy"][-1].replace("uuid_v7_nextval()", "gen_random_uuid()")
         execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
@@ -457,7 +457,7 @@ def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> 
 
 @pytest.mark.server
 def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
-    """None come meanwhile, so that no key costs anything, and no reader loses rows."""
+    """No rows come in the meantime: keys cost nothing, and readers lose no rows."""
     data = advised.found("--over", "1s")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid", "count-all")}
     assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")

@@ -71,7 +71,7 @@ SELECT {x}.feed_disable('public.events'::regclass);
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """A server of its own, since roles are the whole server's."""
+    """A separate server, because roles belong to the whole server."""
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running
@@ -123,7 +123,7 @@ def test_what_is_planted_before_installation_is_never_called(dsn: str, mallory: 
     execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     plant(mallory, "x")
     with connect(f"{dsn} user={installer}") as connection:
-        # Names of the extension's own functions are taken: that it then cannot be installed is all that is gained.
+        # Names of the extension's own functions are taken, which only makes the installation fail.
         if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
             drop_own(mallory)
             execute(connection, "CREATE EXTENSION inorder SCHEMA x")
@@ -290,8 +290,8 @@ def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(dsn: st
             assert call.result() == "55000"
 
 
-# Code of an installer who is also the owner of a table: the planner evaluates it for each query over that, and where it
-# is told to, it drops the extension, and puts functions of its own in the place of the internal ones.
+# Code of an installer who also owns a table: the planner evaluates it for each query over the table, and when told to,
+# it drops the extension, and replaces the internal functions by its own.
 SWAP = """
 CREATE TABLE evil.planted AS SELECT format(
     'CREATE FUNCTION inorder_internal.%I(%s) RETURNS %s LANGUAGE plpgsql AS '
@@ -333,18 +333,18 @@ SWAPPED = (
 
 
 def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
-    """In the same session, which no lock of the call keeps away."""
+    """The owner does it in the same session, where no lock of the call helps."""
     execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
     for call in SWAPPED:
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
         assert_no_right_gained(dsn)
-        # A query of his own that is being planned may miss what is gone.
+        # The attacker's own query that is being planned may miss the dropped object.
         assert "55000" in ends and set(ends) <= {"55000", "XX000"}, (call, ends)
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:
-    """How a call ends in which the extension is dropped at this look at the table; None if it has fewer looks."""
+    """The outcome of a call when the extension is dropped at this look at the table; None without that look."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
         refused = refusal(mallory, call)

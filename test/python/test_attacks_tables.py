@@ -1,4 +1,4 @@
-"""Attacks by the owner of a table, and by those who may only connect: on readers, on other owners, on the server."""
+"""Attacks by the owner of a table, and by roles that may only connect, on readers, other owners and the server."""
 
 import json
 import re
@@ -108,7 +108,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     return refused - {""}
 
 
-# Each makes evil.t as mallory; {feeds} stands for what makes a feed and a count of it.
+# Each entry makes evil.t as mallory; {feeds} stands for statements that make a feed and a count of it.
 FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
 FEEDS = ("CREATE INDEX ON evil.t (n)", *FEED.split("; "))
 TABLES = {
@@ -182,7 +182,7 @@ TABLES = {
         INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         CREATE RULE r AS ON INSERT TO evil.t DO ALSO SELECT evil.attack()""",
 }
-# Where what the owner did makes reads fail; all others work.
+# Cases in which the owner's change makes reads fail; all other reads work.
 REFUSED = {
     "a policy of the owner's": ("55000", "42704", "22023"),
     "a view in the place of the table": ("55000", "42704", "22023", "42809", "42804"),
@@ -202,7 +202,7 @@ OTHER_TEXTS = (
 
 @pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
 def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
-    """Whatever name leads elsewhere by then: the tree is looked at before it is planned."""
+    """The tree is examined before it is planned, wherever names lead by then."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
         execute(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
@@ -224,7 +224,7 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         execute(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
         execute(mallory, "SELECT feed_grant('f', 'bob')")
-    # The plain role first: afterwards nothing is left that was not counted yet.
+    # The plain role comes first: afterwards everything has been counted.
     with connect(f"{dsn} user=bob") as bob:
         assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
     with connect(dsn) as admin:
@@ -287,7 +287,7 @@ OF_PARTITIONS = (
     "GRANT USAGE, CREATE ON SCHEMA evil TO bob",
     "GRANT SELECT ON evil.t TO bob",
 )
-# Each looks at partitions that the reader may not read.
+# Each call examines partitions that the reader may not read.
 OF_NEW_PARTITIONS = (
     "SELECT exact_count('evil.t')",
     "SELECT feed_apply('b', 'SELECT FROM batch')",
@@ -299,7 +299,7 @@ OF_NEW_PARTITIONS = (
 
 
 def read_partitions(mallory: Connection, bob: Connection) -> None:
-    """Positions and a batch of bob's, and then rows and a partition that these do not know."""
+    """Positions and a batch of bob's, then rows and a partition that these do not know."""
     execute(mallory, WHO, *OF_PARTITIONS)
     for feed in ("b", "w"):
         execute(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
@@ -310,7 +310,7 @@ def read_partitions(mallory: Connection, bob: Connection) -> None:
 
 
 def evaluated(session: Connection) -> set[str]:
-    """Where it is noted as which roles functions of mallory's are run in a session."""
+    """A table that records the roles as which functions of mallory's run in a session."""
     found: set[str] = set()
     session.add_notice_handler(lambda notice: found.add(str(notice.message_primary)))
     return found
@@ -324,7 +324,7 @@ def attachment(key: str) -> tuple[str, str]:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("key", ABOVE)
 def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_reader(dsn: str, key: str) -> None:
-    """Each in a session of its own, which has not loaded that key yet."""
+    """Each call runs in its own session, which has not loaded the key yet."""
     reads = ("SELECT FROM evil.t", *OF_NEW_PARTITIONS)
     with connect(f"{dsn} user=mallory") as mallory, ExitStack() as stack:
         sessions = {read: stack.enter_context(connect(f"{dsn} user=bob")) for read in reads}
@@ -360,7 +360,7 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("index", PLANNED)
 def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
-    """Docs say so: the planner simplifies what the indexes of a table have, as the role that reads, and as no other."""
+    """As documented, the planner simplifies expressions of a table's indexes as the role that reads, only."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
         execute(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
@@ -478,7 +478,8 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             try:
                 for _ in range(8 if LONG_RUN else 2):
                     for call in calls:
-                        refusal(admin, call, "42P01", "42883", "42703")  # while there is another relation, or a type
+                        # while the name belongs to another relation or a type
+                        refusal(admin, call, "42P01", "42883", "42703")
             finally:
                 done.set()
             swapping.result()
@@ -584,7 +585,7 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
-    """It does not count when the partition is read through the table, and must not when it is read by itself."""
+    """A policy is ignored when the partition is read through the table, and must not run when it is read alone."""
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         execute(
             mallory,
@@ -615,7 +616,7 @@ def test_the_view_feeds_plans_nothing(dsn: str) -> None:
 
 
 def check_state(session: Connection, statement: str) -> None:
-    """Refused; or in the SQL edition, where row security decides, of no row."""
+    """The read is refused; in the SQL edition, row security makes it return no row."""
     try:
         assert session.execute(statement.encode()).rowcount == 0, statement
         assert TESTED == "sql"
@@ -952,7 +953,7 @@ def test_two_strangers_at_once_make_feeds(alices: str) -> None:
         assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 61
 
 
-# Types of the owner's, and of each all that can be made of it; 0 to 2 have casts by function, 3 has casts by text.
+# Types of the owner, and objects that can be made with each; 0 to 2 have casts by function, 3 has casts by text.
 CONTEXTS = ("", "AS ASSIGNMENT", "AS IMPLICIT", "AS IMPLICIT")
 MADE_TYPES = (
     "CREATE TYPE evil.e{n} AS ENUM ('a', 'b')",

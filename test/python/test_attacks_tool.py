@@ -91,7 +91,7 @@ def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -
 
 
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
-    """It may be renamed, and another one put in its place, while the tool runs."""
+    """The schema may be renamed and replaced by another while the tool runs."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
@@ -123,7 +123,7 @@ def test_the_laboratory_calls_nothing_in_a_schema_where_others_may_create(attack
 
 @contextmanager
 def own_server(dsn: str) -> Iterator[str]:
-    """Where the laboratory looks for functions."""
+    """The schemas in which the laboratory looks for functions."""
     with connect(dsn) as session:
         session.execute(query("own_search_path"))
         yield str(scalar(session, "SHOW search_path"))

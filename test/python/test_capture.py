@@ -42,7 +42,7 @@ INSERTS = (
 )  # fmt: skip
 COPY = "COPY app.events (n) FROM PROGRAM 'echo 3'"
 LOGGED = ("app.logged", "app.logged_indexed", "app.logged_parts")
-# Nothing in these is found by the path.
+# Statements in which nothing is found by the path.
 CHANGES = (
     "INSERT INTO {t} VALUES (101, 'a'), (102, 'b') ON CONFLICT DO NOTHING", "UPDATE {t} SET t = 'c'",
     "MERGE INTO {t} USING (VALUES (true)) AS v(has) ON has WHEN MATCHED THEN UPDATE SET {k} = DEFAULT, t = 'd'",
@@ -50,7 +50,7 @@ CHANGES = (
     "DELETE FROM {t}", "INSERT INTO {t} VALUES (104, 'a')", "TRUNCATE {t}", "INSERT INTO {t} VALUES (105, 'a')",
 )  # fmt: skip
 REFUSED = ("UPDATE app.events SET id = DEFAULT", "DELETE FROM app.numbers", "TRUNCATE app.parts")
-# Each with the roles that run it, and how it may end for some of them.
+# Commands with the roles that run them, and the exit codes allowed for some of these.
 COMMANDS = {
     "tail app.events --position {p}": ALL, "tail app.events --position {p} --format csv --batch-rows 1": ALL,
     "tail app.events --position {p} --format binary": ALL, "tail app.numbers --position {p} --order-by n": ALL,
@@ -107,7 +107,7 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
 
 
 def write(world: World) -> None:
-    """As a writer of tables of another role, and as their owner."""
+    """Write as a writer of tables of another role, and as their owner."""
     changes = [change.format(t=table, k="id") for table in LOGGED for change in CHANGES]
     for role in (WRITER, OWNER):
         world.run(role, *INSERTS, *changes)
@@ -127,7 +127,7 @@ def run_tool(world: World) -> None:
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build an index that an open transaction holds up, until its progress is said."""
+    """Build an index that an open transaction holds up, until its progress is reported."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
     said = list[str]()
     request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
@@ -180,7 +180,7 @@ def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World)
 
 
 def test_what_is_captured_is_reported(world: World) -> None:
-    """As a test of the others: a name before pg_catalog, and an operator that fits better behind it."""
+    """Check the test itself: a name before pg_catalog, and an operator that fits better behind it, are reported."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     found = {(one.name, one.role) for one in world.captured()}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 DUPLICATE = "42710"  # duplicate_object
 EDITIONS = ("c", "sql") if TESTED == "c" else ("sql",)
 KINDS = ("TABLES", "SEQUENCES", "FUNCTIONS", "TYPES", "SCHEMAS")
-# Whatever makes something; as the owner of the tables, who is nobody else.
+# Calls that create something, run as the owner of the tables.
 MAKES = (
     "CREATE TABLE app.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int NOT NULL, at bigserial NOT NULL)",
     "CREATE INDEX ON app.t (at)",
@@ -103,8 +103,8 @@ def test_no_function_lends_the_rights_of_its_owner(catalog: Connection) -> None:
     assert names(catalog, lent) == []
 
 
-# With C what only the owner of the state executes, and nothing but functions refers to, runs under the path that
-# state.c has pinned. The functions in BARE have none, and qualify each name: test_sql_edition_rights.py tries them.
+# Functions with C that only the owner of the state executes, and only functions refer to, run under the path that
+# state.c has pinned. The functions in BARE have no path, and qualify each name: test_sql_edition_rights.py tests them.
 UNPINNED = f"""
     SELECT p.oid::regprocedure FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace::regnamespace::text {OF_OTHERS} AND l.lanname IN ('plpgsql', 'sql')
@@ -126,7 +126,7 @@ def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Conne
 
 
 def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Connection) -> None:
-    """Their bodies look at how they are called: test_attacks_tables.py makes them by hand."""
+    """The bodies of these triggers check how they are called: test_attacks_tables.py creates them by hand."""
     found = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "
@@ -208,7 +208,7 @@ def test_nothing_of_others_hangs_on_the_state(catalog: Connection) -> None:
     run(catalog, "ROLLBACK")
 
 
-# On the tables of the owner: triggers of the names that we give are of our functions.
+# Triggers with our names on the tables of the owner call our functions.
 OF_OUR_NAMES = """
     SELECT DISTINCT concat(g.tgname, ' ', p.proname) FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
     WHERE g.tgname LIKE '%inorder%' ORDER BY 1"""

@@ -56,7 +56,8 @@ def test_a_server_uses_no_more_than_its_limit(server: Installation, place: Paren
             members = {int(pid) for pid in (limit.folder / cgroup.PROCS).read_text().split()}
             assert {int(str(row[1])), cluster.process.pid if cluster.process else 0} <= members
             assert os.getpid() not in members and len(members) >= 5
-            # The kernel charges what must not fail above the limit (mm/memcontrol.c, __GFP_NOFAIL), a page at a time.
+            # The kernel charges allocations that must not fail above the limit (mm/memcontrol.c, __GFP_NOFAIL), a page
+            # at a time.
             assert used(place, limit.folder) < 1.25 * LEAST_BYTES
         cluster.stop()
         assert not limit.folder.exists()

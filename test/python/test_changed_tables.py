@@ -1,4 +1,4 @@
-"""A table changes, and its owner makes it readable again: what a reader keeps goes on, as a feed does."""
+"""A table changes, and its owner makes it readable again: stored positions continue, as a feed does."""
 
 import psycopg
 import pytest

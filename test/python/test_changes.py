@@ -1,4 +1,4 @@
-"""Changes of a table: what would lose one for good is an error, or comes right."""
+"""Changes of a table: a case that would lose a change for good is an error, or is repaired."""
 
 import re
 from typing import Any
@@ -95,7 +95,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
 
 
 def test_many_long_keys(fresh: Connection) -> None:
-    """More of them than a row of the log has, whose values are outside of the rows of the table."""
+    """There are more keys than a row of the log has, with values stored out of line."""
     run(fresh, "CREATE TABLE t (note text, gone int, n numeric(9, 2), id text, PRIMARY KEY (id, n))",
         "ALTER TABLE t DROP COLUMN gone", "ALTER TABLE t ALTER id SET STORAGE EXTERNAL", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "n"))
@@ -113,7 +113,7 @@ def test_many_long_keys(fresh: Connection) -> None:
 
 
 OF_DELETE = "zz_inorder_changes_delete"
-# Each may change rows that no trigger sees.
+# Statements that may change rows without a trigger.
 UNSEEN = {
     "a partition that was made later": (
         "CREATE TABLE more PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO more VALUES (200, 'direct')"),
@@ -153,7 +153,7 @@ UNSEEN = {
         "FOR EACH STATEMENT EXECUTE FUNCTION nothing()", f"ALTER TABLE low ENABLE ALWAYS TRIGGER {OF_DELETE}",
         "DELETE FROM low WHERE id = 1"),
 }  # fmt: skip
-# These change none.
+# Statements that change no rows.
 HARMLESS = (
     "CREATE INDEX ON t (note)", "ANALYZE t", "VACUUM FULL low", "CLUSTER low USING low_pkey", "REINDEX TABLE low",
     "ALTER TABLE low SET (fillfactor = 90)", "ALTER TABLE low RENAME TO lower", "GRANT SELECT ON t TO PUBLIC",
@@ -230,7 +230,7 @@ def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
 
 
 def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None:
-    """It keeps nobody from repairing the log, who could not drop it."""
+    """The privilege keeps nobody from repairing the log; its role could not drop it."""
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
@@ -244,7 +244,7 @@ def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 def test_a_key_column_that_is_renamed(fresh: Connection, tables: tuple[str, ...], edition_name: str) -> None:
-    """The C extension knows it by its number; writers of the SQL edition get an error until changes_enable()."""
+    """The C extension identifies the log by OID; writers of the SQL edition get an error until changes_enable()."""
     change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
     copy = followed(fresh, *tables)
     fresh.execute("ALTER TABLE t RENAME id TO key")
@@ -317,7 +317,7 @@ def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
         for asked in (
             read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
-        ):  # if nothing is new, too
+        ):  # The same holds if nothing is new
             assert state(fresh, asked) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
@@ -348,7 +348,7 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_n
 
 
 def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connection, edition_name: str) -> None:
-    """Any role may make such a trigger, on its own table, and with TRIGGER on another table of the same owner."""
+    """Any role may create such a trigger, on its own table, and with TRIGGER on another table of the same owner."""
     function = "public.changes_trigger" if edition_name == "c" else "public.t_changes"
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -371,7 +371,7 @@ def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connect
 
 @pytest.mark.parametrize("road", ["table", "column", "view", "view of a view", "partition"])
 def test_who_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
-    """Without a privilege on the log that somebody granted, and as herself."""
+    """A writer writes keys without a privilege on the log, and with her own rights."""
     target = {"view": "v", "view of a view": "w", "partition": "low"}.get(road, "t")
     grant = "INSERT (id), UPDATE (note), SELECT (id), DELETE" if road == "column" else "INSERT, UPDATE, DELETE, SELECT"
     with roles(fresh, "writer_of_t"):
@@ -390,7 +390,7 @@ TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
 def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
-    """A view of her own over the table gives a stranger nothing; a writer writes keys by hand, and no marker."""
+    """A stranger's view over the table gives her nothing; a writer could write keys by hand, but no marker."""
     write = "INSERT INTO t_changes (id, op) VALUES ({}, 'U')"
     with roles(fresh, "stranger", "writer_of_t"):
         copy = followed(fresh)
@@ -439,7 +439,7 @@ KEEPS_LOGS = (
 
 
 def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, edition_name: str) -> None:
-    """Its wrapper wants a plan that rows of a trigger have not, or its owner's code would run as the writer."""
+    """Its wrapper needs a plan, which rows of a trigger lack, or its owner's code would run as the writer."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     with roles(fresh, "mallory_of_logs"):
@@ -451,7 +451,7 @@ def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, e
         assert state(fresh, "INSERT INTO t VALUES (3)") == GROUND
 
 
-# Where no key of the tests is.
+# A range without keys of the tests.
 HIGH_PARTS = (
     "CREATE TABLE high PARTITION OF t_changes FOR VALUES FROM ('ff000000-0000-0000-0000-000000000000') TO (MAXVALUE) "
     "PARTITION BY RANGE (change)",
@@ -472,7 +472,7 @@ GIVEN_AWAY = {
 def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """A look at each of a thousand partitions would be most of what a statement costs."""
+    """Examining each of a thousand partitions would take most of a statement's cost."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
@@ -500,7 +500,7 @@ def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
 def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """The server evaluates what is constant in it when it loads the partitions below."""
+    """The server evaluates constants in the key when it loads the partitions below."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
@@ -517,7 +517,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 
 
 def test_a_log_has_no_log(fresh: Connection) -> None:
-    """Rows come into it without a statement: a copy would miss them."""
+    """Rows would come into it without a statement: a copy would miss them."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
     run(fresh, "SELECT changes_disable('t_changes')", "SELECT changes_enable('t')")
@@ -525,7 +525,7 @@ def test_a_log_has_no_log(fresh: Connection) -> None:
 
 
 def test_a_generated_key_of_a_partitioned_table_is_refused(fresh: Connection) -> None:
-    """Transition tables have rows as they were before the partition computed it."""
+    """Transition tables have the rows as they were before the partition computed the column."""
     generated = "g int GENERATED ALWAYS AS (a + 1) STORED, PRIMARY KEY (g, a)"
     run(fresh, f"CREATE TABLE t (a int, {generated}) PARTITION BY RANGE (a)", f"CREATE TABLE u (a int, {generated})")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
@@ -622,7 +622,7 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
 def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
     fresh: Connection, edition_name: str, key: str, dropped: str
 ) -> None:
-    """It has no type, and nor has an array of arrays: what it once had says how long a value is."""
+    """The column has no type, nor has an array of arrays: the attribute still stores the length of its values."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     run(fresh, f"CREATE TABLE l (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), gone {dropped}, op \"char\")",
@@ -738,7 +738,7 @@ def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
 
 
 def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
-    """Its triggers go with it, also what logs a row that moves to another partition."""
+    """Its triggers are dropped with it, including the one that logs rows that move to another partition."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     prepare(fresh, *PARTS)
@@ -786,7 +786,7 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
 def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
-    """Made while she had TRIGGER, by default privileges, or the table: it would run as whoever writes."""
+    """A trigger made while she had TRIGGER, by default privileges, or the table, would run as the writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT TRIGGER ON t_changes TO mallory_of_logs", "CREATE TABLE seen (role name)")  # fmt: skip
@@ -803,7 +803,7 @@ def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
 
 
 def test_logs_that_have_swapped_their_names(fresh: Connection, edition_name: str) -> None:
-    """The triggers know their log by its number: nothing goes into the other one, or gets lost."""
+    """The triggers identify their log by OID: no row goes into the other one, or gets lost."""
     copy = followed(fresh)
     swap = ("ALTER TABLE t_changes RENAME TO x", "ALTER TABLE u_changes RENAME TO t_changes",
             "ALTER TABLE x RENAME TO u_changes")  # fmt: skip
@@ -1041,7 +1041,7 @@ def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection,
 
 
 def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other: Connection) -> None:
-    """The rows are not those of the snapshot with which it began to wait, or else they would be lost with the batch."""
+    """The rows are not those of the snapshot with which the call began to wait: they would be lost with the batch."""
     followed(fresh)
     run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
     run(other, "BEGIN", "SELECT (feed_take_batch('copy', 'w')).number")
@@ -1060,7 +1060,7 @@ REWRITES = (
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """It sees no rows, and would delete them all; or not the columns that there are now."""
+    """The snapshot sees no rows, and would delete them all; or has not the present columns."""
     copy = followed(fresh)
     run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
     run(other, SNAPSHOT, "SELECT 1")
@@ -1074,7 +1074,7 @@ def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, ot
 
 
 def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, other: Connection) -> None:
-    """It would set rows back to what they were before a change that is never read again."""
+    """The batch would set rows back to what they were before a change that is never read again."""
     copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")
     run(other, SNAPSHOT, "SELECT 1")

@@ -1,4 +1,4 @@
-"""inorder tail --changes: what it writes makes a copy of the table, also over kills."""
+"""inorder tail --changes: its output makes a copy of the table, even if it is killed."""
 
 import csv
 import io
@@ -114,7 +114,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
         run(fresh, *step.split("; "))
         tail(*files, "--batch-rows", "5")
     found = parquet.read_table(tail.folder / "files").to_pylist()
-    # The version orders the files, whose names do not.
+    # Files are ordered by version rather than by name.
     found.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
     assert copied([change(row) for row in found]).rows == Copy().table_now(fresh)
     streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
@@ -149,7 +149,7 @@ def test_the_documented_copy_takes_equal_keys(
 def test_a_lake_takes_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The view of docs/lake.md; and one that goes by the version alone, as dlt and ClickHouse do."""
+    """The view of docs/lake.md; and one that only compares versions, as dlt and ClickHouse do."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal
@@ -253,7 +253,7 @@ def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, comm
 
 
 def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> None:
-    """Its rows are others then: those of before leave the file, which is then that of the next run, too."""
+    """Its rows are then different: the former rows leave the file, which is also the file of the next run."""
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
     with tail.started(*CHANGES, *POLL, to="out", held_after=[BEGUN, 2 * BEGUN]) as running:
@@ -262,7 +262,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < 1.5 * BEGUN  # twice that was written, and the first half taken back
+        assert out.stat().st_size < 1.5 * BEGUN  # written twice, and the first half taken back
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
@@ -272,7 +272,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
 
 
 def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
-    """It was begun a moment ago, and begins otherwise now: by that the output is known after a kill."""
+    """The batch begins differently when read again: its beginning identifies the output after a kill."""
     with PositionFile(tmp_path / "p") as file:
         request = Request(dsn="", table="t", position=tmp_path / "p", feed=None, changes=True)
         source = ChangesSource(request, "t", file, State("d", "t", {"transactions": "{}"}), lambda: None)

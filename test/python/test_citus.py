@@ -1,4 +1,4 @@
-"""Tables that Citus has distributed, on three nodes: numbers, what is refused, and preparation.
+"""Tables that Citus has distributed, on three nodes: numbers, refusals, and preparation.
 
 script/citus runs these on a server that has Citus; elsewhere they are skipped.
 """
@@ -23,7 +23,7 @@ TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND t
 
 
 def insert_in_every_way(connection: Connection, table: str) -> int:
-    """Rows by each way in which numbers could be made elsewhere, or too early; returns how many."""
+    """Insert rows in each way in which numbers could be made elsewhere, or too early; returns their count."""
     run(
         connection, f"INSERT INTO {table} (tenant, n) VALUES (1, 'a')",
         f"INSERT INTO {table} (tenant, n) SELECT g, 'b' FROM generate_series(1, 20) AS g",
@@ -62,7 +62,7 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
 
 
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
-    """Hence it is refused; the guard of a shard refuses its rows."""
+    """Therefore it is refused; the guard of a shard refuses its rows."""
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",
         "CREATE TABLE defaults (id int PRIMARY KEY, xact bigint DEFAULT xact_id())", "CREATE INDEX ON defaults (xact)",

@@ -190,7 +190,7 @@ def has_writers(worker: Connection, shard: str) -> bool:
 
 @contextmanager
 def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
-    """The nodes with one more, while the block lasts; shards that are there by then must have gone."""
+    """The nodes and one more while the block lasts; shards on it must have been moved away by then."""
     with Cluster(server_with_citus()) as cluster:
         start(cluster)
         with connect(cluster.dsn) as connection:
@@ -231,7 +231,7 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             query.restart()
             query.run()
             assert query.delivered() == stored(coordinator, query.table)
-            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again when their place is gone
+            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again after their place is gone
             query.restart()  # which lets go of the places of those that it has just read again
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)

@@ -1,4 +1,4 @@
-"""Tables that Citus has distributed, where there is no Citus: the catalog by which they are known, made by a stand-in.
+"""Tables that Citus has distributed, without Citus: a stand-in creates the catalog by which they are recognized.
 
 The extension reads one table of Citus and calls nothing of it. So an extension of that name with that table is all that
 these tests need; test_citus.py has the real one.
@@ -37,7 +37,7 @@ from tail_runs import Tail
 pytestmark = pytest.mark.server
 
 CONTROL = "default_version = '1.0'\nrelocatable = false\nschema = pg_catalog\n"
-# As Citus makes it: in a schema of its own first, since nothing is created in pg_catalog.
+# Like Citus, it is created in a schema of its own first, because nothing can be created in pg_catalog.
 SCRIPT = """
 CREATE SCHEMA stand_in;
 CREATE TABLE stand_in.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL);
@@ -245,7 +245,7 @@ def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:
-    """A server that asks everybody for a password in clear text, and keeps what it gets, until it is closed."""
+    """A server that asks everybody for a password in clear text, and records it, until it is closed."""
     while True:
         try:
             client, _ = listener.accept()

@@ -205,7 +205,7 @@ def test_a_small_demo_from_start_to_end(
         monkeypatch.setenv(name, there)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    # Writers and readers take as much as there is to be had: on one core half of that.
+    # Writers and readers take as much CPU time as there is: on one core half of it.
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
@@ -229,7 +229,7 @@ def test_a_small_demo_from_start_to_end(
 
     again = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
     tables = Counter(row["table"] for row in csv.DictReader(StringIO(again.stdout)))
-    # For each size six kinds, their details, their model.
+    # Six kinds for each size, their details, and the model.
     assert sorted(tables.values()) == [6] * 6
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page
@@ -335,7 +335,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
 """
 
 
-@pytest.mark.usefixtures("on_a_disk")  # where 10 M rows have no room, that is said first
+@pytest.mark.usefixtures("on_a_disk")  # without room for 10 M rows, another error comes first
 @pytest.mark.parametrize(
     ("version", "message"),
     [
@@ -424,7 +424,7 @@ def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words
     assert said and "..." not in said
     assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(said.split())
     assert isinstance(group, Group)
-    for name, summary in group.summaries(click.Context(group)) if words else ():  # else they are shorter
+    for name, summary in group.summaries(click.Context(group)) if words else ():  # otherwise they are shorter
         assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
 
 
@@ -447,7 +447,7 @@ def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pyte
 def test_what_no_server_answers_ends_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But not in the laboratory, whose long runs are not made again for the sake of a traceback."""
+    """The laboratory is an exception: its long runs are not repeated for the sake of a traceback."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
     with pytest.raises(SystemExit, match=r"^1$"):

@@ -174,7 +174,8 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
-    # No session that a killed one left may be what waits: the one that was started may not have its handler yet.
+    # A session left by a killed consumer must not be taken for the waiting one: the new one may not have its handler
+    # yet.
     consumer.kill()
     shop.end_sessions(shop.sessions("mail"))
     consumer.start()
@@ -235,7 +236,7 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
 
 @pytest.mark.editions
 def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
-    """No transaction is open that has a number, so no lock on the feed; and it returns as soon as there are rows."""
+    """No transaction with a transaction ID is open, hence no lock on the feed; it returns as soon as there are rows."""
     with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
         taken = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
         state = (
@@ -291,7 +292,7 @@ NOTICED = {
     ".rs": ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_retries", "tcp_user_timeout"),
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
 }
-# How a connection is opened, which each program does in one place.
+# The code that opens a connection, which is in one place of each program.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
     r"\w+\.connect\(NoTls", r"new pg\.Client\(", r"new NpgsqlConnection\(", r"OpenDB\(",
@@ -317,7 +318,7 @@ def test_every_documented_program_notices_a_silent_network() -> None:
 
 
 def test_consumers_notice_a_silent_network(shop: Shop, tmp_path: Path) -> None:
-    """All of them at once, which wait for most of a minute: the host is gone, and comes back at the same address."""
+    """All consumers wait at once for most of a minute: the host is gone, and comes back at the same address."""
     if "INORDER_TEST_CLIENTS" not in os.environ:
         pytest.skip("script/clients runs it")
     with far_server(shop.cluster) as server:

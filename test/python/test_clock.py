@@ -1,4 +1,4 @@
-"""The clock is set back an hour while somebody waits: nobody waits for longer. And who reads the clock at all."""
+"""The clock is set back an hour while a call waits: no call waits longer. Also a list of code that reads the clock."""
 
 import re
 import signal
@@ -23,7 +23,7 @@ from sources import C_FILES, PLAIN_FILES, SQL_FILES
 from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
 
-# In the SQL edition by pg_sleep().
+# The SQL edition waits by pg_sleep().
 WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
 
 
@@ -49,7 +49,7 @@ def timed(server: Installation, edition_name: str, clock: SetClock) -> Iterator[
 @pytest.mark.editions("c")
 @pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
 def test_a_wait_ends_after_a_second(timed: Cluster, clock: SetClock, call: str) -> None:
-    """In the SQL edition it is PostgreSQL's pg_sleep() that goes on: docs/feed-waiting.md."""
+    """In the SQL edition PostgreSQL's pg_sleep() continues: docs/feed-waiting.md."""
     with connect(timed.dsn) as admin, connect(timed.dsn) as reader, ThreadPoolExecutor(1) as aside:
         before = scalar(admin, "SELECT clock_timestamp()")
         waiting = aside.submit(scalar, reader, f"SELECT {call}")
@@ -190,7 +190,7 @@ def test_who_reads_the_clock() -> None:
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
 
 
-# How a batch comes to be nobody's, to be given again at once; after so many tries it would be set aside.
+# Ways in which a batch becomes free, and is given again at once; after so many tries it would be set aside.
 RETURNED = {
     "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
     "set aside": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),

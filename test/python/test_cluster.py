@@ -1,4 +1,4 @@
-"""The throw-away server: private, and gone however the program ends."""
+"""The throw-away server is private, and removed however the program ends."""
 
 import os
 import shutil
@@ -180,7 +180,7 @@ def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named:
 
 
 def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path) -> None:
-    """A loop of runs in a shell would go on with the next one."""
+    """Otherwise a loop of runs in a shell would continue with the next one."""
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         for _ in range(2):
@@ -215,7 +215,7 @@ def test_no_port_is_opened(cluster: Cluster) -> None:
 
 
 def listening_sockets() -> set[str]:
-    """The TCP sockets that listen on this machine, as /proc/PID/fd names them: column 4 is the state, 10 the inode."""
+    """The TCP sockets that listen on this machine, as named in /proc/PID/fd: column 4 is the state, 10 the inode."""
     tables = [path.read_text() for path in map(Path, ("/proc/net/tcp", "/proc/net/tcp6")) if path.exists()]
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     return {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}

@@ -12,7 +12,17 @@ import pytest
 from conftest import ROOT
 
 # Folders whose comments have been rewritten; a folder is added when its last comment is.
-FINISHED = ("bench", "inorder", "script", "test/module", "test/python", "test/specs", "test/sql", "test/upgrade")
+FINISHED = (
+    "bench",
+    "docs",
+    "inorder",
+    "script",
+    "test/module",
+    "test/python",
+    "test/specs",
+    "test/sql",
+    "test/upgrade",
+)
 SUFFIXES = (".py", ".c", ".h", ".sql", ".spec", ".toml", "")
 OPENING = re.compile(r"[\W\d_]*(or|not|and|also|of|by|what|whether|who)\b", re.IGNORECASE)
 C_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|/\*(.*?)\*/', re.DOTALL)
@@ -48,7 +58,7 @@ def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:
 def comments_of(path: Path) -> Iterator[Comment]:
     """Comments as they begin: a line below another one, in the same column and without code, continues it."""
     text = path.read_text()
-    if path.suffix == ".py" or (path.suffix == "" and "python" in text.partition("\n")[0]):
+    if path.suffix == ".py" or re.match(r"#!.*python", text):
         yield from docstrings(text)
         found = python_comments(text)
     elif path.suffix in (".c", ".h"):

@@ -1,4 +1,4 @@
-"""Conditions of a read that little else would notice: each is broken in one way, with all others as they should be."""
+"""Conditions of a read that few other tests would notice: each is violated in one way, while all others hold."""
 
 import psycopg
 import pytest
@@ -34,7 +34,7 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
-    """It would seem idle until the server has used as many numbers, whose rows it would then miss."""
+    """The table would seem idle until the server has used as many numbers, whose rows it would then miss."""
     owner = place.make(PLAIN)
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
     ahead = f"(1, {transactions}, {partial}, {key}, NULL, p.members, p.origin)::feed_position"
@@ -43,7 +43,7 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
 
 
 def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
-    """On a standby that is behind: the position stays where it is, or the transaction would come again as a whole."""
+    """On a standby that lags: the position must stay, otherwise the transaction would come again as a whole."""
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
     number = scalar(writer, "SELECT pg_current_xact_id()::text::bigint")

@@ -1,4 +1,4 @@
-"""Connections to the user's server: each is made in one place, where nothing of its search_path is left to others."""
+"""Connections to the user's server: each is made in one place, where its search_path is under our control."""
 
 import ast
 from collections.abc import Iterator
@@ -28,7 +28,8 @@ PLACES = {
     ("connection/database.py", "connect"): "of throw-away servers",
     ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
 }
-OWN = {"self.target.connect", "target.connect", "self.connect"}  # a Target's, made by one of those
+# methods of a Target, whose connections are made by these functions
+OWN = {"self.target.connect", "target.connect", "self.connect"}
 # Programs that connect, by the option that names the server, and drivers that this package does not use.
 PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
 DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg", "jdbc"}
@@ -43,7 +44,7 @@ def calls(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Call]]:
 
 
 def connecting(path: Path) -> Iterator[str]:
-    """The functions in which one of the drivers connects, or what is called so is passed on."""
+    """The functions in which one of the drivers connects, or in which such a function is passed on."""
     for function, call in calls(ast.parse(path.read_text(encoding="utf-8"))):
         name = ast.unparse(call.func)
         if name.rpartition(".")[2] in CONNECTS and name not in OWN and name not in ("connect", "reconnect"):
@@ -120,7 +121,7 @@ def pooled_dsn(port: int) -> str:
 def test_a_pooler_that_does_not_set_the_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
-    """It refuses the option, or leaves it out. A path of the role helps; one of the database is its owner's."""
+    """The pooler refuses the option, or drops it. A path of the role helps; one of the database is its owner's."""
     own = "ALTER {} SET search_path = pg_catalog, pg_temp"
     with pooler.pooled(cluster, shared_folder, more=more) as port:
         for setting in (None, own.format("DATABASE tail")):

@@ -1,4 +1,4 @@
-"""inorder count: each option, in every form, and what it says to a mistake."""
+"""inorder count: each option, in every form, and its errors."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
 
 
 def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) -> None:
-    """Names that need quotes on every level; what cron would run folds."""
+    """Names need quotes on every level; a command as run by cron folds."""
     fresh.execute('CREATE SCHEMA "It\'s ""it"""')
     fresh.execute('ALTER TABLE events SET SCHEMA "It\'s ""it"""')
     name = '"It\'s ""it""".events'
@@ -97,7 +97,7 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
-    """TRUNCATE replaces no file of its own transaction, so that the number of rows in it would stay."""
+    """TRUNCATE replaces no file of its own transaction, and the number of rows in it would stay."""
     for text in ("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                  "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
                  "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",

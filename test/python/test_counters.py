@@ -1,4 +1,4 @@
-"""The counters, against inserts whose cost is known, and CPU times, read when a process waits or has surely ended."""
+"""The counters, compared with inserts of known cost, and CPU times, read when a process waits or has surely ended."""
 
 import os
 import signal
@@ -123,7 +123,7 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
         f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
     )  # it would write pages, too
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
-    # Those that are there at the checkpoint: pages that come by splits afterwards have no image.
+    # Pages that exist at the checkpoint; pages that are created by splits afterwards have no image.
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     images = []
     for checkpoint in (True, False):
@@ -140,7 +140,7 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
 def test_counters_are_not_read_while_another_session_is_open(
     cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its share would come later, to the next reading; so this is an error."""
+    """Its share would be counted later, in the next reading; therefore this is an error."""
     monkeypatch.setattr(counters, "SESSION_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
         read_counters(random_keys, KEY_KINDS["random"])
@@ -213,7 +213,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
 def test_a_session_that_goes_on_is_an_error(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of its time would be in this reading."""
+    """Otherwise half of its time would be in this reading."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

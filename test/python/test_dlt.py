@@ -139,7 +139,7 @@ def test_values_arrive_as_they_are(pipeline: Pipeline, fresh: Connection) -> Non
 def test_a_hint_of_the_caller_is_used(
     pipeline: Pipeline, fresh: Connection, kind: str, value: str, hint: dict[str, object], loaded: str
 ) -> None:
-    """A value that Arrow has not is an error that names the row by its key, and the hint."""
+    """A value that Arrow cannot represent is an error that names the row by its key, with the hint."""
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     fresh.execute("INSERT INTO events (n) VALUES (11)")
     if hint["data_type"] == "text":
@@ -175,7 +175,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     rest = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
         rest += rows["n"].to_pylist()
-        if len(rest) < 5:  # else it would go on for ever, if it did not end
+        if len(rest) < 5:  # otherwise it would run forever, if it did not end
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()
@@ -295,7 +295,7 @@ def test_equal_keys_that_are_written_otherwise_are_merged(
 def test_a_read_that_is_cut_off_is_followed_by_smaller_ones(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is in the midst of eight megabytes when the driver has the first four."""
+    """The server is in the middle of eight megabytes when the driver has the first four."""
     fresh.execute("ALTER TABLE events ADD body text")
     fresh.execute("INSERT INTO events (n, body) SELECT n, repeat('x', 2000) FROM generate_series(1, 4000) AS n")
     converted, cuts = arrow_reader.converted, ["SELECT pg_cancel_backend(pid) FROM pg_stat_activity "

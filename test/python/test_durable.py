@@ -29,7 +29,7 @@ WRITES = "INSERT INTO events (n) VALUES (0)", "INSERT INTO t VALUES (1, 'a') ON 
 UPDATES = "UPDATE events SET n = n + 1", "UPDATE t SET note = note || '!'"
 KEPT = "SELECT b::text FROM reader_next_batch('{log}', reader_start('{log}')) AS b"
 BATCH, CHANGES = "'{batch}'::text::feed_batch", "'{changes}'::text::feed_batch"
-# Each way in which rows reach a reader outside, after another call has found the batch.
+# Each way in which rows leave the database, after another call has found the batch.
 HANDED_OUT = {
     "feed_batch_rows": "SELECT * FROM feed_batch_rows('f', {number}, null::events)",
     "reader_batch_rows": f"SELECT * FROM reader_batch_rows('events', {BATCH}, null::events)",
@@ -79,7 +79,7 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
 
 
 def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
-    """The copy has what a later snapshot saw: with the batch finished, nothing would ever set it right."""
+    """The copy has rows of a later snapshot: with the batch finished, nothing would ever repair it."""
     copy = Copy()
     with connect(lazy.dsn) as reader:
         run(reader, "INSERT INTO t VALUES (1, 'first')")

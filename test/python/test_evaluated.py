@@ -1,4 +1,4 @@
-"""Calls that evaluate or deparse what the owner of a table made: each is listed with the reason why it lends no right.
+"""Calls that evaluate or deparse expressions of the owner of a table: each is listed with the reason why it is safe.
 
 The server evaluates more than it seems to. It simplifies the expressions of partition keys, indexes, domains and
 statistics when it loads them, and so calls immutable functions of their owner, as the role that happens to load them.
@@ -89,7 +89,7 @@ def calls(path: Path, text: str) -> set[str]:
 
 
 def test_whatever_evaluates_or_deparses_is_listed_with_its_reason() -> None:
-    """A new call needs a reason why nothing of a user's is evaluated by it as another role; one that went, none."""
+    """A new call needs a reason why it evaluates no user's expression as another role; removed ones need none."""
     found: set[str] = set()
     for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):
         found |= calls(path, path.read_text())

@@ -1,4 +1,4 @@
-"""Rows that were there before feed_prepare(): each comes once, in pieces, beside writers and after a rollback."""
+"""Rows that existed before feed_prepare(): each comes once, in pieces, besides writers and after a rollback."""
 
 from contextlib import closing
 

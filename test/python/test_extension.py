@@ -1,4 +1,4 @@
-"""inorder extension: the files are built, installed and removed, and each reason why they cannot be is named."""
+"""inorder extension: files are built, installed and removed, and each obstacle is named."""
 
 import os
 import shutil
@@ -70,7 +70,7 @@ def installed_below(folder: Path) -> set[Path]:
 
 
 def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
-    """On a server that runs, from a folder, so that it needs no compiler; nothing is left of it."""
+    """Installed on a running server from a folder, without a compiler; nothing is left of it."""
     before = installed_below(bare.folder / "server")
     for outcome in (0, 2):
         done = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)

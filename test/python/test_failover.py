@@ -1,4 +1,4 @@
-"""Promotion and pg_upgrade: what feeds and sinks know of before stays right, or is refused."""
+"""Promotion and pg_upgrade: the former state of feeds and sinks stays valid, or is refused."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ class Pair:
 
 @pytest.fixture
 def pair(server: Installation) -> Iterator[Pair]:
-    """Made anew for each test, which promotes the standby."""
+    """Created for each test, because it promotes the standby."""
     with Cluster(server, BUILT) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
@@ -228,7 +228,7 @@ def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
     assert int(str(scalar(pair.old, number, 2, "another lost timeline"))) > lost
 
 
-# On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
+# On a standby they wait for a lock, at the table itself or, in the middle of a query, at its partition.
 CALLS = {
     "reader_start": "SELECT reader_start('events', 'now')",
     "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::text::feed_position)",

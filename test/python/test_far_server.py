@@ -1,4 +1,4 @@
-"""A server that is gone without a word: what notices it, and that who follows goes on by himself."""
+"""A server that vanished silently: it is noticed, and a reader that follows continues by itself."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ WAITS = (
 
 @pytest.mark.server
 def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The host of the server is gone while an answer is waited for, and comes back at the same address."""
+    """The server's host vanishes while an answer is awaited, and comes back at the same address."""
     with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as said:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
         command = [*server.inside, sys.executable, "-m", "inorder", "tail", "events", "--position", "p", "--follow"]
@@ -49,7 +49,7 @@ def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No environment of libpq's, and a file of services."""
+    """An environment without libpq's variables, and with a service file."""
     for name in ("PGSERVICE", "PGCONNECT_TIMEOUT", "PGHOST", "PGHOSTADDR"):
         monkeypatch.delenv(name, raising=False)
     services = tmp_path / "services"

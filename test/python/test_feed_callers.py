@@ -1,4 +1,4 @@
-"""feed_read by the ways of drivers and programs to take rows: all of them, or none and an error."""
+"""feed_read in the ways in which drivers and programs take rows: all rows, or an error and none."""
 
 import subprocess
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def unread(connection: Connection) -> object:
 
 
 def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
-    """How many rows is not seen, as docs/feed.md says."""
+    """The number of rows taken is not visible, as docs/feed.md says."""
     limited = READ.replace("callers)", "callers, 2)")
     answer = frontend.execute(limited, 3)
     assert (answer.error, answer.rows, unread(feed)) == (None, 2, 3)

@@ -1,4 +1,4 @@
-"""Columns that change under a feed: another key or another sequence while it is read, and columns dropped before."""
+"""Columns that change under a feed: another key or sequence while it is read, and columns dropped before."""
 
 import psycopg
 import pytest
@@ -102,7 +102,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
-    """The other way of the hint: from what has been finished on, so that rows come again, and none is lost."""
+    """The other remedy of the hint starts after finished batches: rows come again, and none is lost."""
     make(fresh, options)
     finished = finish(fresh, *take(fresh, "v", 3))
     assert finished
@@ -161,7 +161,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
     while rows := next_rows(fresh):
         found += rows
     assert sorted(found) == list(range(11, 31))
-    # The sequence of now must give values in the order in which they are drawn.
+    # The present sequence must give values in the order in which they are drawn.
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))
@@ -199,7 +199,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
-    """No server writes one; a reader that makes it itself is told so, with members that are not known."""
+    """No server writes one; a reader that constructs it is told, with unknown members."""
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
     place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"
@@ -207,7 +207,7 @@ def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connect
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# The base of a default; none if it is not a call with a constant, whatever number it would make.
+# The base in a default; null if the default is not a call with a constant, whatever number it would make.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

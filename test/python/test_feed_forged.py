@@ -35,7 +35,7 @@ def literal(text: str) -> str:
     return sql.Literal(text).as_string()
 
 
-# An attack, or no statement, where it is not quoted.
+# Text that attacks, or is no statement, if it is not quoted.
 ODD = 'o\'d\\ "d" %I.%s\n); SELECT evil.attack(); --'
 EVIL = name("evil", ODD)
 
@@ -179,7 +179,7 @@ def clean(state: State) -> Iterator[None]:
 
 
 def calls(relation: str, owner: str) -> list[str]:
-    """Whatever reads a table or its state; those first that give rows or a number of them."""
+    """Calls that read a table or its state; those that return rows, or their number, come first."""
     oid, whose = f"{literal(relation)}::regclass", f"'{owner}'::regrole"
     row = f"null::{relation}"
     return [
@@ -294,7 +294,7 @@ def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     assert refused == of_no_feed, "but these, while there is a feed"
 
 
-# Each way of reading a table; its names are as odd as can be, and one is that of a variable.
+# Each way of reading a table; its names are very unusual, and one is that of a variable.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),
@@ -432,7 +432,7 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -
         for place, call in enumerate(calls("alice.t", OWNER), number):
             for user in READERS if LONG_RUN else [READERS[place % len(READERS)]]:
                 assert len(attempt(state, user, call)) <= 7, call
-        # She may move it now, which the owner of a database can have anyway; rows are another matter.
+        # She may move it now, which the owner of a database can get anyway; rows are another matter.
         for call in calls("alice.t", "alice")[:GIVE_ROWS] if not IS_SQL else ():
             assert refusal(state.mallory, call) in ("42501", "55000"), call
         check_others(state, position)

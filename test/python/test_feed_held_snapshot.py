@@ -1,4 +1,4 @@
-"""A transaction that is open for long keeps every version of a feed's state: polls do not become dearer by it."""
+"""A long transaction keeps every version of a feed's state: polls do not become more expensive by that."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', '
 VIEWS = "SELECT * FROM feeds", "SELECT * FROM feed_batches"
 STATE = "inorder_internal.feed_state, inorder_internal.worker_batch, inorder_internal.share_worker"
 SHARES = ", partition_by => 'n', shares => 4"
-# One share waits for another worker, and what comes for it is added to one batch.
+# One share waits for another worker, and its new rows are added to one batch.
 HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease => '1 day')"
 
 
@@ -60,7 +60,7 @@ def test_a_poll_touches_as_many_pages_as_before(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # As autovacuum does: with a state as small as this the planner would read all of it, in this session for good.
+    # VACUUM as autovacuum runs it: with such a small state the planner would read all of it, in this session forever.
     execute(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
@@ -92,7 +92,7 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
 
 
 def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
-    """Its batch leaves page after page behind, and gets another place each time."""
+    """Its batch leaves page after page behind, and moves to another place each time."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",

@@ -1,4 +1,4 @@
-"""A poll or count that found nothing new sees what has changed since, whatever that is."""
+"""A poll or count that found nothing new sees any change that has happened since."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -63,7 +63,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
-    """A copy of a database in which MAKE was run, to be copied itself: half of the time of a test."""
+    """A copied database in which MAKE was run, to be copied itself, which takes half of the time of a test."""
     with connect(cluster.dsn) as admin, ExitStack() as stack:
         execute(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
         stack.callback(execute, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
@@ -103,7 +103,7 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 
 
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
-    """Until what the session keeps of a feed is kept."""
+    """Poll until the session remembers the feed."""
     for _ in range(3):
         execute(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None
@@ -130,7 +130,7 @@ def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
 def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
-    """A superuser, or the owner of the table, who is none any more; everybody may read it."""
+    """The role was a superuser, or the owner of the table, and is no more; everybody may read the table."""
     execute(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     execute(fresh, role.format(""))
     settle(reader, fresh, "postgres")
@@ -189,7 +189,7 @@ def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str,
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
 def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
-    """A function counts in a snapshot of its own, newer than that of the statement that calls it."""
+    """A function counts in its own snapshot, newer than that of the statement that calls it."""
     execute(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
             "PERFORM pg_advisory_xact_lock_shared(1); "
@@ -208,7 +208,7 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
 def test_the_next_count_sees_that_the_only_partition_was_truncated(
     reader: Connection, fresh: Connection, role: str
 ) -> None:
-    """The guard refuses that of partitions that were there when it was made, and of the whole table."""
+    """The guard refuses TRUNCATE of partitions that existed when it was made, and of the whole table."""
     execute(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
             "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
             "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
@@ -221,7 +221,7 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
 
 
 def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
-    """Its lock on the table keeps nobody from taking the guard away, and does not show that somebody did."""
+    """A reader's lock on the table keeps nobody from removing the guard, and does not show that somebody did."""
     execute(fresh, "SELECT exact_count_start('s.t')")
     execute(reader, "BEGIN", COUNT, COUNT)
     execute(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")

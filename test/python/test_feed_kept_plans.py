@@ -1,4 +1,4 @@
-"""Rows are read by plans that are kept: what becomes of one where a table, its name, or the reader's rights change."""
+"""Rows are read by kept plans: the effect on these of changes of a table, its name, or the reader's rights."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,7 @@ def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, cha
 
 
 def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connection) -> None:
-    """A plan is that of a table, and not of its name."""
+    """A plan belongs to a table rather than to its name."""
     make(fresh, "shadow")
     insert(fresh, "shadow", 100)
     insert(fresh, "kept", 3)
@@ -203,7 +203,7 @@ def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Con
 
 
 def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
-    """Where the reader has it exclude tables by constraints, it would: a plan is made with that switched off."""
+    """If the reader enables constraint exclusion, it would run: plans are made with it disabled."""
     shout = "CREATE OR REPLACE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN {} END $$"
     run(fresh, shout.format("RETURN true;"), "ALTER TABLE kept ADD CHECK (shout(1))", "INSERT INTO kept (n) VALUES (3)")
     run(fresh, shout.format("RAISE 'evaluated';"))

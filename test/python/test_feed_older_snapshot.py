@@ -14,7 +14,7 @@ PARTS = (
     "INSERT INTO t SELECT uuid_xact_nextval(), 1 FROM generate_series(1, 20)",
     "SELECT count(*) FROM feed_read('f', null::t)",
 )  # fmt: skip
-# Each permits to drop something: rows, or the guard.
+# Functions whose answers permit to drop something: rows, or the guard.
 PERMITS = ("SELECT feed_passed('t')", "SELECT feed_passed_partitions('t')", "SELECT feed_disable('t')")
 DROPS = "SELECT count(*) FROM feed_passed_partitions('t') AS p WHERE p = 't_1'::regclass"
 OLDER = "25001"  # active_sql_transaction

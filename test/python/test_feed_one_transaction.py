@@ -18,7 +18,7 @@ FEEDS = (
     "CREATE TABLE kept AS SELECT reader_start('t') AS p",
 )
 ROWS = "INSERT INTO t (n) SELECT 1 + i % 2 FROM generate_series(1, 20) AS i"
-# All that a reader stores: positions of each kind, and counts.
+# State that a reader stores: positions of each kind, and counts.
 READ = (
     "SELECT count(*) FROM feed_read('f', null::t)",
     "SELECT feed_finish_batch('w', b.number, b.token) FROM feed_take_batch('w', 'me') AS b",

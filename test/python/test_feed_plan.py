@@ -81,7 +81,7 @@ def test_a_read_touches_what_is_new(big: Connection, server: Installation, told:
         "SELECT exact_count('big')",
     ):
         if told == "random reads dear" and ("feed_apply" in statement or "exact_count" in statement):
-            continue  # the one plans as its caller says, the other may rightly read a table in sequence
+            continue  # one plans as its caller says, the other may rightly use a sequential scan
         big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
         insert_new(big)
         heap, index = touched(big, statement)
@@ -107,7 +107,7 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             heap, index = touched(big, statement)
             said = f"{statement}: {heap} blocks of the table, {index} of its indexes"
             assert heap <= 60 * OPEN and index <= 40 * OPEN, said
-        # They stay open: what came before is not read again.
+        # These transactions stay open: rows before them are not read again.
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
         assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"
@@ -199,11 +199,11 @@ def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection
     expect_pieces(ordered, ORDERED_ROWS // 2 - 500)
 
 
-# In one session: what is worth a plan of its own, counted after the first calls have compiled their functions.
+# Run in one session, counting statements after the first calls have compiled their functions.
 EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
                SET auto_explain.log_level = notice"""
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
-# Steps, the first of which returns what the others take; and the most statements that they execute.
+# Steps, the first of which returns arguments of the others; and the maximum of statements that they execute.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 2),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),

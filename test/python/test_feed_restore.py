@@ -1,4 +1,4 @@
-"""Dump and restore: positions, guards and counts go on in another server, whatever its transaction ids are."""
+"""Dump and restore: positions, guards and counts continue in another server, whatever its transaction IDs are."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,7 +103,7 @@ READER = "inorder_reader"
 
 @pytest.fixture
 def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
-    """In both servers one that owns a database, and one that may read tables; with other oids in each."""
+    """In both servers a role that owns a database, and one that may read tables; with other OIDs in each."""
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:
             for role in roles:
@@ -120,7 +120,7 @@ def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
 
 
 def own_database(server: Cluster, installer: str) -> None:
-    """A database of the owner's; with the extension, unless he installs it himself."""
+    """A database of the owner's with the extension, unless he installs it himself."""
     with connect(server.dsn) as connection:
         connection.execute(f"CREATE DATABASE plain OWNER {OWNER}".encode())
     if installer != OWNER:
@@ -243,7 +243,7 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """It has passed transactions of other tables, too: the base goes above those, or new rows would be passed.
+    """The feed has passed transactions of other tables: the base must be above these, or new rows are passed.
 
     Also those of transactions that began before the base was raised.
     """
@@ -303,7 +303,7 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
 
 
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """Where their batches begin is in the dump, as the batches are."""
+    """The start of their batches is in the dump, as the batches are."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)
         execute(

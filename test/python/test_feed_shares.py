@@ -1,4 +1,4 @@
-"""Workers that divide a feed by a column: any course of events, and the rows of a key are processed in order."""
+"""Workers that divide a feed by a column: in any course of events, the rows of a key are processed in order."""
 
 import random
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from sql_edition import create
 pytestmark = pytest.mark.server
 
 KEYS, WRITERS, WORKERS, STEPS = 6, 3, 4, 120
-# Ways in which a table has the number: with and without an index in its order, a key in a transaction, partitions.
+# Forms of the number in a table: with and without an index in its order, a key in a transaction, partitions.
 TABLES = {
     "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
     "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
@@ -112,7 +112,7 @@ class Course:
         return None
 
     def end(self, writer: Writer, commits: bool = True) -> None:
-        """Commit or roll back, and let go of the locks."""
+        """Commit or roll back, and release the locks."""
         writer.session.execute("COMMIT" if commits else "ROLLBACK")
         for row in writer.rows if commits else ():
             self.began[row], self.committed[row] = writer.began, self.clock
@@ -157,7 +157,7 @@ class Course:
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
-        """It was given away: to a process of the same name, or after the lease. It cannot be finished by that token."""
+        """The batch was given away, to a process of the same name, or after the lease: this token is invalid."""
         assert by_name or held.token in self.late
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             self.db.execute(FINISH, [held.number, held.token])
@@ -167,7 +167,7 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """A batch that is set aside: again, or by hand; the others of its share wait until then."""
+        """Retry a batch that is set aside, or process it by hand; the others of its share wait until then."""
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE set_aside IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return

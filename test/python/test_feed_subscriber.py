@@ -57,7 +57,7 @@ def write(pair_dsn: str, writers: list[Writer], transactions: int, readers: list
 
 
 def check_refused(connection: Connection, table: str) -> None:
-    """Whoever reads or writes here before feed_rebase() learns why not."""
+    """A role that reads or writes here before feed_rebase() learns why that fails."""
     for call in (f"reader_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
         with pytest.raises(Refused, match="was restored from a dump") as refused:
             connection.execute(f"SELECT {call}".encode())
@@ -98,7 +98,7 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
 
 
 def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_state: bool) -> Writer:
-    """While a transaction is in progress, which then writes: its number is lower than others that have ended."""
+    """Rebase while an older transaction is in progress, which then writes: its number is lower than ended ones."""
     late = Writer(0)
     with connect(pair.target) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")

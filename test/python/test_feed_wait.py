@@ -1,4 +1,4 @@
-"""Waiting for rows: woken by a commit, by nothing else, and nobody waits for the one who waits."""
+"""Waiting for rows: a commit wakes the session, nothing else does, and nobody waits for it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 OF_FEED = "feed_wait('wait', {timeout})"
 OF_POSITION = "reader_wait('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
-# In the SQL edition by pg_sleep().
+# The SQL edition waits by pg_sleep().
 IS_WAITING = (
     "SELECT count(*) = 1 FROM pg_stat_activity "
     "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ '(feed|reader)_wait'"
@@ -94,7 +94,7 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A session that waits has no lock on it, so a short lock_timeout is enough; the next call sees the new columns."""
+    """A waiting session has no lock on it, hence a short lock_timeout suffices; the next call sees the columns."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     locks = (

@@ -1,4 +1,4 @@
-"""Calls that wait for the owner of a table: they go on with what it is then, or may be tried again."""
+"""Calls that wait for the owner of a table: they continue with its new state, or may be retried."""
 
 import psycopg
 import pytest

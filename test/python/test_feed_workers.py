@@ -1,4 +1,4 @@
-"""A batch belongs to the name of a worker, by the clock of the server, whatever becomes of the session that asked."""
+"""A batch belongs to a worker name, by the server's clock, whatever happens to the session that took it."""
 
 import json
 import threading
@@ -236,7 +236,7 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
-    """A batch that was returned waits until then; its lease, and those of others, are the clock's of that time."""
+    """A batch that was returned waits until then; its lease, and those of others, use the clock of that time."""
     insert(feed, 3)
     number, token = take(feed, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")

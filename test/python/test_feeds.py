@@ -1,4 +1,4 @@
-"""inorder feeds: what it shows of a feed in each format."""
+"""inorder feeds: its output for a feed in each format."""
 
 import json
 import re
@@ -124,7 +124,7 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
 
 
 def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
-    """A reader that polls often, and one new row: the poll of half a minute ago is the last one that counts."""
+    """The reader polls often, and there is one new row: the poll of half a minute ago is the last one that counts."""
     fresh.execute("SELECT feed_drop('mail'), count(*) FROM feed_read('say \"hi\"', null::events)")
     times = ("polled", "caught_up_at")
     for _ in range(4):
@@ -138,7 +138,7 @@ def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh
 
 
 def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:
-    """Those with unfinished batches stay until feed_drop(); the others are gone, though not removed yet."""
+    """Feeds with unfinished batches stay until feed_drop(); the others are gone, though not removed yet."""
     fresh.execute("SELECT feed_create('Bob''s', 'events'), (feed_take_batch('Bob''s', 'w')).number")
     fresh.execute("DROP TABLE events CASCADE")
     shown = feeds()

@@ -1,4 +1,4 @@
-"""The short form of script/fuzz, and that it finds what it searches."""
+"""The short form of script/fuzz, and a check that it detects planted faults."""
 
 import random
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def test_nothing_is_gained_and_nothing_breaks(server: Installation) -> None:
 
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
-    """A server with the same roles, to plant faults in: also in state, which is not known for that here."""
+    """A server with the same roles for planted faults, also in state, which is not accepted there."""
     with world(server, 1) as made:
         made.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
@@ -236,7 +236,7 @@ def test_the_loop_finds_a_hole(server: Installation) -> None:
         parts = read(place.admin)
         hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        # Among few: of all it might be called in a later session only.
+        # There are few functions: among all, it might be called only in a later session.
         run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]

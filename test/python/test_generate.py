@@ -1,4 +1,4 @@
-"""Data sets of UUIDs: what is in them, how they are written, what is refused."""
+"""Data sets of UUIDs: their contents, output formats, and refusals."""
 
 import os
 import pty

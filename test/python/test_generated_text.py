@@ -95,14 +95,14 @@ STATEMENTS = (
 # The visitor's methods are named after the nodes of the parser.
 # ruff: noqa: N802
 class Unqualified(Visitor):
-    """Collects what is not named exactly. Columns are of the table, and LIMIT and OFFSET take nothing but numbers."""
+    """Collects names that are not exact. Columns must be of the table, and LIMIT and OFFSET take only numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def note(self, what: str, names: Any) -> None:
-        """Unless the first of several names is a schema of the server's or ours."""
+        """Accepts qualified names whose first part is a schema of the server's or ours."""
         parts = [name.sval for name in names or ()]
         if len(parts) < 2 or parts[0] not in OURS:
             self.found.append(f"{what} {'.'.join(parts)}")
@@ -134,16 +134,16 @@ class Unqualified(Visitor):
 
 
 class Foreign(Unqualified):
-    """Collects what may be of a schema of users, and what may call a cast that they made."""
+    """Collects names that may be in a schema of users, and calls of casts that they may have made."""
 
     def note(self, what: str, names: Any) -> None:
-        """If there is another schema before it; without one it is found by a pinned search_path."""
+        """Notes a function with another schema; without a schema it is found by a pinned search_path."""
         parts = [name.sval for name in names or ()]
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
             self.found.append(f"{what} {'.'.join(parts)}")
 
     def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
-        """A type, but for an array that is null: nothing of its type is evaluated."""
+        """Notes a type, except that of a null array, whose elements are never evaluated."""
         cast = ancestors.node
         if not (node.arrayBounds and isinstance(cast, ast.TypeCast) and getattr(cast.arg, "isnull", False)):
             super().visit_TypeName(ancestors, node)
@@ -203,7 +203,7 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
-    connection.execute("SET search_path = pg_catalog, pg_temp")  # as what becomes the owner sets it
+    connection.execute("SET search_path = pg_catalog, pg_temp")  # the path that code of the owner sets
     for maker in makers:
         made = connection.execute(
             f"SELECT {maker} FROM inorder_internal.feed_table AS t,"

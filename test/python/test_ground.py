@@ -30,7 +30,7 @@ REWRITES = {
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: str) -> None:
-    """It would find no rows in the new file, or some; after a new beginning all of them are there."""
+    """It would find no rows, or only some, in the new file; after a new beginning all of them are there."""
     owner, reader = place.make(PLAIN), place.session()
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(owner, *REWRITES[rewrite])
@@ -153,7 +153,7 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
-    """All in one transaction, so that it seems as before; the row with an old number is not passed over silently."""
+    """One transaction changes and restores it; the row with an old number must not be passed silently."""
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
     assert scalar(owner, READS["fold"]) == 4
@@ -187,7 +187,7 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
 
 
 def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
-    """Another key, another base: feeds and batches go on, since the owner had the table for himself."""
+    """With another key or base feeds and batches continue, because the owner had locked the table."""
     owner = place.make(*PARTS)
     assert numbers(owner) == [1, 2, 3, 4]
     before = numbers(owner, READS["batch rows"])
@@ -366,7 +366,7 @@ def old_row(owner: Connection, table: str, leaf: str) -> None:
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
 def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str) -> None:
-    """With rows of its transactions: the batch would be another. One without is none of its business."""
+    """A partition with rows of its transactions would change the batch; a partition without them does not matter."""
     owner = place.make(*PARTS)
     assert len(numbers(owner, READS[read])) == 4
     run(owner, "CREATE TABLE t_6 PARTITION OF t FOR VALUES IN (6)", "INSERT INTO t (n) VALUES (6)")
@@ -494,7 +494,7 @@ VERSIONS = """
 
 @pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
 def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
-    """They are compared with stored ones: of a transaction that has ended, and of one that has not."""
+    """These values are compared with stored ones: of a transaction that has ended, and of one that has not."""
     owner = place.make(PLAIN)
     different = []
     for column in ("GENERATED ALWAYS AS (xact_id_generated()) STORED", "DEFAULT xact_id()"):

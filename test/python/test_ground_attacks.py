@@ -1,4 +1,4 @@
-"""Attacks on what a read stands on, of kinds that nobody had listed before."""
+"""Attacks on the ground of a read, of kinds that were not listed before."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,7 +97,7 @@ NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inord
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf: str, name: str) -> None:
-    """It leaves no trace, so the guard itself refuses rows while it is there."""
+    """The trigger leaves no trace, thus the guard itself refuses rows while it exists."""
     owner = place.make(*tables)
     run(
         owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
@@ -227,7 +227,7 @@ TRUNCATED = {
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("change", TRUNCATED)
 def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: tuple[str, ...], change: str) -> None:
-    """Rows would be gone that no feed has read."""
+    """Otherwise rows that no feed has read would be gone."""
     owner, reader = place.make(*tables), place.session()
     assert {scalar(reader, READS["count"]) for _ in range(3)} == {4}
     run(owner, *TRUNCATED[change])
@@ -288,7 +288,7 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """Their transaction has ended for every snapshot, and no session knows yet what it changed. Another session."""
+    """The transaction has ended for every snapshot, but no session knows its changes. A second session reads."""
     writer, other = place.session(), place.session()
     if scalar(other, "SELECT to_regproc('public.test_hold_commit')") is None:
         pytest.skip("the module of the tests, which is in C, cannot be built for this server")
@@ -313,7 +313,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 def test_a_partition_that_the_session_has_not_heard_of(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
-    """A snapshot sees that its transaction has ended; its rows would be passed by who does not read the partition."""
+    """A snapshot sees that its transaction has ended; a reader that does not read the partition would pass its rows."""
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
     assert scalar(reader, READS["count"]) == 4
@@ -377,7 +377,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
-    """A reader would take its transaction for ended, and pass the row before it is there."""
+    """A reader would take its transaction for ended, and pass the row before it is visible."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()

@@ -74,14 +74,14 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
 def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
-    """libpq reports a COPY again each time it is asked: a loop over results would not end."""
+    """libpq returns a COPY result each time it is asked: a loop over results would not end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
 
 
 def test_text_that_is_not_utf8(lied: Lied) -> None:
-    """As of a database with the encoding SQL_ASCII."""
+    """Names are as in a database with the encoding SQL_ASCII."""
     done = lied.run("count events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
 

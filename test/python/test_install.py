@@ -1,4 +1,4 @@
-"""inorder install: what it finds, installs, verifies, upgrades and removes."""
+"""inorder install: its findings, installation, verification, upgrade and removal."""
 
 import os
 import re
@@ -139,7 +139,7 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str) -> None:
-    """It would write into the log for ever, or let each write fail."""
+    """A trigger left behind would write to the log forever, or let each write fail."""
     tool.install("--edition", edition)
     rows(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
@@ -205,7 +205,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
 def test_what_is_no_part_of_a_table_is_not_removed_either(
     tool: Tool, empty: Connection, statement: str, named: str
 ) -> None:
-    """DROP SCHEMA CASCADE would, and columns of a domain's with it."""
+    """DROP SCHEMA CASCADE would drop them, and columns of a domain's type with it."""
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", statement)
     assert named in tool.install("--uninstall", "--yes", code=2)
@@ -265,7 +265,7 @@ def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tm
 
 @pytest.mark.server
 def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -> None:
-    """Those that would refuse functions; of a read-only one it is said."""
+    """Settings that would refuse functions; a read-only server is reported."""
     name = empty.info.dbname
     rows(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
     tool.install("--edition", SQL)
@@ -289,7 +289,7 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
 
 @pytest.mark.server
 def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection) -> None:
-    """Without search_path, if it trusts who installed the edition; otherwise it says who did."""
+    """It works without search_path if the installer is trusted; otherwise it names the installer."""
     tool.install("--edition", SQL, "--schema", "elsewhere")
     rows(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
     assert tool.run("count", "events", "--start").stdout == b"1\n"

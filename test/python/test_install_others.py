@@ -1,4 +1,4 @@
-"""Installing where others have put something, or changed what is usual: nothing of theirs is called or removed."""
+"""Installing next to objects or settings of others: none of these is called or removed."""
 
 from pathlib import Path
 

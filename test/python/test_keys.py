@@ -133,7 +133,7 @@ def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) ->
 
 
 def cancel_until(connection: Connection, ended: threading.Event) -> None:
-    """Ask again and again: a request that comes before the query begins is lost."""
+    """Send the request repeatedly: one that comes before the query begins is lost."""
     while not ended.wait(0.05):
         connection.cancel_safe()
 
@@ -151,7 +151,7 @@ def cancel_until(connection: Connection, ended: threading.Event) -> None:
     ],
 )
 def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str) -> None:
-    """A thousand times each; a hang would be cut off by the time-out, which is another error."""
+    """A thousand times each; a hang would be ended by the time-out, with another error."""
     connection.execute("CREATE SEQUENCE IF NOT EXISTS bounds")
     connection.execute("SET statement_timeout = '60s'")
     block = f"BEGIN PERFORM {call}; RAISE 'accepted'; EXCEPTION WHEN data_exception THEN NULL; END;"
@@ -224,7 +224,7 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_words_are_wiped_when_handed_out(connection: Connection) -> None:
-    """Over two refills, so at every place of the pool."""
+    """The test covers two refills, thus every place of the pool."""
     assert scalar(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
@@ -234,7 +234,7 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
-    """It goes on with the same pool, at another time than that of the statement which filled it."""
+    """It continues with the same pool, at another time than that of the statement which filled it."""
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}  # microseconds; a clock may be set back
     found = {age: scalar(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert found == ages

@@ -1,4 +1,4 @@
-"""A run of the lab that is ended from outside, at each of its phases: no server and no folder stay, results do."""
+"""A run of the lab that is killed in each of its phases: no server and no folder stay, but results do."""
 
 import fcntl
 import os
@@ -96,7 +96,8 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
     assert list(temporary.iterdir()) == []
     assert [path.name for path in folder.iterdir()] == [FILE]
     done = inorder("lab", "report", FILE, folder=folder)
-    said = re.sub("[ \n]+", " ", done.stdout)  # a title is in lines as wide as its table, which depends on the figures
+    # a title is wrapped to the width of its table, which depends on the figures
+    said = re.sub("[ \n]+", " ", done.stdout)
     assert done.returncode == 0 and shown in said, done.stdout + done.stderr
     return load(folder / FILE)
 
@@ -155,7 +156,7 @@ def test_killed_and_resumed(
     done = inorder("lab", "resume", FILE, folder=tmp_path, server=server, temporary=shared_folder)
     assert done.returncode == 0, done.stderr
     after = kept(tmp_path, shared_folder, SHOWN[arguments])
-    # bulk measures a round that was cut off from its start: its steps are of one table.
+    # bulk repeats an interrupted round from its start: its steps use one table.
     whole = [run for run in before.runs if run.step != "fill" and run.round == 1]
     assert after.complete and len(after.runs) > len(before.runs) and whole
     assert all(run in after.runs for run in whole)

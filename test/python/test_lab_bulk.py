@@ -86,7 +86,7 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
 
 @pytest.mark.server
 def test_each_step_does_what_it_says(server: Installation) -> None:
-    """WAL, sizes and files that cannot be otherwise; a wrong number of rows is an error."""
+    """WAL, sizes and files within certain bounds; a wrong number of rows is an error."""
     rows = 5000
     plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)
     with Cluster(server) as cluster:

@@ -1,4 +1,4 @@
-"""inorder lab check: what is judged a fault, planted faults, ways that have none, programs, and what others replay."""
+"""inorder lab check: faults, planted faults, ways without any, programs, and schedules that others can replay."""
 
 import json
 import re
@@ -164,7 +164,7 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
 
 
 def test_a_random_load_finds_lost_rows(target: Target) -> None:
-    """Here what was confirmed without having been read; a schedule finds it, too."""
+    """The reader confirms rows without having read them; a schedule finds that, too."""
     confirmed = replace(
         built_in()["decoding"], finish="SELECT pg_replication_slot_advance('inorder_check', pg_current_wal_lsn())"
     )
@@ -208,7 +208,7 @@ def test_the_table_on_the_page_is_that_of_the_kept_run() -> None:
 
 
 def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
-    """A way with a lock: what its schedules ask for is not possible, and the writers' waits are its cost."""
+    """A way with a lock makes some schedules impossible, and its cost are the writers' waits."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
               begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip
     found = outcome(target, way, "overlap")
@@ -316,7 +316,7 @@ def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], me
 
 
 class Patient:
-    """A connection of which nobody asks for results without end: each is kept in memory."""
+    """Results of such a connection, which nobody reads, would fill the memory."""
 
     def __init__(self, real: pq.abc.PGconn) -> None:
         self.real, self.left = real, 10

@@ -1,4 +1,4 @@
-"""inorder lab check on the user's own server: what it may see, and that nothing there is changed or left."""
+"""inorder lab check on the user's own server: its observations, and that nothing there is changed or left."""
 
 import json
 import shlex
@@ -83,8 +83,8 @@ def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: I
     require_untouched(shop)
 
 
-# A feed is read by it as by any session: the extension is found by its bare name, and events is that of the check. It
-# is started for each schedule, which takes Python with psycopg a fifth of a second.
+# A feed is read by it as by any session: the extension is found by its unqualified name, and events is the table of the
+# check. It is started for each schedule, which takes Python with psycopg a fifth of a second.
 PROGRAM = """
 while read -r line; do
     "$0" -XqAt -c "WITH asked AS (SELECT coalesce(nullif('$line'::jsonb -> 'last', 'null'), '[]') AS seen

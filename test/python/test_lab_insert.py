@@ -84,7 +84,7 @@ def test_the_steps_come_in_order() -> None:
     loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
     one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
     by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
-    assert done.tables.asked[0] == ("serve",)  # as it is measured, so that those are the settings that are noted
+    assert done.tables.asked[0] == ("serve",)  # settings are noted as they are when measuring
     for rows, asked in zip((1000, 2000), by_size, strict=True):
         assert asked[0] == ("fill", rows)
         assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size

@@ -1,4 +1,4 @@
-"""Tables like one of the user's: what is copied, what the rows are like, a whole run, and what cannot be."""
+"""Tables like one of the user's: copied definitions, similar rows, a whole run, and refusals."""
 
 import json
 from collections.abc import Iterator
@@ -296,7 +296,7 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
 
 @pytest.mark.server
 def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
-    """The schema of another role: it could be renamed between a look and the reading, and have another table then."""
+    """A schema of another role could be renamed between a look and the reading, and then have another table."""
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
@@ -309,7 +309,7 @@ def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
 
 @pytest.mark.server
 def test_checks_are_not_planned(shop: str) -> None:
-    """Those of partitions would be, where a query has a condition, as that of the sample."""
+    """Statistics of partitions would be evaluated if a query has a condition, as that of the sample has."""
     with connect(shop) as session, source(shop) as reader:
         session.execute(
             """CREATE FUNCTION shop.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';

@@ -1,4 +1,4 @@
-"""The lookup experiment: its queries, and what they read of a table."""
+"""The lookup experiment: its queries, and the pages of a table that they read."""
 
 import pytest
 from inorder.installations import Installation
@@ -20,7 +20,7 @@ def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
 
 
 def first_rows(experiment: LookupExperiment, kind: str) -> int:
-    """How many rows are the first of their page: too few to stand for all."""
+    """Number of rows that are the first of their page: too few to represent all."""
     with experiment.target.connect() as session:
         return int(str(scalar(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192")))
 

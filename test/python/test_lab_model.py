@@ -1,4 +1,4 @@
-"""The model: its formulas against simulation, its command, and what it says beside what a server counts."""
+"""The model: its formulas compared with simulation, its command, and its output next to counters of a server."""
 
 import bisect
 import random
@@ -37,7 +37,7 @@ TOLERANCE = 15  # percent
 
 
 def simulated_fill(inserts: int, block: int, capacity: int) -> float:
-    """The share of its leaf pages that a btree uses after so many inserts in blocks (0 for none), played through.
+    """The share of its leaf pages that a simulated btree uses after inserts in blocks (0 for none).
 
     The last page is split at 90 %, the others in the middle.
     """
@@ -113,7 +113,7 @@ def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
     again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0
-    # 59 passes: 15,104 rows a block, of whose 75 pages the 256 rows of the next pass touch nearly all.
+    # 59 passes: 15,104 rows a block, in 75 pages, nearly all of which the 256 rows of the next pass touch.
     assert again.images_per_row == pytest.approx(73 / 256, rel=0.02) and again.misses_per_row > 0.25
 
 
@@ -174,7 +174,7 @@ def test_a_file_without_the_rows_before_has_no_comparison() -> None:
 
 
 def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
-    """The server has counted it, where so little WAL would not show it."""
+    """The server has counted a checkpoint, while so little WAL would not show it."""
     result = a_result(images=1.0)
     assert compared(result)
     for run in result.runs:

@@ -1,4 +1,4 @@
-"""The nodes experiment: what its files have, and its count of late rows."""
+"""The nodes experiment: the contents of its files, and its count of late rows."""
 
 import uuid
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The noise experiment: equal tables, their order, and what is said of them."""
+"""The noise experiment: equal tables, their order, and statements about them."""
 
 import numpy as np
 import pytest

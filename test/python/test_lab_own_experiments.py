@@ -1,4 +1,4 @@
-"""Experiments on the user's own server: what each leaves out there, and that it leaves nothing behind."""
+"""Experiments on the user's own server: parts that each leaves out there, and that it leaves nothing behind."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The lab on the user's own server: what it may do there, what it leaves out, that nothing stays or is harmed."""
+"""The lab on the user's own server: allowed actions, parts that are left out, and that nothing stays or is harmed."""
 
 import os
 import signal

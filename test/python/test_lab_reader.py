@@ -1,4 +1,4 @@
-"""The reader experiment: what counts as lost, the order of its steps, its table, and a small run from start to end."""
+"""The reader experiment: the definition of lost rows, the order of its steps, its table, and a small run."""
 
 import threading
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_clocks_are_compared_by_the_quickest_reading() -> None:
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
-    """It would hide a lost one."""
+    """It would hide a lost row."""
     with pytest.raises(InorderError, match=r"not committed in this round: \[4\]"):
         compare(COMMITTED, Reading([(101.0, [1, 2, 4])]))
 

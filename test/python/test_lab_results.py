@@ -82,14 +82,14 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
 
 
 def figures_of(result: Result) -> list[str]:
-    """The lines of its main tables, or else of the first."""
+    """The lines of the main tables or, without any, of the first."""
     sections = report_of(result).sections(result)
     return [line for one in [one for one in sections if one.main] or sections[:1]
             for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
 def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine with as many cores: so many threads are usual there."""
+    """Only on a machine with as many cores: so many threads are the default there."""
     for name, result in RESULT.items():
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))

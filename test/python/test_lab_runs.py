@@ -1,6 +1,6 @@
-"""A small run of each experiment, as a user begins it: what was to be measured, what is printed, and its tables.
+"""A small run of each experiment, started as by a user: its measurements, its output, and its tables.
 
-Those of insert, like, mixed, reader, reuse, uuid-v1 and waves are where more is asked of them.
+Runs of insert, like, mixed, reader, reuse, uuid-v1 and waves are in their own test files, which check more.
 """
 
 import re

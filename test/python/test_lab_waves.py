@@ -114,8 +114,8 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)
         assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
         if kind != GROWN:
-            # Which of n pages split within a step of a wave is chance: sqrt(n) more or fewer are 4 deviations (in ten
-            # runs 2 % of 156 pages), and chance cancels out over the steps.
+            # The pages that split within a step of a wave vary at random: sqrt(n) more or fewer of n pages are 4
+            # deviations (in ten runs 2 % of 156 pages), and the variation cancels out over the steps.
             chance = 1 / math.sqrt(run.series["pages"][0])
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)

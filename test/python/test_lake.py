@@ -1,4 +1,4 @@
-"""Rows of a feed into a table of another server: what a failure between the two commits leaves, and what heals it."""
+"""Rows of a feed into a table of another server: the effect of a failure between the two commits, and its repair."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM ba
 
 @pytest.fixture
 def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """The other server: another database, so that its transactions are of their own."""
+    """The other server is another database, which has transactions of its own."""
     if not scalar(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
         pytest.skip("the server has no contrib")
     with connect(cluster.dsn) as admin:
@@ -45,7 +45,7 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def fail_between_the_commits(there: Connection) -> None:
-    """The lake commits, and ends the session here before that learns of it."""
+    """The lake commits, and the session here ends before it learns of that."""
     run(there, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
                "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
                "WHERE application_name = 'here'; RETURN NULL; END$$",
@@ -73,7 +73,7 @@ def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) 
 
 
 def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
-    """Which is why the recipe has a key: a foreign table is not in the transaction."""
+    """Therefore the recipe has a key: a foreign table is not in the transaction."""
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(""))
     assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]

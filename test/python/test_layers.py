@@ -1,4 +1,4 @@
-"""Which module may import which, as CONTRIBUTING draws; which source of the extension may use which; what is loaded."""
+"""Allowed imports between modules, as CONTRIBUTING draws them; allowed uses between sources of the extension."""
 
 import ast
 import re
@@ -89,7 +89,7 @@ LOOSE = {name for name, path in MODULES.items() if path.parent == PACKAGE}  # in
 
 
 def folder_of(name: str) -> str:
-    """The folder of the package that a module is in; itself where it is in none."""
+    """The folder of the package that contains a module; the module itself if there is none."""
     return name if name in LOOSE else ".".join(name.split(".")[:2])
 
 
@@ -170,7 +170,7 @@ def test_imports_go_downwards(package: str, not_above: Sequence[str]) -> None:
     assert [pair for pair in pairs if is_in(pair[1], *above)] == []
 
 
-# Each may use those before it, and what is in no folder.
+# Each folder may use those before it, and sources that are in no folder.
 FOLDERS = ["keys", "types", "ports", "feed", "changes"]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)

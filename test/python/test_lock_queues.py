@@ -1,4 +1,4 @@
-"""Locks that PostgreSQL takes before it looks whose a table is: what docs/security.md says of them, and what helps."""
+"""Locks that PostgreSQL takes before it checks privileges on a table: statements of docs/security.md, and remedies."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED, TIMED_OUT = "42501", "55P03"
 OF_TEMPORARY_TABLES = "42P16"  # invalid_table_definition
-# Each with what others do that waits behind it.
+# Statements, each with one of another session that waits behind it.
 READ, WRITE = "read", "write"
 QUEUES = {
     "CREATE RULE": ("CREATE RULE r AS ON INSERT TO {table} DO INSTEAD NOTHING", READ),
@@ -56,7 +56,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """Without a privilege on it. The command then fails."""
+    """The role has no privilege on the table; the command then fails."""
     assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
 
 
@@ -79,7 +79,7 @@ def is_sql(connection: Connection) -> bool:
 def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """In the SQL edition everybody, until that is revoked; with C the installer and the owner of the database."""
+    """In the SQL edition everybody can, until that is revoked; with C the installer and the owner of the database."""
     if is_sql(fresh):
         assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
         run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
@@ -114,7 +114,7 @@ def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Conn
 
 
 def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Connection, stranger: Connection) -> None:
-    """The remedy of the SQL edition leaves nobody without it who writes, reads or makes keys, once it is granted."""
+    """The remedy for the SQL edition keeps working roles that write, read or make keys, once it is granted to them."""
     if not is_sql(fresh):
         pytest.skip("with C nobody needs the schema")
     run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
@@ -130,14 +130,14 @@ def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Conne
         assert not waiting.done()
         run(third, "SET lock_timeout = '300ms'")
         assert refusal(third, "TABLE public.feeds") == TIMED_OUT
-        # Feeds and counts read no view.
+        # Feeds and counts never read views.
         run(third, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT exact_count_start('s.t')")
         run(fresh, "COMMIT")
         assert waiting.result() == DENIED
 
 
 def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
-    """So no privilege keeps a role from it that may connect."""
+    """Thus no privilege keeps out a role that may connect."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:
@@ -147,13 +147,13 @@ def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection
 
 
 def documented() -> list[str]:
-    """The statements of the event trigger that docs/security.md has."""
+    """The statements that create the event trigger of docs/security.md."""
     block = next(part for part in text("docs/security.md").split("```sql\n") if "CREATE EVENT TRIGGER" in part)
     return block.partition("```")[0].split(";\n\n")
 
 
 def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
-    """The one of docs/security.md, which test_examples.py creates as well."""
+    """The event trigger of docs/security.md, which test_examples.py creates as well."""
     run(fresh, *documented())
     assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")

@@ -1,4 +1,4 @@
-"""Long Fork: a primary and its synchronous standby show commits in another order. Sets survive that, scalars do not.
+"""Long Fork: a primary and its synchronous standby show commits in different orders. Sets allow that, scalars do not.
 
 A commit that waits for a standby is visible there before it is visible on the primary. Here it is made to wait for a
 standby that does not exist, too, and the standby that does is stopped in time, so each shows one of two commits.
@@ -66,7 +66,8 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
             primary.execute("SELECT pg_reload_conf()")
             wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
-            # A new session: the server has told all of its processes. The one that makes checkpoints lets commits wait.
+            # Only a new session is unaffected: the server has told all its processes. The checkpointer lets commits
+            # wait.
             with connect(primary.info.dsn) as new:
                 new.execute("CHECKPOINT")
             for session in (waits, passes):

@@ -58,7 +58,7 @@ def test_names_of_the_code_exist() -> None:
 
 
 def test_what_a_copy_relies_on_is_where_the_page_says() -> None:
-    """Each premise, but for those of the sink, has a function in that file, and a variant that fails without it."""
+    """Each premise, except those of the sink, has a function in that file, and a variant that fails without it."""
     rows = re.findall(r"^\| [^|]+ \| ([^|]*`[^|]*) \| `([\w-]+)` \|$", text("docs/changes-proof.md"), re.MULTILINE)
     assert {name for _, name in rows} == {
         name for name, wanted in CHECKS.items() if wanted.module == "Changes" and wanted.fails
@@ -75,7 +75,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 @needs_java
 @pytest.mark.server
 def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
-    """Begins, commits, snapshots, batches that are cut and positions, as the stress test's writers make them."""
+    """Begins, commits, snapshots, cut batches and positions, as the stress test's writers make them."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         world = World(cluster.dsn, seed=1)
@@ -96,7 +96,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
     steps = steps_of(recorded)
     assert any(one.cut for one in recorded.polls) and any("abort" in step for step in steps)
     assert replay(steps) == (len(steps), "")
-    # Another step in its place is none: a batch that ends a row later, and one that leaves a row out.
+    # A different step is not accepted in its place: a batch that ends a row later, or one that leaves a row out.
     (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
     later = re.sub(r"upto .-> (\d)", lambda found: f"upto |-> {int(found[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut
@@ -115,7 +115,7 @@ def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fr
         "refused",
     }
     assert changes.replay(steps) == (len(steps), "")
-    # A copy that lacks a row is none.
+    # A copy that lacks a row is not accepted.
     stored = [place for place, step in enumerate(steps) if "<<" in step][-1]
     lacks = re.sub(r"<<\d+, \d+>>(, )?", "", steps[stored], count=1)
     assert changes.replay([*steps[:stored], lacks])[0] == stored

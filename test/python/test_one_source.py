@@ -40,7 +40,7 @@ NAMES = re.compile(r"[a-z_]+")
 
 
 def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
-    """The literals of a source, joined where they are broken, with … in the place of what each names.
+    """The literals of a source, joined where they are broken, with … in place of the names in them.
 
     >>> sorted(literals("RAISE 'it''s the length of % which is '\\n  '%s'; -- 'no'", IN_SQL))
     ["it's the length of … which is …"]
@@ -56,7 +56,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
 
 
 def test_no_text_stands_twice() -> None:
-    """A new one has to be said once, by the side that both use."""
+    """A new text has to be in one place, on the side that both use."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
     in_plain = set().union(*[literals(path.read_text(), IN_SQL) for path in PLAIN_FILES])
@@ -64,7 +64,7 @@ def test_no_text_stands_twice() -> None:
 
 
 def test_only_the_port_of_transactions_knows_which_are_in_progress() -> None:
-    """Snapshots by the place of a commit in the log would have no such list: this is what changes then."""
+    """Snapshots by the position of a commit in the log would have no such list: this is the code to change then."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
     assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

@@ -21,7 +21,7 @@ from conftest import ROOT
 
 USER = "inorder-test"  # made by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
-# Servers that connect to servers, files of others, and what runs programs as another user.
+# Tests with servers that connect to servers, files of others, and programs that run as another user.
 TESTS = (
     "test_lake.py", "test_examples.py::test_examples[docs/lake.md]", "test_outside.py",
     "test_cluster.py::test_a_folder_that_cannot_be_used_is_passed_over",
@@ -48,7 +48,7 @@ def user() -> pwd.struct_passwd:
 
 @pytest.fixture
 def python(user: pwd.struct_passwd) -> str:
-    """One of this version that the user may run: this one may be in root's own folder."""
+    """An installation of this version that the user may run: the present one may be in root's own folder."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for program in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with suppress(OSError):
@@ -59,7 +59,7 @@ def python(user: pwd.struct_passwd) -> str:
 
 @pytest.fixture
 def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
-    """A copy that the user owns, with what is compiled."""
+    """A copy of the checkout that the user owns, including compiled files."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
     files = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")[:-1]
     with tempfile.TemporaryDirectory(prefix="u-") as name:
@@ -77,7 +77,7 @@ def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
 
 @pytest.fixture
 def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
-    """Those of this run, copied where the user cannot enter their folder."""
+    """The servers of this run, copied because the user cannot enter their folder."""
     here = Path(sysconfig.get_path("purelib"))
     return here if may_enter(here, user) else Path(shutil.copytree(here, checkout / "packages"))
 

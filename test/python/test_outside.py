@@ -30,7 +30,7 @@ PARTS = (
 
 @pytest.fixture
 def loopback(fresh: Connection) -> dict[str, str]:
-    """How the server connects to itself, by the extensions of contrib. Its libpq may be older than this one."""
+    """The connection string for the server to connect to itself by contrib extensions. Its libpq may be older."""
     extensions = {"postgres_fdw", "dblink"}
     found = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])
     if {name for (name,) in found} != extensions:
@@ -104,7 +104,7 @@ SWITCHED = """
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
 def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome: str) -> None:
-    """In the middle of ALTER TABLE: a forged row is refused, or the read that would miss it; another one is read."""
+    """During ALTER TABLE, a forged row is refused, or the read that would miss it; other rows are read."""
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     assert numbers(fresh, READ) == [1, 2]
@@ -133,7 +133,7 @@ END $$
 
 @pytest.mark.editions
 def test_a_trigger_on_commands_that_takes_the_guard_away(fresh: Connection) -> None:
-    """The error is about the guard, not that of a restored table."""
+    """The error is about the guard, rather than about a restored table."""
     run(fresh, "CREATE TABLE late (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", AWAY)
     run(fresh, "CREATE EVENT TRIGGER away ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER', 'ALTER TABLE') "
         "EXECUTE FUNCTION away()", "SET away.now = 'yes'")  # fmt: skip

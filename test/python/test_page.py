@@ -65,7 +65,7 @@ frame.onload = () => {
 
 
 def results() -> list[Labelled]:
-    """Two of one experiment with names that would be markup, one of nothing; those with the widest labels."""
+    """Two runs of one experiment with names that would be markup, an empty one, and those with the widest labels."""
     two = a_result(complete=False)
     two.plan["rows"] = [1000, 4_000_000]
     two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]

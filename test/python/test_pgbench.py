@@ -66,7 +66,7 @@ def test_a_failing_run_shows_its_messages(tmp_path: Path) -> None:
 
 
 def test_a_report_may_be_longer_than_a_pipe_holds(tmp_path: Path) -> None:
-    """It has the script, which may be long: 90 sessions with a statement of 600 rows each."""
+    """The output has the script, which may be long: 90 sessions with a statement of 600 rows each."""
     report = SAMPLES / "pgbench-18.out"
     body = (
         f"import signal; signal.alarm(20)\nprint(open({str(report)!r}).read())\n"

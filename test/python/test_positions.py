@@ -36,7 +36,7 @@ class Parts:
         return [n for (n,) in rows]
 
     def filled(self, n: int) -> None:
-        """A table with a row of its own, not yet a partition."""
+        """A table with one row, not yet a partition."""
         self.connection.execute(f"CREATE TABLE events_{n} (LIKE events INCLUDING DEFAULTS)".encode())
         self.connection.execute(f"INSERT INTO events_{n} (n) VALUES ({n})".encode())
 
@@ -102,7 +102,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
 
 
 def test_a_position_without_partitions(in_schema: Connection) -> None:
-    """A reader made it. One that has read nothing reads all; another would notice no partition that was attached."""
+    """A reader constructed it. An unread position reads all; another one would not notice attached partitions."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = (
@@ -166,7 +166,7 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
 
 
 def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connection) -> None:
-    """All rows would come again. After pg_upgrade the table has the same oid, and its rows the same numbers."""
+    """All rows would come again. After pg_upgrade the table has the same OID, and its rows the same numbers."""
     in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")
     first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"

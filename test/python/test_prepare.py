@@ -1,4 +1,4 @@
-"""inorder prepare: online, over whatever holds the table, again after whatever interrupted it, and back."""
+"""inorder prepare: online, whatever session holds the table, continued after any interruption, and undone."""
 
 import shlex
 import signal
@@ -84,7 +84,7 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
 def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "100") as running:
         wait_for(lambda: scalar(old, WAITS) is True)
-        old.execute("SET lock_timeout = '10s'")  # a wait for the writer would be for ever
+        old.execute("SET lock_timeout = '10s'")  # otherwise it would wait forever for the writer
         old.execute("INSERT INTO old VALUES (11, 11)")
         assert running.poll() is None
         writer.execute("COMMIT")
@@ -113,7 +113,7 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
             assert running.stderr is not None
             assert (b"stopped; done, and kept: nothing\n" in running.stderr.read()) == (number != signal.SIGKILL)
     wait_for(lambda: scalar(old, BUILDS) is False)
-    if scalar(old, INVALID) is True:  # a server that only noticed at the end that nobody was there has ended it
+    if scalar(old, INVALID) is True:  # a server that noticed the lost client only at the end has completed it
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
     else:
         assert number == signal.SIGKILL
@@ -325,7 +325,7 @@ def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Conne
 
 
 def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
-    """The superuser may do everything, but not be the owner: the command for the owner works."""
+    """The superuser may do everything, but is not the owner: the command for the owner works."""
     with roles(old, "prepare_app"):
         run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
         run_all(old, "GRANT CREATE ON SCHEMA public TO prepare_app")
@@ -364,7 +364,7 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
 
 @pytest.fixture
 def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iterator[Tail]:
-    """Through a pooler that leaves out the options of a client: its sessions have the path of the role."""
+    """The pooler drops the options of a client: its sessions have the path of the role."""
     more = "ignore_startup_parameters = extra_float_digits, options\n"
     with pooler.pooled(cluster, shared_folder, more=more) as port:
         prepare.environment |= {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
@@ -372,7 +372,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
 
 
 def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: Connection) -> None:
-    """The table of another tenant has the name, too."""
+    """A table of another tenant has the same name."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, options in (("prepare", []), ("tail", ["--position", "p"]), ("count", [])):

@@ -1,4 +1,4 @@
-"""Privileges that are revoked while a call waits for a lock: who waited reads nothing, and moves nothing."""
+"""Privileges that are revoked while a call waits for a lock: the call reads nothing, and moves nothing."""
 
 from collections.abc import Iterator
 
@@ -70,7 +70,7 @@ LOSSES = {
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that reads by the privileges of another one; ``fresh`` is that of the owner."""
+    """A session of a role that reads by the privileges of another one; ``fresh`` is the session of the owner."""
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "CREATE SCHEMA s", "GRANT lost_team TO lost_reader", "GRANT USAGE ON SCHEMA s TO lost_team")
         run(other, "SET ROLE lost_reader", "SET lock_timeout = '1min'")
@@ -97,7 +97,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
 def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
-    """The SQLSTATE with which each call ends that waits for a lock while the privilege is revoked, and rows come."""
+    """The SQLSTATE of each call that waits for a lock while the privilege is revoked, and rows come."""
     found = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")

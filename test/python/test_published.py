@@ -1,6 +1,6 @@
-"""The figures of the published studies, and the tables in docs/results that say which command reproduces which.
+"""The figures of published studies, and the tables in docs/results that name commands to reproduce them.
 
-Each figure is shown beside ours where that was measured; the commands exist, and their tables are in the reports.
+Each figure is shown next to ours if that was measured; the commands exist, and their tables are in the reports.
 """
 
 import re
@@ -97,7 +97,7 @@ def test_beside_which_rows_a_figure_stands() -> None:
 
 
 def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
-    """It has unique indexes; the figures of the study are those of the kinds of key."""
+    """The study has unique indexes; its figures are compared with those of the kinds of key."""
     result = a_result()
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
     result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)
@@ -181,7 +181,7 @@ def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def title_pattern(title: str) -> str:
-    """Without numbers of rows, which differ from run to run.
+    """Numbers of rows are left out, because they differ from run to run.
 
     >>> title_pattern("10 M rows: a plain btree"), title_pattern("3,000 rows by one")
     ('N rows: a plain btree', 'N rows by one')

@@ -1,4 +1,4 @@
-"""The warning of a report: where measurements stand out, and rarely where they do not."""
+"""The warning of a report about outliers, which must be rare without any."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
 
 
 def test_an_outlier_is_reported_with_its_round() -> None:
-    """In the data, too."""
+    """The data contain it, too."""
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
@@ -43,7 +43,7 @@ def test_too_few_rounds_show_nothing() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """Fewer than five in a hundred reports of three kinds."""
+    """Fewer than five in a hundred reports of three kinds have a warning."""
     generator, trials = np.random.default_rng(rounds), 400
     told = sum(
         bool(outliers(result_of({kind: list(1000 * generator.lognormal(0, deviation, rounds)) for kind in KINDS})))

@@ -20,7 +20,7 @@ def read(path: Path) -> Any:
 
 
 def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
-    """sum(), which rounds from Python 3.12 on otherwise than before: of fractions, math.fsum() is the same in all."""
+    """The result of sum() differs from Python 3.12 on: for fractions, math.fsum() is the same in all versions."""
     found = list(values)
     assert all(float(one).is_integer() for one in found), "the last digit of this sum depends on the version of Python"
     return SUM(found, start)

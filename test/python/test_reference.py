@@ -1,4 +1,4 @@
-"""The reference is what the database says; the man page, the page of commands and completion what the commands say."""
+"""The reference repeats the database's comments; man page, page of commands and completion the commands' help."""
 
 import os
 import re
@@ -27,16 +27,16 @@ WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_e
 
 @pytest.mark.server
 def test_every_object_is_made_in_a_schema_of_ours(fresh: Connection) -> None:
-    """Where its name says, not in the first schema of a path."""
+    """The page is written to the place in its name, whatever the path."""
     other = "schema NOT IN ('public', 'inorder_internal', 'inorder_text')"
     assert fresh.execute((OBJECTS + other).encode()).fetchall() == []
 
 
 @pytest.mark.server
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
-    """A function or a type that nobody sees may have one above it."""
+    """An internal function or type may be described above another one."""
     unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
-    # Since 17 members, too: the types of arrays and of rows.
+    # Since 17 the types of arrays and of rows are members, too.
     implied = "EXISTS (SELECT FROM pg_depend AS i WHERE (i.classid, i.objid, i.deptype) = (d.classid, d.objid, 'i'))"
     without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
     assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND NOT {implied} AND {without}".encode()).fetchall() == []

@@ -44,15 +44,15 @@ TABLES = {
 }
 KEEP = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
 TRIGGER = 'CREATE TRIGGER "{}" BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep()'
-# Some before those of the guard, some between, some after; letters outside ASCII are after all others.
+# Names of triggers before, between and after those of the guard; letters outside ASCII sort after all others.
 NAMES = ("touch", "ZZZ", "zz_inorder", "zz_inorder_touch", "zzz", "обновить", "更新")
 PLACES = ("key", "generated", "parts", "part", "made_part")
 ROOTS = {"part": "parts", "made_part": "made"}
 SUPERUSER = "RESET ROLE"
 OWNER = "SET ROLE asked_owner"
 
-# Other changes than triggers: of which table, what is done, and the message, or a part of it, in which feed_enable()
-# says so. All of them keep rows from being written or read.
+# Changes other than triggers: the table, the statements, and the message of feed_enable(), or a part of it. All of them
+# prevent rows from being written or read.
 CHANGES = {
     "no default": ("key", ["ALTER TABLE key ALTER id DROP DEFAULT"], "has no column with the transaction number"),
     "no index": ("number", ["DROP INDEX by_number"], "has no index that begins with column xact"),
@@ -113,7 +113,7 @@ QUIET = {
     ),
 }  # fmt: skip
 
-# Refusals that nothing asks before, since they come of what is done later, or are of calls.
+# Refusals that cannot be checked in advance, because they depend on later statements, or on arguments.
 LATER = {
     "{name} is made or changed by hand": (
         'trigger "…" …', 'trigger "…" has no base among its arguments', 'trigger "…" names no column',
@@ -219,7 +219,7 @@ def refused_later(connection: Connection, table: str, changes: list[str]) -> boo
 
 
 def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection) -> None:
-    """In the place of the guard, or before each UPDATE of a generated number; the HINT is what to do."""
+    """The trigger replaces the guard, or precedes each UPDATE of a generated number; the HINT gives the remedy."""
     different, refused = [], set()
     for place in PLACES:
         table = ROOTS.get(place, place)
@@ -325,7 +325,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("wrong", [*COLUMNS, "does not exist"])
 def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> None:
-    """feed_create() refuses what a read would refuse, whatever else it is given."""
+    """feed_create() refuses a table that a read would refuse, whatever its other arguments."""
     name, change = COLUMNS.get(wrong, ("nothing", "SELECT"))
     with undone(owner):
         run(owner, "DELETE FROM key", change)

@@ -43,7 +43,7 @@ def test_on_a_server_of_the_system(pg_config: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
     deselected = []
     if not LONG_RUN:
-        # How sessions wait for each other is the same in each version, and so is what reads many rows.
+        # Waits between sessions are the same in each version, and so are reads of many rows.
         deselected = ["-k", "not specs"]
         environment["INORDER_TEST_REGRESS"] = " ".join(name for name in listed("REGRESS") if name not in ONCE)
     files = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if "mark.regress" in path.read_text()]

@@ -1,4 +1,4 @@
-"""Columns that exchange their names after a snapshot: what the snapshot calls one, a query by then calls the other."""
+"""Columns that exchange their names after a snapshot: a name in the snapshot belongs to another column in a query."""
 
 import pytest
 from inorder.connection.database import Connection

@@ -60,7 +60,7 @@ def test_the_method_is_shown() -> None:
 
 
 class Page(HTMLParser):
-    """Checks that elements close in order, and collects what a browser would fetch."""
+    """Checks that elements are closed in order, and collects addresses that a browser would fetch."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

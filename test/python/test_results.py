@@ -1,4 +1,4 @@
-"""The result file: round trip, atomic writing, and files that are not one."""
+"""The result file: round trip, atomic writing, and invalid files."""
 
 import gzip
 import json

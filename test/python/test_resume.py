@@ -1,4 +1,4 @@
-"""inorder lab resume: an interrupted run is gone on with where it may be, and refused where it may not."""
+"""inorder lab resume: an interrupted run is resumed if possible, and refused otherwise."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ OnPaper = on_paper(
 
 
 def test_of_a_long_round_what_is_whole_is_kept() -> None:
-    """Each kind of key is a table of its own, and may take hours: the one that was cut off is measured anew."""
+    """Each kind of key has its own table, and may take hours: only the interrupted kind is measured again."""
     plan = UuidV1Plan(kinds=("uuid_v1", "uuid"), rounds=1)
     result, _ = run_on_paper(OnPaper, plan)
     first, second = dict.fromkeys(run.kind for run in result.runs)

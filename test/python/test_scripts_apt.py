@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 
 APT = ROOT / "script" / "apt"
-# Words of a person's, not a call: what is printed, or asked for.
+# Words for people rather than a call: text that is printed, or prompts.
 SAID = re.compile(r"echo |HINT|command -v|for program in|^ *#")
 
 
@@ -29,7 +29,7 @@ def test_no_script_calls_apt_get_itself() -> None:
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this system has no apt-get")
 @pytest.mark.parametrize("lock", ["lists", "archives"])
 def test_apt_waits_for_another(tmp_path: Path, lock: str) -> None:
-    """apt-get with folders of its own; another process has a lock there until it is waited for."""
+    """apt-get with separate folders, where another process holds a lock that is waited for."""
     for name in ("lists", "archives"):
         (tmp_path / name / "partial").mkdir(parents=True)
     (tmp_path / "conf").write_text(

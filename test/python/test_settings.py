@@ -1,4 +1,4 @@
-"""Settings of the caller's: none reaches the functions of inorder, nor what one session keeps for another."""
+"""Settings of the caller's: none affects the functions of inorder, or data that one session keeps for another."""
 
 import re
 
@@ -8,7 +8,7 @@ from inorder.connection.database import Connection, connect
 
 pytestmark = pytest.mark.server
 
-# As far from the defaults as they go: how functions are compiled, texts read and written, queries planned.
+# Values as far from the defaults as possible, for compiling functions, reading and writing texts, and planning queries.
 ODD = (
     {
         "plpgsql.extra_errors": "'all'", "plpgsql.variable_conflict": "use_variable",
@@ -30,7 +30,7 @@ ODD = (
         "gin_fuzzy_search_limit": "1", "plan_cache_mode": "force_custom_plan",
     },
 )  # fmt: skip
-# Keys of types whose text depends on settings, since a position remembers that of the last key.
+# Keys of types whose text depends on settings, because a position stores the text of the last key.
 TABLES = r"""
 CREATE TABLE "odd ""\' name" (at timestamptz, f float8, b bytea, i interval, n int, PRIMARY KEY (at, f, b, i),
     xact bigint NOT NULL DEFAULT xact_id());
@@ -95,7 +95,7 @@ REST = (
 )  # fmt: skip
 
 
-# The server counts what was refused, too, and says so some time later.
+# The server counts refused writes, too, and reports them some time later.
 BY_STATISTICS = "were deleted or updated"
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("myst_parser", reason="the site of docs needs the extra `doc
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages; a link or an anchor that leads nowhere is an error."""
+    """Build all pages; a link or an anchor without target is an error."""
     folder = tmp_path_factory.mktemp("site") / "site"
     assert site_pages.build(folder) == ""
     return folder
@@ -47,7 +47,7 @@ def test_pages_can_be_searched(site: Path) -> None:
 
 
 def test_the_search_shows_excerpts_of_files(site: Path) -> None:
-    """A browser that reads the pages from a folder, and refuses to fetch another file."""
+    """A browser that reads the pages from a folder, and refuses to fetch other files."""
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
     found = subprocess.run(
         [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=9000", "--dump-dom",

@@ -1,4 +1,4 @@
-"""Pieces of script/soak that are as short as can be, and the page of a long one."""
+"""Pieces of script/soak that are as short as possible, and the page of a long one."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 @pytest.mark.server
 def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
-    """The first piece is interrupted, the second killed; what they committed and read counts in the next ones."""
+    """The first piece is interrupted, the second killed; their commits and reads count in the next ones."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
     assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL

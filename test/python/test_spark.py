@@ -1,4 +1,4 @@
-"""The source in Spark itself: batch reads, streams into Parquet, what Spark writes down."""
+"""The source in Spark itself: batch reads, streams into Parquet, files that Spark writes."""
 
 import json
 import os

@@ -46,7 +46,7 @@ def merged(tmp_path: Path) -> Iterator["Merged"]:
 
 
 class Merged:
-    """The recipe in a Spark of its own."""
+    """The recipe in a separate Spark."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self.process = folder, process
@@ -65,7 +65,7 @@ class Merged:
         return self.line()
 
     def forget_last_batch(self) -> None:
-        """As if Spark had been killed after the merge: the batch comes again."""
+        """The effect of a Spark that was killed after the merge: the batch comes again."""
         commits = [path for path in (self.folder / "lake.checkpoint/commits").glob("[0-9]*")]
         last = max(commits, key=lambda path: int(path.name))
         last.unlink()

@@ -102,7 +102,7 @@ def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, st
 
 
 class Shop:
-    """A plan for the table events of the fresh database, and what its tasks read."""
+    """A plan for the table events of the fresh database, and the rows that its tasks read."""
 
     def __init__(self, dsn: str, connection: Connection) -> None:
         self.dsn, self.connection = dsn, connection
@@ -141,7 +141,7 @@ def test_batches_follow_each_other_and_an_idle_source_has_none(shop: Shop) -> No
 
 @pytest.mark.server
 def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
-    """Between the same two offsets, whatever was committed since."""
+    """The batch is that between the same two offsets, whatever was committed since."""
     plan = shop.plan(parts="3")
     start = plan.start()
     end = plan.next(start, None)

@@ -1,4 +1,4 @@
-"""The SQL edition in the hands of roles without privileges: who installs it, uses it, attacks it, restores it."""
+"""The SQL edition with roles without privileges, which install, use, attack and restore it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_roles_use_it(edition: Connection) -> None:
         run(edition, "SELECT feed_seek('f', 'now', owner => 'plain_owner')")
 
 
-# Statements that no stranger may execute.
+# Statements that strangers may not execute.
 REFUSED = (
     "INSERT INTO inorder_internal.feed_table "
     "SELECT c.oid, 'id', true, false, '{id}', 9, true FROM pg_class AS c WHERE relname = 'events'",
@@ -193,7 +193,7 @@ def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> 
 
 
 def test_a_feed_does_not_go_without_its_state(edition: Connection) -> None:
-    """Its number would not be kept: a sink that remembers it would leave out batches of the next feed of the name."""
+    """Its number would not be kept: a sink that remembers it would omit batches of the next feed of that name."""
     as_role(edition, "plain_reader")
     run(edition, "SELECT feed_create('own', 'events')", "SELECT (feed_take_batch('own', 'w')).number")
     as_role(edition, "plain_owner")
@@ -239,7 +239,7 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
         "SELECT feed_create('g', 'mine', partition_by => 'key')", "INSERT INTO mine (key) VALUES (1)",
     )  # fmt: skip
     ((number,),) = run(edition, "SELECT number FROM feed_take_batch('g', 'w')")
-    # As the functions of the edition write.
+    # Writes like those of the functions of the edition.
     run(edition, "SET geqo_seed = 0.716284")
     moves = [f"UPDATE inorder_internal.{table} SET feed = {victim}" for table in MOVING]
     new = (
@@ -374,7 +374,7 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
     with copy_of("template1", cluster, "plain2") as connection:
         done = restoring.run(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
-        # As if the dump were of another server.
+        # The state of a dump of another server.
         run(
             connection, "SET session_replication_role = replica", "UPDATE inorder_internal.feed SET system = 7",
             "RESET session_replication_role",
@@ -396,7 +396,7 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON numbers (xact)", "SELECT feed_create('g', 'numbers')",
         "GRANT INSERT ON events, numbers TO plain_reader", "RESET ROLE",
-        # As pg_restore writes it.
+        # A write like that of pg_restore.
         "UPDATE inorder_internal.feed_table SET base = base",
     )  # fmt: skip
     with connect(f"{cluster.dsn} dbname=plain") as writer:
@@ -495,7 +495,7 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             assert run(other, "SHOW inorder.keys") == [(text,)]
             one, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
             assert run(other, f"SELECT uuid_xact_id('{one}')") == [(number,)]
-        # A good key of this transaction before keys of another.
+        # A valid key of this transaction, before keys of another.
         with edition.transaction():
             own = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")
@@ -534,7 +534,7 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
     assert min(steps) >= 1 and max(steps) <= 1 << 43 and max(steps) > 1 << 42, steps
     assert value(keys[0]) < 1 << 73 and numbers == [number, number + 5, *[number] * 55]
     ((other,),) = run(edition, "SELECT uuid_xact_nextval()")
-    assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins anywhere
+    assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins at a random place
 
 
 def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
@@ -594,7 +594,7 @@ def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) 
     for statement in (
         "CREATE TEMPORARY TABLE x (id bigint REFERENCES inorder_internal.feed)",
         "CREATE TRIGGER x AFTER UPDATE ON inorder_internal.feed EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-    ):  # which lock a table before they look at privileges on it
+    ):  # they lock a table before they check privileges on it
         with pytest.raises(errors.InsufficientPrivilege, match="for schema inorder_internal"), edition.transaction():
             run(edition, statement)
     as_role(edition, "plain_owner")

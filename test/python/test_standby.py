@@ -1,4 +1,4 @@
-"""The feed and the exact count on a hot standby: each trap here lost or repeated rows once."""
+"""The feed and the exact count on a hot standby: each trap here has lost or repeated rows once."""
 
 import signal
 import time
@@ -116,7 +116,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
 def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
     two: Two, savepoints: int
 ) -> None:
-    """There the number of a savepoint looks like that of a transaction in progress."""
+    """There the ID of a savepoint looks like that of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
     start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     position = str(scalar(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
@@ -141,7 +141,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
 
 
 def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_gave(two: Two) -> None:
-    """A snapshot of the primary does not list them. It is said, and passes with that transaction."""
+    """A snapshot of the primary does not list them. The error says so, and passes with that transaction."""
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute(SAVEPOINTS.format(65).encode())
@@ -362,7 +362,7 @@ IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' 
 
 
 def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
-    """It stops again and again in the second batch, which was joined, and in those that come in its place."""
+    """It stops again and again in the second batch, which was joined, and in its replacements."""
     stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
     with Cluster(server) as primary:
         primary.start(SETTINGS)
@@ -422,7 +422,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
         two.standby.execute("SELECT pg_wal_replay_pause()")
         two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
         late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
-    # The position has the late one, whose number is the smallest, and the first of the two that the standby has.
+    # The position contains the late one, whose number is the smallest, and the first of the two that the standby has.
     rows, position = two.batch(two.primary, position, 2)
     assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
@@ -435,7 +435,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
 def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
-    """A standby lets it live on, and it would find no rows in the new file."""
+    """A standby does not cancel it, and it would find no rows in the new file."""
     start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
@@ -461,7 +461,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "events", "--fold")]
 )
 def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """As the WAL receiver says, or its settings; a role that may see neither is only told what to do."""
+    """The hint names the host from the WAL receiver, or its settings; a role that sees neither gets only advice."""
     environment = two.server.environment()
     two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
     two.catch_up()

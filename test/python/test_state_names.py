@@ -29,7 +29,7 @@ RESET ROLE;
 ALTER TABLE leaf OWNER TO bob;
 """
 ALICES = "'alice'::regrole, owner_name = 'alice', name = 'billing'"
-# As the functions of the SQL edition write, and as its system is known.
+# Writes like those of the functions of the SQL edition, which is identified by its system.
 COLUMNS = "id, name, owner, owner_name, system, relation"
 INSERT_FEED = (
     f"INSERT INTO inorder_internal.feed ({COLUMNS}) "
@@ -95,7 +95,7 @@ def test_a_role_of_the_same_name_gets_no_feed(others: Connection) -> None:
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
-    """Rows of the state for parts of a tree that is enabled as a whole, as a restore would bring them."""
+    """Rows of the state for parts of a tree that is enabled as a whole, as a restore would insert them."""
     role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
     if edition == "c":
         execute(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
@@ -110,7 +110,7 @@ def test_what_is_inserted_of_a_partition_stops_nobody(others: Connection, editio
     execute(others, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
     assert rows(others, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
-    # Nor does it let rows come by logical replication, as those of a table that is not read.
+    # Such a row does not allow logical replication into the table, as for a table that is not read.
     execute(others, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
         assert refusal(others, statement) in ("23514", "23001"), statement

@@ -1,4 +1,4 @@
-"""The statistics: properties that hold for any sample, and what they promise on simulated noise."""
+"""The statistics: properties for any sample, and their promises on simulated noise."""
 
 from collections.abc import Callable
 from math import comb
@@ -33,7 +33,7 @@ def test_a_constant_ratio_is_found_exactly(baseline: list[float], factor: float)
 
 @given(st.integers(min_value=6, max_value=200))
 def test_the_rank_is_the_largest_that_keeps_the_promise(count: int) -> None:
-    """One further in, the interval would miss more often than 5 %."""
+    """With one more value outside, the interval would miss more often than 5 %."""
     misses = [2 * sum(comb(count, heads) for heads in range(rank + 1)) / 2**count for rank in range(count // 2)]
     assert misses[outer_rank(count)] <= 0.05 < misses[outer_rank(count) + 1]
 
@@ -48,7 +48,7 @@ TRIALS = 2000
 # machine these tests were written on: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows, turns
 # of 1 and 3 s: 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24, 0.25; without that load, but with two speeds, 0.23.
 MEASURED_NOISE = 0.25
-TWO_SPEEDS = (0.45, 1.65, 0.08)  # how often a turn is the fast one, how much faster that is, and the scatter of each
+TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the scatter of both
 
 Noise = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
@@ -62,12 +62,12 @@ def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, 
 
 
 def heavy_tailed(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Student's t with 2 degrees of freedom, in the logarithm: now and then a turn is many times off."""
+    """Student's t with 2 degrees of freedom, in the logarithm: some turns are many times off."""
     return np.exp(0.1 * generator.standard_t(2, rounds)), np.exp(0.1 * generator.standard_t(2, rounds))
 
 
 def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """From turn to turn 3 % less, the two in shuffled order within each round; and 5 % noise."""
+    """From turn to turn 3 % less, the two in shuffled order within each round; plus 5 % noise."""
     turns = np.exp(-0.03 * np.arange(2 * rounds) + generator.normal(0, 0.05, 2 * rounds)).reshape(rounds, 2)
     shuffled = generator.permuted(turns, axis=1)
     return shuffled[:, 0], shuffled[:, 1]

@@ -1,4 +1,4 @@
-"""A table that is swapped by two renames, as online changes of a schema do: whoever reads the former one is told."""
+"""A table that is swapped by two renames, as online schema changes do: readers of the former one are told."""
 
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path)
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
 @pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
 def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]) -> None:
-    """Nothing would come any more, since the table that is read is another one than that of the name."""
+    """No rows would come any more, because the table that is read is not the one of that name."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     with tail.started(*source, "--follow", *options, to="out") as running:

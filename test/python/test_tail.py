@@ -1,4 +1,4 @@
-"""inorder tail: every row, once, whatever happens to whom; all types; signals; files, pipes and commands."""
+"""inorder tail: every row once, whatever process is killed; all types; signals; files, pipes and commands."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
 
 
 def test_a_batch_in_the_hands_of_another_worker(tail: Tail, fresh: Connection) -> None:
-    """It comes when its lease is over, in any session."""
+    """The batch comes when its lease is over, in any session."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
@@ -166,7 +166,7 @@ ODD = '"Ex.t"."Odd % ""Name"""'
 
 @pytest.fixture
 def awkward(fresh: Connection) -> Connection:
-    """A row with everything in it, in a table of a name that needs quotes."""
+    """A row with all special characters, in a table whose name needs quotes."""
     fresh.execute('CREATE SCHEMA "Ex.t"')
     fresh.execute(AWKWARD.encode())
     return fresh
@@ -185,10 +185,10 @@ def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connec
     assert parsed["nan"] == "NaN" and parsed["ts_inf"] == "-infinity" and parsed["b"] == "\\x00ff5c22"
     assert parsed["class"] == "pg_class" and parsed["e"] == 7 and parsed["nothing"] is None
     assert parsed["t"] == "tab\t nl\n cr\r \\ \" ' \u2028 \x01\x02\x7f é 🐘 \\."
-    assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as it was put in, but for line ends
+    assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as it was inserted, except for newlines
 
 
-# Whose text may have line ends: the type of the only column that has them, what is before it, and a value.
+# Texts that may contain newlines: the type of the only column with them, the text before it, and a value.
 TWO_LINES = {
     "json": ("", "json", "E'[1,\\n2]'"),
     "array": ("", "json[]", "ARRAY[E'[1,\\n2]'::json]"),
@@ -288,7 +288,7 @@ def size_of(tail: Tail) -> int:
 
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:
-    """A run that dies after its rows have arrived and before the position has moved; what arrived."""
+    """A run that is killed after its rows have arrived and before the position has moved; returns the rows."""
     got = tail.folder / "got"
     got.unlink(missing_ok=True)
     arguments = arguments or ("events", "--position", "p")

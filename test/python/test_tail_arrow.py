@@ -1,4 +1,4 @@
-"""inorder tail --format arrow: one stream of Arrow, whatever it goes into, with each row once."""
+"""inorder tail --format arrow: one stream of Arrow with each row once, into any output."""
 
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_feed_a_command_and_frames(fresh: Connection, tail: Tail) -> None:
 
 
 def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
-    """They come once, before the batches."""
+    """Schema and labels come once, before the batches."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("ALTER TABLE events ADD m mood DEFAULT 'fine'")
     insert(fresh, 25)
@@ -63,7 +63,7 @@ def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
 
 
 def test_a_type_that_is_made_during_a_run(fresh: Connection, tail: Tail) -> None:
-    """The driver learns of types when it connects."""
+    """The driver learns about types when it connects."""
     insert(fresh, 1)
     with tail.started(*FILES, "--follow") as running:
         wait_for(lambda: list(tail.folder.glob("d/*.parquet")))

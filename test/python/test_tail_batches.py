@@ -43,7 +43,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
-    """Runs killed at their calls to the system, and once more, and then run to the end: their numbers."""
+    """Runs killed at their system calls, once more, and then run to the end; returns their numbers."""
     every = 1 if LONG_RUN else 9
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
@@ -60,7 +60,7 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
     names = [path.name for path in quick.folder.iterdir()]
-    # Between its name and its place: nobody removes it, since it could be a file of another's.
+    # The file has its name, but is not in place: nobody removes it, because it could belong to somebody else.
     left = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
     assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
 
@@ -152,19 +152,19 @@ def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connec
     assert numbers(tail("events", "--position", "p")) == list(range(6_001, 10_001))
 
 
-# As the page shows it.
+# The code on the page.
 EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
 
 
 class Frames:
-    """A reader of frames that remembers the last name, as docs/tail.md shows it."""
+    """A reader of frames that remembers the last name, as in docs/tail.md."""
 
     def __init__(self) -> None:
         self.last = ""
         self.rows: list[int] = []
 
     def read(self, stream: bytes) -> bool:
-        """Take the batches of a stream; whether the last one was whole."""
+        """Read the batches of a stream; True if the last one was whole."""
 
         def load(rows: bytes, batch: str) -> None:
             lines = rows.decode().splitlines()

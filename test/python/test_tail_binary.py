@@ -1,4 +1,4 @@
-"""inorder tail --format binary: what COPY of the same rows writes, byte for byte."""
+"""inorder tail --format binary: the output of COPY for the same rows, byte for byte."""
 
 import os
 
@@ -43,7 +43,7 @@ def test_a_feed_and_a_command(fresh: Connection, tail: Tail) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "binary"])
 def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, tail: Tail, form: str) -> None:
-    """COPY takes no value of a generated column, and CREATE TABLE … (LIKE …) makes a plain column of it."""
+    """COPY accepts no value of a generated column, and CREATE TABLE … (LIKE …) makes a plain column of it."""
     run(fresh, "CREATE TABLE g (xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, "
                "twice int GENERATED ALWAYS AS (2 * n) STORED, PRIMARY KEY (n))", "CREATE INDEX ON g (xact)",
         "SELECT feed_enable('g')", "INSERT INTO g (n) VALUES (1), (2)", "CREATE TABLE copy (LIKE g)")  # fmt: skip
@@ -60,7 +60,7 @@ def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, t
 
 @pytest.mark.parametrize("form", ["csv", "binary", "arrow"])
 def test_rows_of_another_form_do_not_follow_in_a_pipe(fresh: Connection, tail: Tail, form: str) -> None:
-    """A reader could not find where they begin."""
+    """A reader could not find where the rows begin."""
     insert(fresh, 3)
     with tail.started("events", "--position", "p", "--format", form, "--follow") as running:
         assert running.stdout and running.stderr

@@ -1,4 +1,4 @@
-"""inorder tail and inorder count while others change the table, under settings of the user's, over conflicts."""
+"""inorder tail and inorder count while others change the table, under the user's settings, with conflicts."""
 
 import json
 import subprocess
@@ -172,7 +172,7 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
 
 
 def test_nothing_of_changes_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
-    """A backslash in a name is what a setting may make another character of."""
+    """Settings may change the meaning of a backslash in a name."""
     fresh.execute(r"""CREATE TABLE "a\101'" (id int PRIMARY KEY)""")
     fresh.execute(r"""SELECT changes_enable('"a\101''"')""")
     with hidden_operators(fresh):
@@ -215,7 +215,7 @@ CONFLICTS = ("40001", "40P01")
 
 
 def failing(connection: Connection, table: str, code: str, times: int) -> None:
-    """Let a state table's changes fail so many times, as a conflict with another session makes them."""
+    """Let changes of a state table fail so many times, like a conflict with another session."""
     connection.execute(FAILING.format(table=table, code=code, times=times).encode())
 
 
@@ -282,7 +282,7 @@ def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow
 
 
 def rows_there(tail: Tail, form: str) -> list[int]:
-    """The column n of an output, of which nothing may be half a row or half a file."""
+    """The column n of an output, in which no row and no file may be incomplete."""
     if form == "parquet":
         assert [path.name for path in (tail.folder / "out").iterdir() if path.suffix == ".partial"] == []
         tables = [parquet.read_table(path) for path in (tail.folder / "out").glob("*.parquet")]
@@ -310,7 +310,7 @@ def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connect
         delivered = rows_there(tail, form)
         assert delivered == list(range(1, 1 + (end or len(delivered))))
         if code:
-            assert len(delivered) in (1000, 4000)  # whole batches before it: full ones are joined into a file
+            assert len(delivered) in (1000, 4000)  # whole batches before it: full ones are joined in a file
             fresh.execute("INSERT INTO pg_enum VALUES (%s, %s, %s, 'sad')", label)
 
 

@@ -1,4 +1,4 @@
-"""The connections of inorder tail: how many it has after reconnects, and what it does behind a pooler."""
+"""The connections of inorder tail: their number after reconnects, and poolers."""
 
 import os
 import subprocess
@@ -73,7 +73,7 @@ def test_reconnects_leave_no_connection(
 
 @pytest.fixture
 def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
-    """Runs through a pooler in transaction mode, which gives each transaction another of two sessions of the server.
+    """Runs through a pooler in transaction mode, which gives each transaction one of two server sessions.
 
     The role has the path that the driver of Arrow needs; the pooler would not take it from the client.
     """

@@ -1,4 +1,4 @@
-"""Reads of inorder tail that the server cuts off: the next are smaller, and each run gets further."""
+"""Reads of inorder tail that the server cuts off: the next batches are smaller, and each run gets further."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from inorder.tail.source import Batch
 pytestmark = pytest.mark.server
 
 ROWS, FIRST, MOST = 4000, 500, 1000
-# All of them are more than the server sends before a client has read: it is still reading at the first.
+# More rows than the server sends before a client has read: it is still reading when the first arrives.
 WIDE = "INSERT INTO {} SELECT {}, n, repeat('x', 2000) FROM generate_series(1, %s) AS n"
 BY_ROW = f"DO $$ BEGIN FOR n IN 1 .. {ROWS} LOOP INSERT INTO kept VALUES (n, n, repeat('x', 2000)); END LOOP; END $$"
 END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
@@ -26,7 +26,7 @@ END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
 
 
 class Cut:
-    """Ends each read of more rows than so many, when its first rows have come."""
+    """Ends each read of more rows than ``most``, when its first rows have come."""
 
     def __init__(self, server: Connection, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.how, self.most = server, how, MOST
@@ -70,7 +70,7 @@ def wide(fresh: Connection) -> Connection:
 
 
 def keys(path: Path) -> list[int]:
-    """The column n of the rows in a file; those that say something else about a copy have none."""
+    """The column n of the rows in a file; rows with another text about a copy are left out."""
     found = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
     return sorted(int(n) for n in found if n != b"null")
 
@@ -118,7 +118,7 @@ def test_batches_that_somebody_sees_shrink_before_he_does(
         f"{cluster.dsn} dbname=tail", "events", tmp_path / "p", None, output=output, batch_rows=ROWS, **sink
     )
     if output in ("arrow", "parquet"):
-        cut.most = 3 * MOST  # the driver has read 4 MB when it hands out the first row
+        cut.most = 3 * MOST  # the driver has read 4 MB when it returns the first row
     cut.run(request, tmp_path / "out")
     assert cut.asked[:2] == [ROWS, ROWS // 2]
     assert rows_in(tmp_path, output) == ROWS
@@ -141,7 +141,7 @@ def rows_in(folder: Path, output: str) -> int:
 def test_each_run_gets_further_if_its_session_is_ended(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A batch that was joined is not what the next run begins with."""
+    """A batch that was joined is not the one with which the next run begins."""
     request = requested(wide, cluster, tmp_path, kind)
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):

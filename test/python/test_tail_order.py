@@ -1,4 +1,4 @@
-"""inorder tail --order-by: in the order of a column, also where a transaction was numbered long before it wrote."""
+"""inorder tail --order-by: in the order of a column, even if a transaction got its number long before it wrote."""
 
 import json
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 @pytest.fixture
 def ordered(fresh: Connection) -> Connection:
-    """A table with a column that is drawn when a row is written."""
+    """A table with a column whose number is drawn when a row is written."""
     fresh.execute('ALTER TABLE events ADD "s q" bigint GENERATED ALWAYS AS IDENTITY')
     fresh.execute('CREATE INDEX ON events ("s q")')
     return fresh

@@ -1,4 +1,4 @@
-"""inorder tail into a file: each row once, wherever the file is moved, copied, rotated or restored; or an error."""
+"""inorder tail into a file: each row once, even if the file is moved, copied, rotated or restored; or an error."""
 
 import os
 import random
@@ -66,7 +66,7 @@ def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, e
 
 @contextmanager
 def mounted(image: Path, place: Path) -> Iterator[int]:
-    """A file system in a file, by a loop device that stays taken, so that the next one has another number."""
+    """A file system in a file, on a loop device that stays in use, which gives the next one another number."""
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
         pytest.skip("no loop device to be had")
@@ -141,7 +141,7 @@ def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
-    """Into the new file it would come whole, beside its half in the old one, which says how it is completed."""
+    """The batch would be whole in the new file, besides its half in the old one, which tells how to complete it."""
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
@@ -183,7 +183,7 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
     assert tail.rows("out.1") + tail.rows() == list(range(1, 21))
 
 
-# inorder, where the file of the rows is not the user's own, as one that systemd has opened by append: is not.
+# inorder must handle files of other owners, such as one that systemd has opened by append:.
 UNMARKED = """
 import errno, os
 def refuse(*_arguments):
@@ -204,7 +204,7 @@ def unmarked(tail: Tail, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
 def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
-    """Its inode is what it is known by; which is said once."""
+    """The file is identified by its inode; a message says so once."""
     insert(fresh, 10)
     first = unmarked(tail, *EVENTS)
     assert (first.returncode, tail.rows()) == (0, list(range(1, 11)))
@@ -222,7 +222,7 @@ def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connect
 
 
 def test_a_new_file_with_the_inode_of_the_former(tail: Tail, fresh: Connection) -> None:
-    """Where the file system tells which file of that number it is, it is no file that was emptied."""
+    """If the file system distinguishes files of the same number, it is not taken for a file that was emptied."""
     insert(fresh, 10)
     unmarked(tail, *EVENTS)
     (tail.folder / "out").unlink()
@@ -245,7 +245,7 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 
 @pytest.mark.parametrize("feed", [False, True])
 def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
-    """Under the header of the table as it was they would be those of other columns, also where there are as many."""
+    """Under the former header they would belong to other columns, even if there are as many."""
     fresh.execute("SELECT feed_create('f', 'events')")
     csv = (*(("--feed", "f") if feed else EVENTS), "--format", "csv")
     changes = (
@@ -332,7 +332,7 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
 
 
 def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
-    """A pipe or a command would get it, and the file keep half of it; with none unfinished, they may come between."""
+    """A pipe or command would get it, while the file keeps half of it; without such a batch, they may alternate."""
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     assert "the last batch is unfinished in a file, and standard output is not that file" in tail(*EVENTS, code=2)
@@ -390,7 +390,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
 
 
 def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
-    """They would lie between them in the file, as 2>&1 sends them there."""
+    """Messages would be among the rows in the file, where 2>&1 sends them."""
     insert(fresh, 5)
     tail.appended(*EVENTS)
     with (tail.folder / "out").open("ab") as stream:
@@ -421,7 +421,7 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
 
 
 def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
-    """However little was written of a batch or its header: no row is left in half, and none twice."""
+    """However little of a batch or its header was written, no row is cut, and none comes twice."""
     insert(fresh, 4_000)
     for form in ("json", "csv"):
         arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
@@ -440,7 +440,7 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
 
 
 def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Connection) -> None:
-    """A batch that has arrived is taken back where its position cannot be saved."""
+    """A batch that has arrived is taken back if its position cannot be saved."""
     insert(fresh, 3)
     tail.appended(*EVENTS)
     before = (tail.folder / "out").read_bytes()
@@ -459,7 +459,7 @@ def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Con
     with (tail.folder / "out").open("a") as out:
         out.write('{"n": 0}\n')
     insert(fresh, 3, 4)
-    room = (tail.folder / "p").stat().st_size // 2  # for the rows, not for the position
+    room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, but not for the position
     assert "cannot write p, which stays as it was" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
     assert tail.rows() == [1, 2, 3, 0]
 
@@ -489,7 +489,7 @@ def is_longer(path: Path, than: int) -> bool:
 
 
 def test_killed_at_any_moment_a_csv_file_has_each_row_once(tail: Tail, fresh: Connection) -> None:
-    """Its header, too."""
+    """The header is removed, too."""
     csv, out = (*EVENTS, "--format", "csv"), tail.folder / "out"
     for first in range(1, 4000, 500):
         insert(fresh, 500, first)

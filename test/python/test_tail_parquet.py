@@ -95,12 +95,12 @@ def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
 
 
 def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
-    """Its files would be mixed; and one that begins anew would write rows twice."""
+    """Files of both would be mixed; and a reader that starts again would write rows twice."""
     insert(fresh, 3)
     tail(*RUN)
     assert f"not of the position file {tail.folder.resolve() / 'q'}" in tail(*RUN[:2], "q", *RUN[3:], code=2)
     (tail.folder / "p").unlink()
-    for _ in range(2):  # a refused run leaves no position with which the next one would go on
+    for _ in range(2):  # a refused run saves no position with which the next one would continue
         assert "rows would be in it twice" in tail(*RUN, code=2)
     assert rows(tail.folder) == [1, 2, 3]
     (tail.folder / "out" / ".inorder").write_bytes(b"\xff")
@@ -173,7 +173,7 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
 
 
 def test_files_of_a_size(fresh: Connection, tail: Tail) -> None:
-    """The first is of a guessed number of rows, each further one of as many as that says."""
+    """The first file has a guessed number of rows, each further one as many as the previous size suggests."""
     for first in range(1, 60_001, 1000):
         insert(fresh, 1000, first)
     tail(*RUN, "--batch-rows", "1000", "--target-file-size", "200kB")
@@ -204,7 +204,7 @@ def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_room_a_directory_is_as_before(fresh: Connection, tail: Tail) -> None:
-    """Nor is there a second error where the file that could not be written is closed."""
+    """Closing the file that could not be written causes no second error, either."""
     insert(fresh, 4_000)
     said = tail.without_room(20_000, *RUN)
     assert "cannot write out/" in said and "File too large" in said, said

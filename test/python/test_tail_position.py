@@ -1,4 +1,4 @@
-"""The position file of inorder tail: whole or not at all, and nothing in it is believed before it is checked."""
+"""The position file of inorder tail: complete or missing, and checked before it is used."""
 
 import errno
 import fcntl
@@ -45,7 +45,7 @@ def position_of(**parts: object) -> bytes:
 
 
 def pending(**parts: object) -> bytes:
-    """A good file with a batch, and other parts of that."""
+    """A valid file with a batch, and variants of that."""
     return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
 
 
@@ -113,7 +113,7 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_save_that_is_not_known_to_last_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output file is cut to where the position on the disk says, not to where this process was sure of it."""
+    """An output file is cut to the position on disk, rather than to the one that this process expected."""
     with PositionFile(tmp_path / "p") as file:
         assert file.kept(decode) is None
         file.save(changed())
@@ -154,7 +154,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
 ) -> None:
-    """They may be positions, too: p.partial is a name that another reader may have."""
+    """They may be positions, too: p.partial is a name that another reader may use."""
     real = os.open
 
     def without(path: str | Path, flags: int, *mode: int) -> int:

@@ -31,7 +31,7 @@ LAZY = SETTINGS | {"shared_buffers": "64MB"} | UNFLUSHED
 CRASHES = 20 if LONG_RUN else 6
 WRITERS = 4
 ROWS = 40_000  # in one batch: 2.3 MB
-BEGUN, MOST = 100_000, 2_000_000  # bytes of it; between them lies what the socket holds
+BEGUN, MOST = 100_000, 2_000_000  # bytes of the batch; between these limits is the part in the socket
 POLL = ("--follow", "--interval", "20ms")
 
 
@@ -124,7 +124,7 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
             insert(connection, 1)
             written = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
             connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
-            # The place may lie behind a page header that is not written yet, which is at most 40 bytes long.
+            # The place may be after a page header that is not written yet, which has at most 40 bytes.
             assert scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 

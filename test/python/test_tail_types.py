@@ -1,4 +1,4 @@
-"""The types of PostgreSQL in the formats of inorder tail: each value is the same again, or an error names its place.
+"""The types of PostgreSQL in the formats of inorder tail: each value is preserved, or an error names its place.
 
 In Arrow and Parquet they are read by DuckDB, in binary and CSV by PostgreSQL, in JSON by the server that wrote them.
 """
@@ -244,7 +244,7 @@ def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -
 @pytest.mark.parametrize("names", [("fine", "good"), ("fine", "bad")], ids=["renamed", "exchanged"])
 @pytest.mark.parametrize("hint", ["as it is", None], ids=["error", "null"])
 def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[str, str], hint: str | None) -> None:
-    """Labels are of the snapshot, texts of the catalog as it is: the batch is read again, and nothing is null."""
+    """Labels are those of the snapshot, texts those of the catalog: the batch is read again, without nulls."""
     run(fresh, "CREATE TYPE mood AS ENUM ('fine', 'bad')", "CREATE TABLE v (id int PRIMARY KEY, c mood NOT NULL)",
         "INSERT INTO v VALUES (1, 'fine'), (2, 'bad')")  # fmt: skip
     rename = "ALTER TYPE mood RENAME VALUE '{}' TO '{}'"
@@ -266,7 +266,7 @@ def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[
 
 @pytest.fixture
 def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
-    """A table in a database whose encoding takes any bytes for text, and has some that are none."""
+    """A table in a database whose encoding accepts any bytes as text, with some that are not valid."""
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE unchecked ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
         with connect(f"{cluster.dsn} dbname=unchecked") as there:

@@ -1,4 +1,4 @@
-"""The tree agrees with itself: versions, documentation, symbols, sizes."""
+"""The tree is consistent: versions, documentation, symbols, sizes."""
 
 import ast
 import json
@@ -64,7 +64,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
     source = sql_source()
     functions = SQL_FUNCTION.findall(source)
     names = {name for schema, name in functions if schema == PUBLIC}
-    # Those of a loop are behind operators.
+    # Functions created in a loop are behind operators.
     assert len(names) >= 50 and len(re.findall(r"(?<!')CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
     ), "a function's schema is not said"
@@ -75,13 +75,13 @@ def test_every_sql_function_is_documented_and_tested() -> None:
 
 def test_every_internal_function_is_used() -> None:
     source = sql_source()
-    # An update script calls what no function does.
+    # An update script may call functions that no function calls.
     updates = (ROOT / "test" / "upgrade").glob("*.sql")
     calling = source + "".join(path.read_text() for path in (*C_FILES, *updates))
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', 'as_owner'", source)
     assert len(faces) > 5
     assert not re.search(r"not for use by hand", calling, re.I)
-    # C calls it by its name.
+    # C code calls functions by name.
     used = rf"(?<!CREATE FUNCTION ){INTERNAL}\.(\w+)\(|\"(\w+)\"|PUT = {INTERNAL}\.(\w+)\b"
     names = {name for found in re.findall(used, calling) for name in found} | {*faces}
     assert {name for schema, name in SQL_FUNCTION.findall(source) if schema == INTERNAL} - names == set()
@@ -95,7 +95,7 @@ def test_every_c_function_is_used() -> None:
         assert name in declared_words, f"{name} is declared nowhere"
     defined = set(re.findall(r"^(?!PG_FUNCTION|pg_finfo_)(\w+)\(.*\)\n\{", joined, re.M))
     defined |= {name for name in re.findall(r"^#define (\w+)", joined, re.M) if not name.endswith("_H")}
-    # A declaration is no use.
+    # A declaration does not count as a use.
     used = Counter(re.findall(r"\w+", re.sub(r"^extern .*;$", "", joined, flags=re.M)))
     for name in defined:
         assert used[name] >= 2, f"{name} is never used"
@@ -128,7 +128,7 @@ def test_python_files_and_functions_are_small() -> None:
 
 
 def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
-    """A library that puts another file in the place of one takes it from all threads and children of the process."""
+    """A library that replaces a standard stream replaces it for all threads and children of the process."""
     change = re.compile(r"\bdup2?\(|\bsys\.(?:std(?:in|out|err)) *=")
     assert [str(path.relative_to(ROOT)) for path in PYTHON_FILES if change.search(path.read_text())] == [
         "inorder/cli.py",
@@ -198,7 +198,7 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert not anchor or aim.suffix != ".md" or anchor in anchors(aim), f"{document.name}: {target}#{anchor}"
 
 
-# The others pass --help on to a program.
+# Other scripts pass --help on to a program.
 SHELL_SCRIPTS = [
     path for path in sorted((ROOT / "script").glob("*")) if path.is_file() and "--help)" in path.read_text()
 ]
@@ -214,14 +214,14 @@ def test_scripts_say_what_they_are_for(path: Path) -> None:
 def test_no_registry_host_is_named() -> None:
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
     listed = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT)
-    # But for the name of a format, which debian/copyright must have.
+    # The name of a format is an exception, because debian/copyright must have it.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     for name in listed.stdout.split():
         path = ROOT / name
         assert not hosts.search(path.read_text(errors="replace")), name
 
 
-# docs/troubleshooting.md: what stands in the first column of the tables of errors.
+# The first column of the tables of errors in docs/troubleshooting.md.
 ENTRIES = [
     entry
     for row in re.findall(r"^\| (`.*?`) \|", text("docs/troubleshooting.md"), re.M)
@@ -255,7 +255,7 @@ def test_all_messages_are_found() -> None:
 
 
 def test_names_of_others_go_to_a_terminal_as_text() -> None:
-    """Texts of the tool have names that others chose: print_text, one_line and lines leave nothing to obey."""
+    """Texts of the tool may contain names chosen by others: print_text, one_line and lines escape them."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     own = [path for path in PYTHON_FILES if "lab" not in path.parts]
     assert {path.name: found for path in own if (found := raw.findall(path.read_text()))} == {}

@@ -1,4 +1,4 @@
-"""ALTER EXTENSION UPDATE, and the time around it: sessions with another library than the SQL is for."""
+"""ALTER EXTENSION UPDATE, and sessions whose library is of another version than the SQL."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.server
 RELEASED = {path.stem.removeprefix("inorder--") for path in (ROOT / "sql" / "released").glob("inorder--*.sql")}
 NUMBER = count(1)
 UPDATE = "ALTER EXTENSION inorder UPDATE"
-# Nobody but its owner and the superuser is to have more after an update than after an installation.
+# Only the owner and the superuser may have more privileges after an update than after an installation.
 LEAKS = (
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO leaked_to",
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO leaked_to",
@@ -43,7 +43,7 @@ READ = "SELECT count(*) FROM feed_read('read', null::events)"
 
 @dataclass
 class Place:
-    """A server on which the package can be replaced, as it is built from the checkout, and as from the next version."""
+    """A server on which the package can be replaced: as built from the checkout, and from the next version."""
 
     cluster: Cluster
     stages: dict[str, Path]
@@ -120,13 +120,13 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
         kept = Kept(before)
         positions = KeptPositions(before, place.cluster, tmp_path, "OF feed_position")
         place.install(NEXT)
-        with connect(dsn) as new:  # a new library, with SQL of before
+        with connect(dsn) as new:  # a new library, with the former SQL
             kept.read(new, "read", 1)
             state = kept.state(new)
             execute(new, UPDATE)
             assert version(new) == NEXT
             assert kept.state(new, like=state) == state
-            kept.read(before, "read", 1)  # an old library, with new SQL
+            kept.read(before, "read", 1)  # an old library, with the new SQL
             kept.insert(before, 1)
             before.close()
             kept.goes_on(new)
@@ -154,7 +154,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
         with connect(dsn) as again:
             execute(again, UPDATE)
         place.install(__version__)
-        with connect(dsn) as back:  # the package was put back, and the SQL was not
+        with connect(dsn) as back:  # the package was downgraded, but not the SQL
             assert version(back) == NEXT
             kept.goes_on(back)
 
@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
-            # Writers are not stopped, not even under the guard.
+            # Writers are not stopped, not even those of a guarded table.
             kept.insert(refused, 1)
             execute(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()

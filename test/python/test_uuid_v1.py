@@ -1,4 +1,4 @@
-"""The type uuid_v1 where pg_regress does not reach: fuzzing, amcheck, drivers, dumps, many comparisons."""
+"""The type uuid_v1 beyond pg_regress: fuzzing, amcheck, drivers, dumps, many comparisons."""
 
 import itertools
 import random
@@ -137,7 +137,7 @@ WHERE p.prorettype IN ('uuid'::regtype, 'uuid_v1'::regtype)
 
 
 def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Each function that makes a key of a time, or of several, with extremes; and the type of what it makes."""
+    """Each function that makes a key from one time or several, with extremes; and the type of its result."""
     moments = [f"'{moment}'::timestamptz" for moment in TIMES]
     ranges = [f"tstzrange({low}, {high}, '{ends}') " for low in moments for high in moments for ends in ("[)", "(]")]
     values = {

@@ -26,7 +26,7 @@ def cut(result: Result, rounds: int) -> Result:
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     """Six rounds of a quarter of the speed decide it; three do not, and say what would."""
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
-    assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # none in order was measured
+    assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
         "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint with a checkpoint every 100 "
         "rows. 1.2 times with one in 5 minutes, by the model"
@@ -100,7 +100,7 @@ def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
 
 
 def test_the_tables_beside_are_those_of_the_manual() -> None:
-    """Their factors, each of them in the row of a table of docs/like.md."""
+    """The factors, each of which is in a row of a table in docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
     found = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
     assert {str(factor) for factor in LIKE.values()} <= set(found)

@@ -1,4 +1,4 @@
-"""Transaction ids come again after four billion: rows of the catalog keep those of long ago."""
+"""Transaction IDs are reused after four billion: rows of the catalog keep those of long ago."""
 
 import shutil
 import subprocess
@@ -48,7 +48,7 @@ def old(server: Installation) -> Iterator[Cluster]:
 
 
 def jump(cluster: Cluster, number: int) -> None:
-    """Go on with a later transaction, as if those in between had been."""
+    """Continue with a later transaction, as if those in between had existed."""
     with connect(cluster.dsn) as connection:
         run(connection, "ALTER DATABASE template0 ALLOW_CONNECTIONS true")
         databases = [name for (name,) in connection.execute("SELECT datname FROM pg_database")]
@@ -75,7 +75,7 @@ def jump(cluster: Cluster, number: int) -> None:
 
 
 def read(connection: Connection) -> None:
-    """Each reader gets the new row of each table, and the catalog is moved after it has, or nothing has come since."""
+    """Each reader gets the new row of each table; the catalog is changed after it has, or while nothing has come."""
     for name in TABLES:
         run(connection, f"INSERT INTO {name} (n) VALUES (1)", "TRUNCATE taken", APPLY.format(name))
         rows = f"SELECT n FROM reader_batch_rows('{name}', ({NEXT.format(name)}), null::{name})"

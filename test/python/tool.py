@@ -1,4 +1,4 @@
-"""The tool as a user runs it, but that it is loaded already."""
+"""The tool as a user runs it, except that it is loaded already."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def surroundings(server: Installation | None, temporary: Path | None) -> dict[st
 def inorder(
     *arguments: str, folder: Path, server: Installation | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user does, but that it is loaded already."""
+    """Run the tool as a user does, except that it is loaded already."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -30,7 +30,7 @@ LabRun = Callable[[str], tuple[Result, str]]
 
 
 def run_experiment(folder: Path, server: Installation, temporary: Path, words: str) -> tuple[Result, str]:
-    """An experiment, by its name and options, from start to end: its result, and what was printed.
+    """Run an experiment, by its name and options, from start to end; returns its result and its output.
 
     The result is complete, in the only file that is left, and reported again as it was printed.
     """
@@ -44,7 +44,7 @@ def run_experiment(folder: Path, server: Installation, temporary: Path, words: s
 
 
 def table_lines(printed: str, label: str) -> int:
-    """How many lines of tables a label has; a line of a sentence may begin with it and its number, too.
+    """The number of lines of tables with a label; a line of a sentence may also begin with it and its number.
 
     >>> table_lines("bigint 1.2, random 1.3\\nbigint   1,200 0.4 MB", "bigint")
     1

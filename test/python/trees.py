@@ -37,7 +37,7 @@ def missing() -> str:
 
 
 def call(*command: str | Path) -> str:
-    """Run a program of this machine; what it printed, an error with that if it fails."""
+    """Run a program of this machine; returns its output, and raises an error with it on failure."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -74,7 +74,7 @@ class Tree:
         self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install {options} {packages}")
 
     def files(self) -> set[str]:
-        """All paths, but for logs, caches and lists."""
+        """All paths, except logs, caches and lists."""
         pruned = " -o ".join(f"-path {name}" for name in NOISE)
         return set(self.run(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
 
@@ -109,7 +109,7 @@ def base(name: str) -> Path:
 
 
 def make(tree: Path, suite: str) -> None:
-    """From this machine's mirror of Debian, with what this machine says of how it is reached."""
+    """Create it from this machine's mirror of Debian, with this machine's settings for access."""
     mirror = call(
         "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"
     ).split()[0]
@@ -129,7 +129,7 @@ def make(tree: Path, suite: str) -> None:
 
 
 def hooks(folder: str, names: list[str]) -> set[str]:
-    """Settings of apt that run commands: those of this machine's packages, which the system has not."""
+    """Settings of apt that run commands belong to this machine's packages, which the system lacks."""
     files = [Path(folder) / name for name in names if folder.endswith("apt.conf.d")]
     return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 

@@ -1,4 +1,4 @@
-"""Waiting for what must happen: files that grow, processes and folders that go."""
+"""Waiting for events that must happen: files that grow, processes and folders that vanish."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def blocked(call: Callable[..., T], session: Connection, *arguments: object) -> Iterator[Future[T]]:
-    """A call by a session, in another thread, which waits for another session by the time the block begins."""
+    """A call by a session in another thread, which waits for another session when the block begins."""
     blockers, process = "SELECT cardinality(pg_blocking_pids(%s)) > 0", session.info.backend_pid
     with connect(session.info.dsn) as watcher, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(call, session, *arguments)

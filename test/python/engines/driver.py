@@ -16,8 +16,8 @@ import pyarrow.parquet
 
 from engines.stream import Stream
 
-PATIENCE = 600  # seconds, for a batch, with the start of Spark on a busy machine
-# A worker of Python that does not connect in 10 s, of which Spark has no setting. A busy machine needs longer.
+PATIENCE = 600  # seconds for a batch, including the start of Spark on a busy machine
+# Spark gives a Python worker 10 s to connect, without a setting for it. A busy machine needs longer.
 TOO_SLOW = b"Python worker failed to connect back"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -29,7 +29,7 @@ class Driver:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Nothing of a killed Spark stays: it writes below the folder only."""
+        """A killed Spark leaves nothing behind: it writes only below the folder."""
         places = {"SPARK_LOCAL_DIRS": "local", "SPARK_WORKER_DIR": "work", "TMPDIR": ""}
         environment = os.environ | {name: str(self.folder / place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
@@ -41,7 +41,7 @@ class Driver:
             )
 
     def again(self) -> bool:
-        """Start it once more if it gave up since Python was too slow; whether it did."""
+        """Start Spark again if it gave up because Python was too slow; True if it did."""
         if TOO_SLOW not in self.log.read_bytes()[self.said :]:
             return False
         print("Spark gave up, since Python did not start in 10 s: starting it again", file=sys.stderr)
@@ -49,7 +49,7 @@ class Driver:
         return True
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):  # it has ended, and all that it had started
+        with suppress(ProcessLookupError):  # the process has ended, with all its children
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 

@@ -1,4 +1,4 @@
-"""The driver that is killed: a stream of what is written into Parquet; at the end what Spark finds there.
+"""The driver that is killed: streams rows into Parquet, and at the end reads what Spark finds there.
 
 python -m engines.stream FOLDER STREAM [--to-the-end]
 """
@@ -15,7 +15,7 @@ import pyarrow.parquet
 from inorder.spark.source import InorderDataSource
 from pyspark.sql import DataFrame, SparkSession
 
-# Starts in half of the CPU time, and it is started often.
+# These settings halve the CPU time of a start, and there are many starts.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.memory": "1g", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
@@ -51,7 +51,7 @@ class Stream:
 
 
 def main() -> None:
-    """Until it is killed; or to the end, and then the keys that Spark finds into one file."""
+    """Stream until killed; or to the end, then write the keys that Spark finds into a file."""
     folder, stream = Path(sys.argv[1]), Stream(**json.loads(sys.argv[2]))
     if "--to-the-end" not in sys.argv:
         running = stream.start(session("local-cluster[1,2,700]"), folder, processingTime="200 milliseconds")

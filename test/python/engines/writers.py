@@ -9,7 +9,7 @@ import psycopg
 from inorder.connection.database import connect
 
 TABLES = (
-    # The three forms of the number, and partitions.
+    # The three forms of numbers, and partitions.
     ("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), writer int, token bigint, body text)",),
     (
         "CREATE TABLE events (token bigint, writer int, PRIMARY KEY (token, writer), body text, more int, "
@@ -83,7 +83,7 @@ class Writer(threading.Thread):
             self.connection.execute(f"{how} PREPARED '{gid}'".encode())
 
     def long(self) -> None:
-        """Open for seconds, writing at both ends."""
+        """A transaction that stays open for seconds, and writes at both ends."""
         with self.connection.transaction():
             self.insert(5)
             self.stop.wait(self.rng.random() * 8)

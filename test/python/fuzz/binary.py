@@ -1,4 +1,4 @@
-"""Values in the binary form of the protocol, which types of the extension's read."""
+"""Values in the binary form of the protocol for types of the extension."""
 
 import random
 import struct

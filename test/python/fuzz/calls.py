@@ -61,7 +61,7 @@ class Calls:
         return f"(SELECT public.{function.name}({inner}){after} FROM (VALUES {rows}) AS v(x){limit})"
 
     def operator(self) -> str:
-        """Between two values, or over the index of a table that has the type."""
+        """An operator between two values, or over the index of a table with the type."""
         schema, name, left, right = self.rng.choice(self.catalogue.operators)
         self.called[f"operator {name} ({left}, {right})"] += 1
         one, other = self.values.of(left), self.values.of(right)

@@ -61,7 +61,7 @@ class Catalogue:
 
 
 def read(admin: Connection) -> Catalogue:
-    """The catalogue, by a connection with nothing on its path, which names types with their schema."""
+    """The catalogue, read with an empty path, which shows types with their schema."""
     functions, operators, casts, types = (
         cast(list[Any], admin.execute(query.encode()).fetchall()) for query in (FUNCTIONS, OPERATORS, CASTS, TYPES)
     )

@@ -26,7 +26,7 @@ def message(oid: int, values: Values, form: int) -> bytes:
 
 
 def answer(line: int) -> dict[str, str]:
-    """The fields of the error, until the server is ready again; none if there is none."""
+    """The fields of the error up to ReadyForQuery; empty if there is none."""
     received, fields = b"", dict[str, str]()
     while True:
         select.select([line], [], [])
@@ -42,7 +42,7 @@ def answer(line: int) -> dict[str, str]:
 
 
 def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Outcome:
-    """One call on the session's own connection, which is idle: libpq has read all there was."""
+    """A call on the session's own connection, which is idle: libpq has read all messages."""
     session.statements.append(shown)
     session.watchdog.begin(session.pid)
     try:

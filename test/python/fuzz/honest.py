@@ -57,8 +57,8 @@ PLAIN = (
     "SELECT pg_catalog.count(*) FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.<) {low}",
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
-# Wrong because of what mallory did to his own table, or as it should be.
-# In indexes and checks of tables; a plain SELECT a moment before may have found a table without them.
+# Results that are wrong because of mallory's changes to his own table, or correct. They depend on indexes and checks; a
+# plain SELECT a moment before may have found a table without them.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
 EXPECTED = (
     "42", "55", "22", "23", "0A", "2B", "25", "27", "57014", "40", "53", "54", "38", "21", "P0", "3F", "3D", "09",
@@ -91,7 +91,7 @@ class Honest:
         self.oracles.remember()
 
     def open(self, role: str) -> Session:
-        """A session, mostly the one that there is, with or without a path that leads astray."""
+        """A session, mostly the existing one, with or without a misleading path."""
         session = self.sessions.get(role)
         if session is None or session.lost or self.rng.random() < 0.1:
             if session is not None:
@@ -186,7 +186,7 @@ class Honest:
 
     def read_foreign(self, role: str, mallory: Session) -> None:
         session = self.open(role)
-        session.run("SET lock_timeout = '30ms'")  # mallory may hold his tables
+        session.run("SET lock_timeout = '30ms'")  # mallory may have locked his tables
         known = self.known()
         for relation in self.rng.sample(known, min(len(known), 4 if role == "postgres" else 2)):
             session.run("BEGIN")
@@ -254,7 +254,7 @@ class Honest:
 
     def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
         self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
-        # null::table names a table that is gone when the server looks up its columns.
+        # null::table names a table that is dropped before the server looks up its columns.
         gone = self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement
         if not gone:
             self.oracles.check_errors(session, outcome)

@@ -14,7 +14,7 @@ LEAK = re.compile(
     r"past|still referenced",
     re.I,
 )
-# A parallel worker exits with 1 when its leader is cancelled.
+# A parallel worker exits with code 1 if its leader is cancelled.
 CRASH = re.compile(r"terminated by (?:signal|exception)|server process .* exited|all server processes terminated")
 
 
@@ -32,13 +32,13 @@ class Log:
         self.rest = ""
 
     def read(self) -> tuple[list[Run], list[str]]:
-        """Runs since the last time, and complaints."""
+        """Runs since the last call, and complaints."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read()
         self.offset += len(data)
         text = self.rest + data.decode(errors="replace")
-        # The last line may be half of one.
+        # The last line may be incomplete.
         text, self.rest = text[: text.rfind("\n") + 1], text[text.rfind("\n") + 1 :]
         return self.parse(text)
 

@@ -14,9 +14,9 @@ TIMED_OUT_SECONDS = 0.9  # a server timeout after a longer time was not set on p
 # Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
 # statement, and the message with its source.
 INTERNAL_ALLOWED = (
-    # multirange_recv() believes the number of ranges that it is sent
+    # multirange_recv() trusts the number of ranges that it receives
     ("", r"invalid memory alloc request size .*mcxt\.c"),
-    # jsonb_recv() raises it for what it does not know
+    # jsonb_recv() raises it for unknown input
     ("", r"unsupported jsonb version number \d+ \(jsonb\.c"),
     # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan is not tied to the types that it names
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),

@@ -104,7 +104,7 @@ class Mallory:
                     self.say("ROLLBACK TO s")
 
     def turn(self) -> None:
-        """The others go on, while mallory holds something, or changes his tables at the same time."""
+        """Let the others work while mallory holds something, or changes his tables at the same time."""
         if self.rng.random() < 0.4:
             self.honest.stormy = True
             with Storm(self.world, self.oracles, self.values):
@@ -117,7 +117,7 @@ class Mallory:
             self.honest.turn(self.session)
 
     def perform(self, deadline: float) -> None:
-        """Until the session ends, or the time."""
+        """Run until the session ends, or the time is over."""
         self.prepare()
         self.oracles.remember()
         for number in range(1, self.rng.randint(STATEMENTS // 2, STATEMENTS * 3 // 2)):

@@ -1,4 +1,4 @@
-"""A session of some role's: what it said, and how each statement ended."""
+"""A session of a role: its statements, and how each of them ended."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ MOST_ROWS = 5000
 @dataclass(frozen=True)
 class Outcome:
     statement: str
-    seconds: float  # but those in which it was ready and others had the processor
+    seconds: float  # without the time in which it was ready to run and other processes had the processor
     state: str = ""  # SQLSTATE, or empty
     message: str = ""
     source: str = ""  # file and function of the server that raised the error
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def seconds_in_queue(pid: int) -> float:
-    """How long a process has waited for a processor; 0 if nobody knows."""
+    """Seconds that a process has waited for a processor; 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
     except (OSError, IndexError):

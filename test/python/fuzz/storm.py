@@ -1,4 +1,4 @@
-"""A second session of mallory's that changes his tables while others read them: what comes in between is by chance."""
+"""A second session of mallory's that changes his tables while others read them, at random moments."""
 
 import random
 from threading import Event, Thread
@@ -50,7 +50,7 @@ class Storm:
                 self.session.run("ROLLBACK")
 
     def statement(self) -> str:
-        """A change of the table, or of what its name leads to."""
+        """A change of the table, or of the object to which its name leads."""
         if self.rng.random() < 0.7:
             return ddl.change(self.rng, self.values)
         table = self.values.own(self.rng)

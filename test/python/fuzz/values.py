@@ -92,7 +92,7 @@ STATEMENTS = (
 
 
 def quote(text: str) -> str:
-    """A literal as the standard has it.
+    """A standard SQL literal.
 
     >>> quote("it's")
     "'it''s'"
@@ -168,7 +168,7 @@ class Values:
         ))  # fmt: skip
 
     def tstzrange(self) -> str:
-        """Bounds that may be open, infinite, or the wrong way round."""
+        """Bounds that may be open, infinite, or reversed."""
         low, high = (self.rng.choice(("", *TIMES)) for _ in range(2))
         if self.rng.random() < 0.15:
             return "'empty'::tstzrange"
@@ -195,7 +195,7 @@ class Values:
         return f"{quote(text % names if '%(' in text else text)}::text"
 
     def regclass(self) -> str:
-        """Mostly the table; else anything that has an oid, or has not."""
+        """Mostly the table; otherwise anything with or without an OID."""
         chance = self.rng.random()
         if chance < 0.7:
             return f"{quote(self.focus.name)}::regclass"

@@ -61,7 +61,7 @@ ALICE = (
 )
 READER = ("SELECT public.feed_create('mine', 'alice.events')", "SELECT public.feed_create('numbers', 'alice.numbers')")
 QUIET = ("SET search_path = pg_catalog, pg_temp", "SET client_min_messages = error", "SET lock_timeout = '60s'")
-# Whatever DROP OWNED took away.
+# Privileges that DROP OWNED removed.
 MALLORY = (
     "CREATE SCHEMA IF NOT EXISTS mallory AUTHORIZATION mallory",
     "GRANT USAGE ON SCHEMA mallory TO PUBLIC",

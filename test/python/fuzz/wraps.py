@@ -4,7 +4,7 @@ import random
 
 from fuzz.values import quote
 
-# An internal error must not get lost where it is caught.
+# An internal error must not get lost when it is caught.
 CAUGHT = """BEGIN EXECUTE {text}; EXCEPTION WHEN OTHERS THEN
 IF SQLSTATE OPERATOR(pg_catalog.=) 'XX000'::pg_catalog.text THEN
 RAISE LOG 'fuzz: internal error %', SQLERRM; END IF; END"""

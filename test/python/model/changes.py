@@ -1,4 +1,4 @@
-"""Steps of writers of a table and of a reader of its changes on a server, in an order that is made by chance."""
+"""Random steps of writers of a table and of a reader of its changes on a server."""
 
 import random
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Session:
 
 
 class Schedule:
-    """One step after another, none of which has to wait."""
+    """One step after another; no step has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()
@@ -77,7 +77,7 @@ class Schedule:
             one.touched |= set(keys.values())
 
     def truncate(self, one: Session) -> None:
-        """Alone; it ends at once, since everybody would wait for it."""
+        """A step that runs alone and ends at once, because everybody would wait for it."""
         if any(other.has_locked for other in self.writers if other is not one):
             return
         one.connection.execute("TRUNCATE t")
@@ -109,7 +109,7 @@ class Schedule:
             self.look()
 
     def look(self) -> None:
-        """The snapshot of a batch that is followed in the same transaction, or given to a sink outside."""
+        """The snapshot of a batch that is applied in the same transaction, or given to a sink outside."""
         is_outside = self.rng.random() < 0.5
         self.reader.execute(SNAPSHOT.encode())
         (ended,) = one_row(self.reader, ENDED, [self.numbers])
@@ -126,7 +126,7 @@ class Schedule:
                 self.finish()
         except psycopg.errors.SerializationFailure:  # the table was emptied meanwhile
             while self.steps[-1].startswith('do |-> "take"'):
-                self.steps.pop()  # it goes with the transaction
+                self.steps.pop()  # the step is rolled back with the transaction
             self.batch = None
             self.say("refused")
         self.reader.execute("COMMIT")
@@ -161,7 +161,7 @@ class Schedule:
 
 
 def replay(steps: Sequence[str]) -> tuple[int, str]:
-    """How many of the steps the model can take, and the invariant that then fails, if any does."""
+    """The number of steps that the model can take, and the violated invariant, if any."""
     highest = sum('"begin"' in step for step in steps)
     constants = changes("changes", "", "truncate", "abort", ids=highest, keys=KEYS, statements=STATEMENTS, most=99)
     return replay_as("ReplayChanges", steps, constants.constants, constants.invariants)

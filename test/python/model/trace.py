@@ -30,7 +30,7 @@ ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch):
 
 
 class Short(Writer):
-    turns = Semaphore(0)  # statements until the next poll: what comes between two must not grow with the machine's load
+    turns = Semaphore(0)  # statements until the next poll: their number must not grow with the machine's load
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
         self.turns.acquire(timeout=PATIENCE)
@@ -62,7 +62,7 @@ class Recorded:
 
 
 def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
-    """One batch, if there is any, under the snapshot that is recorded with it; the position behind it."""
+    """One batch, if any, under the snapshot that is recorded with it; the position after it."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         ended, batch, numbers, cut, upto = one_row(connection, ASK, [TABLE, position, BATCH_ROWS])
@@ -75,7 +75,7 @@ def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
 
 
 def numbers_in(text: str, first: int, end: int) -> set[int]:
-    """The numbers of a multirange from one on, as the model counts them: from 1.
+    """The numbers of a multirange from ``first`` on, as the model counts them: from 1.
 
     >>> sorted(numbers_in("{[0,12),[14,15)}", 10, 20))
     [1, 2, 5]
@@ -95,7 +95,7 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 class Order:
-    """Steps in an order that could have been: begins by number, each after what its session had done before.
+    """Steps in a possible order: begins by number, each after the previous steps of its session.
 
     A transaction ends between two snapshots, of which the first does not show it as ended, and the second does.
     """
@@ -151,7 +151,7 @@ def braced(numbers: set[int]) -> str:
 
 
 def replay(steps: Sequence[str]) -> tuple[int, str]:
-    """How many of the steps the model can take, and the invariant that then fails, if any does."""
+    """The number of steps that the model can take, and the violated invariant, if any."""
     highest = sum('"begin"' in step for step in steps)
     ((_, most),) = Counter(step for step in steps if '"write"' in step).most_common(1)
     constants = {
@@ -187,7 +187,7 @@ def record(world: World, connection: Connection, position: str, first: int, most
         found.polls += [polled] if polled else []
         if world.broken.is_set():
             break
-    # Whose a row is, is the lane of its token: see token_of().
+    # The lane of a row's token shows the writer: see token_of().
     query = f"SELECT xact, id, token >> 36 FROM {TABLE} WHERE xact >= %s"
     rows: list[Any] = connection.execute(query.encode(), [first]).fetchall()
     found.rows = [(int(number), int(key), int(session)) for number, key, session in rows]

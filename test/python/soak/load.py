@@ -1,4 +1,4 @@
-"""Writers at a rate, who changes the tables meanwhile, and a count."""
+"""Writers at a rate, owners that change the tables meanwhile, and a count."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +28,7 @@ WHERE inhparent = 's_parts'::regclass AND inhrelid::regclass::text !~ '_[01]$'
 
 
 class Paced(Writer):
-    """As one of stress, of few rows a transaction, so that all together write as many rows a second as asked."""
+    """A writer of the stress test with few rows per transaction; all writers together reach the requested rate."""
 
     tables = calm = TABLES
     most_rows = 20
@@ -54,7 +54,7 @@ class Bursts(Partitioner, OwnerRole):
     def work(self) -> None:
         self.region = max(self.region, self.lane // LANES * 10_000)
         with self.begin() as connection, connect(self.world.superuser) as vacuum:
-            # While he waits for a table, all others wait behind him.
+            # While the owner waits for a table, all others wait behind him.
             connection.execute("SET lock_timeout = '150ms'")
             while not self.world.stop.wait(self.world.every):
                 self.world.changing.set()
@@ -75,7 +75,7 @@ class Bursts(Partitioner, OwnerRole):
                     break
 
     def detach(self, connection: Connection, name: str) -> None:
-        """Its rows need not have come, but not twice: a minute was enough for every reader, unless it is behind."""
+        """Rows of a detached partition need not have come, but not twice: a minute is enough for most readers."""
         with transaction(connection):
             connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
             self.world.ledger.leave("s_parts", numbers(connection, f"SELECT token FROM {name}"))

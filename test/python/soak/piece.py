@@ -1,4 +1,4 @@
-"""One piece of a soak: the server of the last one goes on, and at its end every row is looked for."""
+"""One piece of a soak: the server of the last piece continues, and at the end every row is checked."""
 
 import signal
 import time
@@ -92,7 +92,7 @@ def close_books(world: SoakWorld) -> None:
 
 
 def take_over(world: SoakWorld) -> None:
-    """After a piece that did not come to its end: what it committed and had no time to write down is in the tables."""
+    """After a piece that was cut off: rows that it committed without recording them are in the tables."""
     with connect(world.superuser) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())

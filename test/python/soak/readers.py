@@ -1,4 +1,4 @@
-"""Readers of five kinds. What each got is in a file, whose length is kept together with its position."""
+"""Readers of five kinds. The rows of each are in a file, whose length is stored together with its position."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class Kept(Plain):
             (self.length[table],) = numbers(self.connection, query, self.path(table).name)
 
     def keep(self, table: str, tokens: list[int]) -> int:
-        """In the transaction that moves the position. How long the file is if that commits."""
+        """Append rows in the transaction that moves the position; returns the length of the file if it commits."""
         if not tokens:
             return self.length[table]
         length = put(self.path(table), tokens, self.length[table])
@@ -132,7 +132,7 @@ class OwnPosition(Kept):
 
 
 class Tail(Kept):
-    """inorder tail --follow into a file. What is in it up to the saved position is looked at for how long it took."""
+    """inorder tail --follow into a file. The delay of its rows is measured up to the saved position."""
 
     tables = TABLES[:1]
     process: subprocess.Popen[bytes] | None = None

@@ -17,7 +17,8 @@ from soak.readers import Kept, NewConnection, Tail
 from soak.world import TABLES, SoakWorld
 from stress.world import MOVER, OWNER, Role
 
-# A curve is flat if it ends at most so many times as high as it began; and so is a poll under a transaction held open.
+# A curve is flat if it ends at most so many times as high as it began; the same applies to a poll under a transaction
+# that is held open.
 FLAT = 2.0
 CURVES = {
     "rows": ("Rows", "rows a second"),
@@ -63,7 +64,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def own_megabytes(process: int) -> float:
-    """Memory that it shares with nobody: not the server's buffers."""
+    """Memory that a process shares with no other: without the server's buffers."""
     lines = (PROC / str(process) / "status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
 
@@ -147,7 +148,7 @@ class Trend:
 
     @property
     def grows(self) -> float:
-        """How many times as high it became, at the end or under a transaction that is held open."""
+        """The growth of a curve, at the end or under a transaction that is held open."""
         return max(self.end, self.held or 0) / self.start if self.start else 1.0
 
 
@@ -156,7 +157,7 @@ def figure(value: float | None) -> str:
 
 
 def tenth(values: Sequence[float], last: bool) -> float:
-    """The median of one end.
+    """The median of one end of a curve.
 
     >>> tenth([5.0, 1.0, 7.0], last=True), tenth([5.0] * 10 + [1.0] * 10, last=True)
     (7.0, 1.0)

@@ -46,7 +46,7 @@ def put(path: Path, tokens: Sequence[int], place: int | None = None) -> int:
 
 
 class KeptLedger(Ledger):
-    """The ledger of stress in files. It also keeps writers to their rate, and tells how long rows took to readers."""
+    """The ledger of stress in files. It also limits the rate of writers, and tells readers how long rows took."""
 
     def __init__(self, folder: Path, rate: float) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class KeptCluster(Cluster):
 
 
 def diary(folder: Path) -> dict[str, Any]:
-    """How a soak is run, and what was found after each piece: ``clean`` if the last one came to its end."""
+    """The command of a soak, and the findings after each piece: ``clean`` if the last one came to its end."""
     found: dict[str, Any] = json.loads((folder / "soak.json").read_text())
     return found
 

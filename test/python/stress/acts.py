@@ -40,11 +40,11 @@ class Stage:
     def catch_up(self) -> None:
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
-                connection.execute("CHECKPOINT")  # from which it knows what a crash has ended
+                connection.execute("CHECKPOINT")  # it records the transactions that a crash has ended
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:
-        """Every position kept outside must have been refused once: none may be taken over silently."""
+        """Every position that a reader stores must have been refused once: none may be accepted silently."""
         for reader in readers:
             if isinstance(reader, Stateless) and not all(reader.asked.values()):
                 silent = [table for table, times in reader.asked.items() if not times]
@@ -136,7 +136,7 @@ def run(cluster: Cluster, program: str, *arguments: str) -> None:
 
 
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
-    """Nothing is read, and nothing comes in, before somebody says so; generated numbers are new, and may come."""
+    """No row is read or written before somebody accepts the restore; generated numbers are new, and can be written."""
     insert = f"INSERT INTO {table} (region, token) VALUES (0, 0)"
     for attempt in (f"SELECT FROM feed_read('all rows {table}', null::{table})", *[insert] * (table not in GENERATED)):
         try:

@@ -44,7 +44,7 @@ NOTHING = Around()
 
 
 class Stepper(Role):
-    """Sets the clock of all servers, about every second."""
+    """Sets the clock of all servers about every second."""
 
     def __init__(self, world: World, clock: SetClock) -> None:
         super().__init__(world, "stepper")
@@ -62,7 +62,7 @@ class Stepper(Role):
 
 @contextmanager
 def settable_clock() -> Iterator[SetClock]:
-    """That of each process which is started meanwhile."""
+    """Set the clock of each process that is started meanwhile."""
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         Path(folder).chmod(0o755)
         clock = SetClock(Path(folder))

@@ -77,7 +77,8 @@ CHANGES = (
      "DROP TABLE t_9"),
     ("VACUUM FULL t_0", "CREATE INDEX IF NOT EXISTS notes ON t (note)", "DROP INDEX notes"),
 )  # fmt: skip
-# A transaction is made again: serialization_failure, deadlock_detected, lock_not_available, and what two writers meet.
+# Errors after which a transaction is repeated: serialization_failure, deadlock_detected, lock_not_available, and
+# conflicts of two writers.
 AGAIN = (
     psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable,
     psycopg.errors.IntegrityError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn,
@@ -98,20 +99,20 @@ class Run:
     dsn: str
     seed: int
     stop: Event = field(default_factory=Event)
-    is_due: Event = field(default_factory=Event)  # a crash, when a reader wants it
+    is_due: Event = field(default_factory=Event)  # a crash, at the request of a reader
     last: int | None = None  # the thread of the reader that is cut off then
     wanted: Event = field(default_factory=Event)
     seen: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
-    crashing: Cluster | None = None  # it is killed in the midst of reads; what commits is on disk much later
+    crashing: Cluster | None = None  # killed in the middle of reads; commits reach the disk much later
 
     def note(self, what: str) -> None:
         with self.lock:
             self.seen[what] += 1
 
     def begins(self, is_outside: bool) -> None:
-        """A step of a reader. When a crash is due all stop but one, which nobody saves from it by a flush."""
+        """A step of a reader. If a crash is due, all readers stop but one, whose work no other flush saves."""
         if self.is_due.is_set() and not (is_outside and self.last in (None, get_ident())):
             self.stop.wait()
         elif self.is_due.is_set():
@@ -128,7 +129,7 @@ class Run:
             self.stop.wait()
 
     def wait(self, seconds: float) -> None:
-        """Until the end, or the crash with which it comes. The thread that starts a server must outlive it."""
+        """Run until the end, or until a crash. The thread that starts a server must outlive it."""
         self.stop.wait(seconds)
         if self.crashing is not None and not self.stop.is_set():
             self.is_due.set()
@@ -143,7 +144,7 @@ class Run:
         self.stop.set()
 
     def guarded(self, work: Callable[[random.Random], None], number: int) -> None:
-        """Work until the end; anything unexpected is a fault, and ends the run."""
+        """Work until the end; any unexpected error is a fault, and ends the run."""
         rng = random.Random(self.seed * 100 + number)
         while not self.stop.is_set():
             try:
@@ -198,7 +199,7 @@ def own(run: Run, rng: random.Random) -> None:
         connection.execute(b"SET lock_timeout = '2s'")
         while not run.stop.wait(1 + rng.random() * 2):
             for statement in rng.choice(CHANGES):
-                # A partition is not attached again where a deadlock ended DETACH, or where it ended a change of type.
+                # A partition is not attached again if a deadlock ended DETACH, or a change of type.
                 with suppress(*AGAIN, psycopg.errors.WrongObjectType, psycopg.errors.DatatypeMismatch):
                     connection.execute(statement.encode())
                 run.stop.wait(rng.random() * 0.1)
@@ -255,10 +256,10 @@ class Reader:
             (number,) = connection.execute(NEXT, [self.feed, rng.choice([None, 1, 30])]).fetchone() or (None,)
             self.run.has_batch()
             copy.apply(copy.changes(connection, number))
-            self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps it
+            self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps the copy
             if number is not None:
                 self.run.has_rows()
-            if number is not None and rng.random() < 0.9:  # else it comes again
+            if number is not None and rng.random() < 0.9:  # otherwise the batch comes again
                 connection.execute(FINISH, [self.feed, number])
             return number is not None
         connection.execute(SNAPSHOT)
@@ -267,14 +268,14 @@ class Reader:
             assert copy.rows == copy.table_now(connection), "the copy differs from the table"
             self.run.note("compared" if self.dsn is None else "compared on the standby")
         connection.execute(b"COMMIT")
-        if self.way == "kept":  # outside, with the position
+        if self.way == "kept":  # the copy is outside, with the position
             self.copy = deepcopy(copy)
         return going_on
 
 
 @dataclass
 class Worker(Reader):
-    """One of several with one sink, which takes no older version than it has."""
+    """One of several workers with one sink, which accepts no older version than it has."""
 
     sink_lock: Lock = field(default_factory=Lock)
     name: str = "w"

@@ -61,7 +61,7 @@ def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
 
 
 def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
-    """The same rows in the same order, without those of partitions that came and went.
+    """Check for the same rows in the same order, without those of partitions that came and went.
 
     Where nothing distinguishes rows of a transaction, or not always the same, their order is open.
     """

@@ -1,4 +1,4 @@
-"""kill -9: of a whole server, which is started again, or of one of its processes, after which it begins anew."""
+"""kill -9 of a whole server, which is then restarted, or of one of its processes, after which it restarts itself."""
 
 import os
 import random
@@ -33,18 +33,18 @@ def kill_all(cluster: Cluster) -> None:
     cluster.process.kill()
     cluster.process.wait()
     cluster.process = None
-    # On a busy machine they end later, and the server does not start while one has its shared memory.
+    # On a busy machine processes end later, and the server does not start while one has its shared memory.
     while not all(map(has_ended, children)):
         time.sleep(0.01)
 
 
 def kill_one(cluster: Cluster, rng: random.Random) -> None:
-    """One session: the server ends all others, since shared memory may be damaged, and recovers."""
+    """Kill one session: the server ends all others, because shared memory may be damaged, and recovers."""
     with suppress(psycopg.OperationalError), connect(cluster.dsn) as connection:
         query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         found = [int(str(pid)) for (pid,) in connection.execute(query)]
         os.kill(rng.choice(found), signal.SIGKILL)
-        while True:  # until this one is ended, too
+        while True:  # until this session is ended, too
             connection.execute("SELECT pg_sleep(0.01)")
     cluster.wait_until_ready()
 

@@ -20,7 +20,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that came, or that are to come again; known to the database by this number, if that matters."""
+    """Rows that came, or are to come again; known to the database by this number, if that matters."""
 
     reader: str
     number: int | None
@@ -57,7 +57,7 @@ class Delivery:
         return found
 
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
-        """How often a row came before one that its writer had committed earlier.
+        """The number of rows that came before a row that their writer had committed earlier.
 
         In the order of a column also: before an earlier one of its stream. Where it is divided: of the same key.
         """
@@ -153,7 +153,7 @@ class Reader(Role):
                 raise AssertionError(f"{table} never ran dry")
 
     def timed(self, table: str) -> int | None:
-        """A poll and how long it took. Number of rows there were, or None if it has to be tried again."""
+        """Poll, and measure the time. Returns the number of rows, or None if the poll has to be repeated."""
         began = time.monotonic()
         try:
             found = self.poll(table)
@@ -168,7 +168,7 @@ class Reader(Role):
         return [self.connection]
 
     def refused(self, table: str, error: psycopg.Error) -> None:
-        """Only for a reason that the manual names; and do what it says."""
+        """Check that the manual documents the refusal, and do what it says."""
         if is_lost(error):
             raise error
         self.unsure = None
@@ -189,7 +189,7 @@ class Reader(Role):
             self.delivery.retries[str(cause_of(another, self.on_standby))] += 1
 
     def go_on(self, table: str, cause: str) -> None:
-        """After an error that does not pass by itself. What two readers share only the first of them repairs."""
+        """Repair the position after a permanent error. If two readers share it, only the first repairs."""
         if cause in (PASSED, JOINED, KEY) and self.joins:
             time.sleep(self.rng.random() * LONG_PAUSE)
         elif cause in (PASSED, JOINED):
@@ -203,7 +203,7 @@ class Reader(Role):
         raise NotImplementedError
 
     def accept_key(self, table: str) -> None:
-        """Go on before or after the transaction that was read in part."""
+        """Continue before or after the transaction that was read in part."""
         raise NotImplementedError
 
     def connect(self) -> None:
@@ -215,7 +215,7 @@ class Reader(Role):
         return connection
 
     def recover(self) -> None:
-        """After a lost connection: did the last transaction commit? After a promotion: which of them did."""
+        """After a lost connection, find out if the last transaction committed; after a promotion, which ones did."""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
             self.deliver()  # if the new primary knows of it
@@ -227,7 +227,7 @@ class Reader(Role):
                 self.delivery.events.append(event)
 
     def follow_promotion(self) -> None:
-        """Keep what a sink in the database would have kept: that of polls which the new primary knows."""
+        """Keep rows that a sink in the database would have kept: those of polls that the new primary knows."""
         known = set(numbers(self.connection, "SELECT number FROM s_polls WHERE reader = %s", self.name))
         with self.delivery.busy:
             self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, known)]

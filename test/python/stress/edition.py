@@ -15,7 +15,7 @@ STANDBY = "reading on hot standbys"
 
 SCRIPT = Path(__file__).resolve().parents[3] / "script" / "sql-edition"
 SCHEMA = "inorder"
-# Neither is a superuser. One owns the database, and has installed the edition; the other one has the tables.
+# Neither role is a superuser. One owns the database, and has installed the edition; the other one owns the tables.
 INSTALLER, USER = "s_installer", "s_user"
 ROLES = f"""
 CREATE ROLE {INSTALLER} LOGIN;
@@ -39,7 +39,7 @@ class Edition:
         return make_conninfo(superuser, user=self.user) if self.user else superuser
 
     def make_roles(self, superuser: str) -> None:
-        """On a new server, into which a dump may be restored then."""
+        """Create the roles on a new server, into which a dump may then be restored."""
         with connect(superuser) as connection:
             connection.execute(self.roles.encode())
 

@@ -26,14 +26,14 @@ class Counter(Role):
         self.isolations = ISOLATIONS[: 2 if self.on_standby else 3]
 
     def work(self) -> None:
-        """Until the round is over; a standby may end a session that is in the way of its recovery."""
+        """Work until the round is over; a standby may end a session that is in the way of its recovery."""
         while not self.world.settled.is_set():
             with self.session(getattr(self.world, self.server)) as connection:
                 while not self.world.settled.is_set() and not connection.closed:
                     self.count(connection)
 
     def count(self, connection: Connection) -> None:
-        """Each statement, or several in one transaction; and read the view."""
+        """Run each statement alone, or several in one transaction; and read the view."""
         try:
             with transaction(connection, self.rng.choice(self.isolations)):
                 for _ in range(self.rng.randint(1, 3)):
@@ -64,7 +64,7 @@ class Folder(Role):
                 self.pause(0.3)
 
 
-# VACUUM that returns empty pages at the end of a table to the system has it alone for a moment.
+# VACUUM locks a table exclusively for a moment while it truncates empty pages at the end.
 TRUNCATING = "vacuum, truncating"
 
 
@@ -105,7 +105,7 @@ class Partitioner(Role):
         self.lane, self.region = next(world.lanes), 1
 
     def work(self) -> None:
-        """One about every second. Writers hear of it a while later: a statement being planned must not miss it."""
+        """Create one about every second. Writers use it a while later: a statement being planned must not miss it."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
                 name = self.next_one(connection)
@@ -156,14 +156,14 @@ WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR 
   AND a.backend_type = 'client backend'  -- REPACK (CONCURRENTLY) has a process that waits for transactions to end
   AND a.query NOT LIKE '%FROM s\_streams%'  -- no table of a feed; SKIP LOCKED may wait for a row updated meanwhile
 """
-# These wait for writers by their nature, or take turns.
+# These statements wait for writers by design, or take turns.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")
-# A lock on the partition that has just appeared is about to go; and who changes a table has it alone.
+# A lock on a new partition is about to be released; and a session that changes a table locks it exclusively.
 MAY_HOLD = ("partitioner", "owner", TRUNCATING, "autovacuum worker")
 
 
 class Watcher(Role):
-    """Checks who waits for whom: no reader, writer or counter for anybody, but two readers of one feed take turns."""
+    """Checks that no reader, writer or counter waits for another, except that two readers of one feed take turns."""
 
     def work(self) -> None:
         with self.session(self.world.superuser) as connection:

@@ -10,12 +10,12 @@ from inorder.connection.database import Connection, one_row
 
 from stress.world import RESTLESS, SPACE, Role, World, roll_back, transaction
 
-# Nobody waits for ever; who gave up tries something else.
+# Nobody waits forever; an owner that gave up tries another change.
 LOCK_TIMEOUT = "700ms"
 PATIENCE = "20s"
 REPACK = 190000
 
-# Whole tables; a partition, where it says leaf.
+# Statements for whole tables; for a partition, if they contain {leaf}.
 REWRITES = (
     "ALTER TABLE {table} ALTER note TYPE {kind}",
     "ALTER TABLE {table} ALTER label TYPE varchar({length})",
@@ -58,7 +58,7 @@ SELECT n.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOI
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
 """
 PENDING = "SELECT FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending"
-# The index of each leaf that begins with the number.
+# The index on the number of each leaf.
 INDEX = """
 SELECT n.relname FROM pg_index AS i JOIN pg_class AS n ON n.oid = i.indexrelid
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
@@ -93,7 +93,7 @@ class OwnerRole(Role):
             connection.execute(statement.encode())
 
     def attempt(self, connection: Connection, what: str, step: Callable[[], object]) -> bool:
-        """Do something, and count it; not if others hold the table."""
+        """Run a change, and count it unless others hold the table."""
         try:
             step()
         except psycopg.Error as error:
@@ -107,7 +107,7 @@ class OwnerRole(Role):
 
 
 class Owner(OwnerRole):
-    """Rewrites and renames, or makes indexes anew, which takes longer."""
+    """Rewrite and rename, or rebuild indexes, which takes longer."""
 
     def __init__(self, world: World, name: str, kinds: tuple[str, ...], repacks: tuple[str, ...] = ()) -> None:
         super().__init__(world, name)
@@ -152,7 +152,7 @@ class Keys(OwnerRole):
     KEYS = ("(a, b)", "(b, a)", "(b)", "(token)", "(b, token)", "")
 
     def work(self) -> None:
-        """With feed_enable() at once or a while later; at the end as it was."""
+        """Call feed_enable() at once or a while later; restore the table at the end."""
         with self.begin() as connection:
             while not self.world.stop.is_set():
                 key, at_once = self.rng.choice(self.KEYS), self.rng.random() < 0.5

@@ -40,7 +40,7 @@ FROM (SELECT ctid, %s + row_number() OVER () - 1 AS token FROM {0}) AS s WHERE p
 
 
 class UndoneError(Exception):
-    """It was done for nothing."""
+    """The change was rolled back."""
 
 
 class Partitions(OwnerRole):
@@ -88,7 +88,7 @@ class Partitions(OwnerRole):
             if one_row(connection, STATE, [f"{TABLE}_{region}"]) == (True, True, True):
                 connection.execute("SET lock_timeout = 0")
                 step = partial(self.finalize, connection, f"{TABLE}_{region}", region)
-                # A writer that began before may be in its way, and it in that one's: the server ends either.
+                # A writer that began before may block the DETACH, and be blocked by it: the server ends one of them.
                 while not self.attempt(connection, "finalize", step):
                     continue
 
@@ -98,7 +98,7 @@ class Partitions(OwnerRole):
         connection.execute("COMMIT")
 
     def create(self, connection: Connection, name: str, region: int) -> None:
-        """At once below the table, or attached, with nothing in it."""
+        """Create a partition, or attach an empty table."""
         connection.execute("BEGIN")
         if self.rng.random() < 0.5:
             connection.execute(f"CREATE TABLE {name} PARTITION OF {TABLE} FOR VALUES IN ({region})".encode())
@@ -126,7 +126,7 @@ class Partitions(OwnerRole):
         connection.execute(f"ALTER TABLE {TABLE} ATTACH PARTITION {name} FOR VALUES IN ({region})".encode())
 
     def fit(self, connection: Connection, name: str) -> None:
-        """Nobody changes the columns of the others until this one is attached."""
+        """No columns of the other partitions are changed until this one is attached."""
         connection.execute(f"LOCK TABLE {TABLE} IN SHARE UPDATE EXCLUSIVE MODE".encode())
         for (statement,) in connection.execute(COLUMNS.encode(), [name, name]).fetchall():
             connection.execute(str(statement).encode())
@@ -157,7 +157,7 @@ class Partitions(OwnerRole):
         self.note_alone(connection, name)
 
     def note_alone(self, connection: Connection, name: str) -> int:
-        """In a transaction of its own. Nobody gets the lock while others write to it: then without."""
+        """Run it in a transaction of its own. If other writers prevent the lock, run without it."""
         tokens = numbers(connection, f"SELECT token FROM {name}")
         self.world.ledger.leave(TABLE, tokens)
         return len(tokens)

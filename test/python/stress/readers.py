@@ -12,10 +12,10 @@ from inorder.connection.database import Connection, one_row
 from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
 from stress.world import ISOLATIONS, MOVER, OWNER, RESTLESS, TABLES, World, numbers, token_of, transaction
 
-# A snapshot that is this old has been overtaken by changes of the table.
+# A snapshot of this age has been overtaken by changes of the table.
 OLD_SECONDS = 0.4
 TAKE = "SELECT number, token FROM feed_take_batch(%s, 'sink', %s, '1 hour', max_tries => NULL)"
-# Numbers of batches that were handed out on another timeline are at least so much higher.
+# Numbers of batches of another timeline differ at least by this.
 JUMP = 10**9
 
 
@@ -56,7 +56,7 @@ class Plain(Reader):
         time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
 
     def asked(self, table: str, statement: str, *parameters: object) -> Sequence[Any] | None:
-        """The answer, sometimes in a transaction with an older snapshot, of which a crash takes it back; None then."""
+        """The answer, sometimes in a transaction with an older snapshot; None if a crash has rolled that back."""
         in_block = self.rng.random() < 0.35
         if in_block:
             self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
@@ -89,7 +89,7 @@ class Plain(Reader):
         return len(tokens)
 
     def timed(self, table: str) -> int | None:
-        """Where two share a feed, a repair of its position must know what either has got of the transaction."""
+        """If two readers share a feed, a repair of its position must know which rows either of them has got."""
         if table == KEYED:
             with self.delivery.busy:
                 return super().timed(table)
@@ -99,7 +99,7 @@ class Plain(Reader):
         self.connection.execute("SELECT feed_seek(%s, 'here', %s::regrole)", [self.feed(table), self.owner])
 
     def accept_key(self, _: str) -> None:
-        """Before or behind the transaction; what it got of it, it gives back, or gets the rest."""
+        """Move before or after the transaction; the reader gives back its rows of it, or gets the rest."""
         with self.repairing() as connection, transaction(connection):
             number = self.announce(connection)
             skip = self.rng.random() < 0.5
@@ -119,7 +119,7 @@ class Plain(Reader):
 
 
 class Granted(Plain):
-    """As roles with SELECT and nothing else: one has the feeds, and another reads them, too, since it was granted."""
+    """Roles with SELECT only: one owns the feeds, and another reads them, because they were granted to it."""
 
     owner = OWNER
 
@@ -136,7 +136,7 @@ class Granted(Plain):
 
 
 class Isolated(Plain):
-    """feed_read under an isolation level, its snapshot older than its turn; tried again when the server says so."""
+    """feed_read under an isolation level, with a snapshot older than its turn; repeated if the server says so."""
 
     def __init__(self, world: World, kind: str, isolation: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, kind, (1, 2000), delivery)
@@ -162,7 +162,7 @@ class Fickle(Plain):
         self.given_back: dict[str, set[int]] = {table: set() for table in TABLES}
 
     def poll(self, table: str) -> int:
-        """Perhaps a row, feed_read, perhaps a row; COMMIT, also in two phases, or ROLLBACK, also of a savepoint."""
+        """feed_read between optional inserts; then commit, perhaps in two phases, or roll back, perhaps a savepoint."""
         connection, way, own = self.connection, self.rng.random(), list[int]()
         writes = not self.world.stop.is_set()
         self.transactions += 1
@@ -170,7 +170,7 @@ class Fickle(Plain):
         number = self.announce(connection)
         if writes and self.rng.random() < 0.5:
             own.append(self.write(table, 0))
-            time.sleep(self.rng.random() * 0.05)  # for others to end after this one began
+            time.sleep(self.rng.random() * 0.05)  # lets others end after this transaction began
         connection.execute("SAVEPOINT s")
         tokens = feed_read(connection, self.feed(table), table, self.max_rows())
         if writes and self.rng.random() < 0.7 and way < 0.5:
@@ -209,7 +209,7 @@ class Fickle(Plain):
         return token
 
     def accept(self, table: str, tokens: list[int]) -> None:
-        """Without a limit, everything that was given back must be among what comes next, if its partition is."""
+        """Without a limit, all rows that were given back must be among the next, unless their partition is gone."""
         missing = self.given_back[table] - set(tokens)
         if self.limits is None and missing and table != "r_parts":
             self.world.problem(f"{self.name}: rows of {table} that were rolled back did not come again at once")
@@ -238,7 +238,7 @@ class Batched(Plain):
         return numbers(self.connection, rows, self.feed(table), number)
 
     def follow_promotion(self) -> None:
-        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
+        """The sink forgets batches that the feed does not know any more: their rows come again, with other numbers."""
         with self.delivery.busy:
             if not self.last:  # another worker may have gone on since it asked
                 self.last.update(self.last_batches())
@@ -269,7 +269,7 @@ class TwoStep(Batched):
         self.forgotten: Counter[str] = Counter()
 
     def poll(self, table: str) -> int | None:
-        """All three steps, or as far as it gets."""
+        """Run all three steps, or some of them before a crash."""
         taken = self.ask(table)
         if taken is None or taken[0] == 0:
             return taken and 0
@@ -281,7 +281,7 @@ class TwoStep(Batched):
         if self.crash():
             return None
         self.finish(table, number, token)
-        if self.crash():  # its answer may be lost
+        if self.crash():  # the answer may be lost
             with suppress(psycopg.errors.InvalidParameterValue):
                 self.finish(table, number, token)
                 self.world.problem(f"{self.name}: batch {number} of {table} was finished twice")
@@ -303,7 +303,7 @@ class TwoStep(Batched):
         self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), number, token])
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
-        """The sink: a batch that it has already must be the same, otherwise be the next one."""
+        """Check in the sink that a known batch is the same, and an unknown one the next."""
         last, had = self.sink[table]
         if number == last:
             if set(had) ^ set(tokens) > self.world.ledger.gone[table]:
@@ -325,7 +325,7 @@ class TwoStep(Batched):
                 self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
 
     def accept_partitions(self, table: str) -> None:
-        """A batch that the sink has is finished; another is forgotten, and its rows come again."""
+        """Finish a batch that the sink has; otherwise forget it, and its rows come again."""
         if not self.finished(table):
             super().accept_partitions(table)
             self.forgotten[table] += 1

@@ -27,7 +27,7 @@ CAUSES = {
 
 
 def cause_of(error: psycopg.Error, on_standby: bool = False) -> str | None:
-    """Why a statement was refused, in a word; None if nothing may refuse it so."""
+    """The reason for a refusal, in a word; None if the manual does not document it."""
     if on_standby and index_went(error):
         return INDEX
     if error.sqlstate in AGAIN:

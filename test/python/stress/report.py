@@ -26,7 +26,7 @@ def table(rows: list[tuple[object, ...]]) -> str:
 
 
 def show(result: Result) -> str:
-    """A line for each reader, what was counted, and what is wrong."""
+    """A line for each reader, the counts, and the problems."""
     head = tuple(field.name.replace("_", " ") for field in fields(Line))
     shown = [
         f"{result.server}, {result.seconds:.0f} s, seed {result.seed}",

@@ -1,4 +1,4 @@
-"""One round: start everybody, stop them, compare what was delivered with what was committed; then the long acts."""
+"""One round: start all roles, stop them, compare delivered rows with committed ones; then the long acts."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ SETTINGS = {
     "allow_in_place_tablespaces": "on",
     "restart_after_crash": "on",
 }
-# The standby is behind, as real ones are. It waits for those who are in its way, who may wait for it: not for ever.
+# The standby lags, as real ones do. It waits for sessions that are in its way, which may wait for it, but not forever.
 LAG = {"recovery_min_apply_delay": "500ms", "max_standby_streaming_delay": "5s"}
 PATIENCE_SECONDS = 300
 # In the long form the server is killed after these parts of the time.
@@ -71,7 +71,7 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
-    """Those that have begun: an interrupt may come before."""
+    """The roles that have begun: an interrupt may come before."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for thread in filter(Role.is_alive, threads):
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -91,14 +91,14 @@ def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
 
 
 def finish_all(world: World) -> None:
-    """The second phase of whatever waits for it, but for the one that is held."""
+    """Run the second phase of all prepared transactions, except for the one that is held."""
     with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
         while world.prepared:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
 def wait_for_writers(world: World, writers: Sequence[Role], held: dict[str, list[int]]) -> None:
-    """As wait_for; in a broken round somebody may wait for a prepared transaction: finish those."""
+    """Wait as wait_for does; in a broken round a role may wait for a prepared transaction: finish those."""
     while world.broken.is_set() and any(writer.is_alive() for writer in writers):
         if held:
             release(world, held)
@@ -117,7 +117,7 @@ def release(world: World, held: dict[str, list[int]]) -> None:
 def play(
     world: World, stage: Stage, readers: Sequence[Reader], disturb: Callable[[dict[str, list[int]]], None]
 ) -> None:
-    """Everybody at once; then the writers end, the readers drain, and the held transaction, if any, commits."""
+    """Run all roles; then the writers end, the readers drain, and the held transaction, if any, commits."""
     world.begin_again()
     held = dict[str, list[int]]()
     writers = [Writer(world, number) for number in range(WRITERS)]
@@ -146,7 +146,7 @@ def play(
 
 
 def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list[int]]) -> None:
-    """In the long form with crashes; and all or the rest of it with a transaction that stays open.
+    """In the long form with crashes; all or the rest of the time with a transaction that stays open.
 
     That begins after the crashes: while a transaction is prepared, a standby keeps the locks of younger ones that a
     crash of the primary ended.
@@ -169,7 +169,7 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
-    """A promotion in the midst of it all, and a restore into a younger server.
+    """A promotion under load, and a restore into a younger server.
 
     The readers as they are then, and what those got that end with the promoted server.
     """

@@ -1,4 +1,4 @@
-"""Readers that keep their position themselves: on the primary, on a standby, and now here, now there."""
+"""Readers that keep their position themselves: on the primary, on a standby, and on both in turn."""
 
 import time
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ class Stateless(Reader):
         self.positions: dict[str, str] = {}
         self.past: list[PastBatch] = []
         self.seen = 0
-        self.asked = dict.fromkeys(TABLES, 0)  # how often it had to accept another server
+        self.asked = dict.fromkeys(TABLES, 0)  # number of times it had to accept another server
 
     def make_feeds(self, connection: Connection) -> None:
-        """It needs none, just the beginning; the tables are guarded by the feeds of others."""
+        """The reader needs no feeds; the tables are guarded by the feeds of others."""
         for table in TABLES:
             self.positions[table] = self.beginning(connection, table)
 
@@ -54,7 +54,7 @@ class Stateless(Reader):
         self.connections = [self.session(getattr(self.world, server)) for server in self.servers]
 
     def recover(self) -> None:
-        """The position is here."""
+        """The position is stored in this process."""
 
     def open_connections(self) -> list[Connection]:
         return self.connections
@@ -68,7 +68,7 @@ class Stateless(Reader):
         return str(one_row(connection, statement, parameters)[0])
 
     def poll(self, table: str) -> int | None:
-        """One batch: named by one server, and now and then read on another, which may have to come so far first."""
+        """One batch: found on one server, and sometimes read on another, which may have to catch up first."""
         if len(self.connections) == 1 and self.rng.random() < 0.5:
             levels = ISOLATIONS[: 2 if self.on_standby else 3]
             with transaction(self.connections[0], self.rng.choice(levels)):
@@ -87,7 +87,7 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         if self.world.settled.is_set():
-            asked = self.connections[0]  # a standby, always behind, says nothing of a set that ended here later
+            asked = self.connections[0]  # a standby, which always lags, knows nothing of a set that ended here later
         batch = self.text(
             asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
             limit, self.delivery.whole,
@@ -109,7 +109,7 @@ class Stateless(Reader):
         return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
 
     def go_on(self, table: str, cause: str) -> None:
-        """A guard that stood all the time and is another now is known to feeds, not to a position kept elsewhere."""
+        """A guard that was never off, and is replaced, is known to feeds, but not to a position kept elsewhere."""
         if cause == GUARD:
             self.accept_partitions(table)
         elif cause == ORIGIN and self.world.was_promoted:
@@ -118,7 +118,7 @@ class Stateless(Reader):
             super().go_on(table, cause)
 
     def accept_partitions(self, table: str) -> None:
-        """The partitions of a new position, which is what feed_seek() with 'here' does to a feed.
+        """Renew the partitions of a position, as feed_seek() with 'here' does for a feed.
 
         Not inside a transaction: that would take another key for the one after which the position stands.
         """
@@ -154,11 +154,11 @@ class Stateless(Reader):
         self.delivery.events[:] = [event for event in self.delivery.events if event.table != table]
 
     def accept_key(self, table: str) -> None:
-        """Before the transaction that was read in part, or behind it."""
+        """Move before or after the transaction that was read in part."""
         connection = self.connections[0]
         number = self.text(connection, "SELECT (%s::text::feed_position).partial", self.positions[table])
         if number == "None":
-            return  # it was only the batch
+            return  # only the batch was out of date
         tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
         behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
         self.change(table, transactions=f"(p).transactions {behind}", partial="NULL", last_key="NULL", ordering="NULL")

@@ -56,7 +56,7 @@ class Tail(Reader):
         self.drain()
 
     def judge(self, code: int) -> None:
-        """Killed, or failed in a way that passes."""
+        """True if tail was killed, or failed with a temporary error."""
         if code == -9:
             self.delivery.retries["kill -9"] += 1
         elif code == PASSES:
@@ -68,7 +68,7 @@ class Tail(Reader):
             raise AssertionError(f"{self.kind} ended with {code}: {self.errors()}")
 
     def refused_here(self) -> None:
-        """After the promotion: a reader on the standby that was promoted has read nothing that was lost."""
+        """After the promotion, a reader on the promoted standby has read no lost rows."""
         self.delivery.retries["origin"] += 1
         self.accept_origin = True
         if self.server != "standby":

@@ -36,7 +36,7 @@ class Worker(Batched):
             self.rng = world.randomness(self.name)
 
     def poll(self, table: str) -> int | None:
-        """All steps, or as far as it gets. Zero if there is nothing to do."""
+        """Run all steps, or some of them before a crash. Zero if there is nothing to do."""
         is_short = self.rng.random() < 0.05
         taken = self.ask(table, SHORT_LEASE if is_short else LEASE)
         if taken is None:
@@ -44,13 +44,13 @@ class Worker(Batched):
         return self.process(table, *taken, is_short) if taken[0] else self.clear(table)
 
     def process(self, table: str, number: int, token: int, is_short: bool) -> int | None:
-        """A batch; the number of its rows if it got to the end."""
+        """Process a batch; returns the number of rows if it was finished."""
         try:
             tokens = self.rows(table, number)
         except psycopg.errors.InvalidParameterValue:
             if not is_short:
                 raise
-            return None  # over already, and finished by another
+            return None  # the lease was over, and another worker has finished it
         if is_short:
             time.sleep(TOO_LONG_SECONDS)
         if self.crash():
@@ -71,7 +71,7 @@ class Worker(Batched):
         return (row[0] or 0, row[1] or 0) if row else None
 
     def end(self, table: str, number: int, statement: str, token: int, may_be_late: bool) -> None:
-        """Finish or return it; by another token it must not be possible, by this one only if it was given away."""
+        """Finish or return a batch; impossible with another token, and with this one only if it was given away."""
         for guess in (token + 1, token):
             try:
                 row = self.connection.execute(statement.encode(), [self.feed(table), number, guess]).fetchone()
@@ -88,7 +88,7 @@ class Worker(Batched):
 
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         with self.delivery.busy:
-            # From a worker that has not heard of the promotion, of which the sink knows: there is no such batch now.
+            # From a worker that has not noticed the promotion, while the sink has: this batch does not exist now.
             if self.last and self.last[table] < number < self.last[table] + JUMP and not self.was_promoted:
                 return
             had = self.sink.setdefault((table, number), tokens)

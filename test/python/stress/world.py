@@ -17,13 +17,14 @@ from stress.edition import EDITIONS, Edition
 
 # Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
 CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
-# To these their owner does whatever ALTER TABLE and its like can do.
+# Tables to which their owner applies every form of ALTER TABLE and similar commands.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
 TABLES = CALM + RESTLESS
-# Where nothing distinguishes rows of one transaction, or not always the same.
+# Tables where nothing distinguishes rows of one transaction, or not always the same.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
-# Columns that are drawn when a row is written, by which readers may have it. In the first of these tables are streams.
+# Columns with numbers drawn when a row is written, in whose order readers may have the rows. The first of these tables
+# has streams.
 ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
 STREAMED, STREAMS = "s_uuid", 5
 
@@ -103,7 +104,7 @@ def make_roles(superuser: str) -> None:
         connection.execute(f"GRANT CREATE ON TABLESPACE {SPACE} TO PUBLIC".encode())
 
 
-# A token says who wrote it (a lane), in which of its transactions, and which row of that.
+# A token contains its writer (a lane), the number of the transaction, and of the row in it.
 TRANSACTION_BITS, ROW_BITS = 22, 14
 LANE_BITS = TRANSACTION_BITS + ROW_BITS
 
@@ -155,7 +156,7 @@ class Ledger:
             self.doubtful.append(rows)
 
     def leave(self, table: str, tokens: Iterable[int]) -> None:
-        """A partition with these rows goes, or comes back."""
+        """Record that a partition with these rows is detached, or attached again."""
         with self.lock:
             self.gone[table].update(tokens)
 
@@ -201,13 +202,13 @@ class World:
     is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
     pooler: int | None = None  # the port of one that readers on the primary go through
     ledger: Ledger = field(default_factory=Ledger)
-    # How far everybody has come: these are set in this order, at the latest when it is broken.
+    # The stages of the round: these are set in this order, at the latest when it is broken.
     stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
     settled: threading.Event = field(default_factory=threading.Event)  # they have, the standby has all of it
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
     broken: threading.Event = field(default_factory=threading.Event)
     problems: list[str] = field(default_factory=list)
-    # Where rows of the partitioned tables may go: the relation that is named, and the region.
+    # Targets for rows of the partitioned tables: the relation to name, and the region.
     targets: dict[str, list[tuple[str, int]]] = field(default_factory=first_targets)
     prepared: list[Prepared] = field(default_factory=list)
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all that ever were, by gid
@@ -239,7 +240,7 @@ class World:
         self.broken.set()
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
-        """Where a row for this table is inserted: the table, or one of its partitions; and its region."""
+        """The target for a row of this table: the table, or one of its partitions; and its region."""
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 
@@ -249,7 +250,7 @@ def numbers(connection: Connection, statement: str, *parameters: object) -> list
 
 
 def fill(world: World, connection: Connection, amount: int) -> None:
-    """Rows of one more lane, in one transaction a table."""
+    """Rows of one more lane, in one transaction per table."""
     lane = next(world.lanes)
     for number, table in enumerate(TABLES):
         first = token_of(lane, number, 0)
@@ -276,7 +277,7 @@ class Role(threading.Thread):
         self.rng = world.randomness(name)
 
     def run(self) -> None:
-        """Do the work, again if the server was killed; whatever else goes wrong ends the round."""
+        """Run the work, again if the server was killed; any other error ends the round."""
         try:
             while not self.ran():
                 self.world.broken.wait(RECONNECT_SECONDS)
@@ -303,13 +304,13 @@ class Role(threading.Thread):
         return connection
 
     def pause(self, seconds: float) -> None:
-        """Up to so long, but not beyond the end of the writers."""
+        """Pause for a time, but not beyond the end of the writers."""
         self.world.stop.wait(self.rng.random() * seconds)
 
 
 @contextmanager
 def transaction(connection: Connection, isolation: str = "READ COMMITTED") -> Iterator[None]:
-    """BEGIN and COMMIT, or ROLLBACK and the error. The connection may end meanwhile."""
+    """BEGIN and COMMIT, or ROLLBACK and the error. The connection may be lost."""
     connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
     try:
         yield

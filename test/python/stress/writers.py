@@ -1,4 +1,4 @@
-"""Sixteen sessions that write in every way there is, and know what they committed."""
+"""Sixteen sessions that write in all possible ways, and record the rows that they committed."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +19,7 @@ MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# A writer waits for a session that changes a table, and finds the partition gone that it meant.
+# A writer waits for a session that changes a table, and then may not find the partition that it wanted.
 NO_PARTITION = ("no partition of relation", "violates partition constraint")
 
 
@@ -78,7 +78,7 @@ class Writer(Role):
         return Draft(self.lane if lane is None else lane, self.transactions)
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = ()) -> None:
-        """So many rows into one table: row by row, by one statement, or by COPY."""
+        """Insert rows into one table: row by row, by one statement, or by COPY."""
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
@@ -146,7 +146,7 @@ class Writer(Role):
         self.commit(draft, nest, self.count)
 
     def blocks(self) -> None:
-        """PL/pgSQL with EXCEPTION, in more blocks than a snapshot lists; open for a while."""
+        """PL/pgSQL with EXCEPTION, in more blocks than a snapshot lists; the transaction stays open for a while."""
         draft = self.draft()
         table = self.rng.choice(self.tables)
         target, region = self.world.target(table, self.rng)
@@ -168,7 +168,7 @@ class Writer(Role):
         self.commit(draft, lambda: self.insert(draft, self.rng.randint(1, 100)), undo)
 
     def long(self) -> None:
-        """Open for seconds, writing at both ends."""
+        """A transaction that stays open for seconds, and writes at both ends."""
         if self.rng.random() < 0.3:
             draft, tables = self.draft(), self.tables if self.rng.random() < 0.1 else self.calm
             insert = partial(self.insert, draft, 10, tables)
@@ -200,7 +200,7 @@ class Writer(Role):
             versions[token] = (stream, version)
 
     def two_phase(self) -> None:
-        """The first phase; with a lane of its own, since the second may be late, unless that kept owners waiting."""
+        """The first phase; with its own lane, because the second phase may be late, unless that kept owners waiting."""
         if len(self.world.prepared) >= MOST_PREPARED:
             return
         draft, late = self.draft(next(self.world.lanes)), self.rng.random() < 0.7
@@ -234,7 +234,7 @@ class Writer(Role):
 
 
 def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
-    """COMMIT PREPARED, which is written down, or ROLLBACK PREPARED; either may be lost with its server."""
+    """COMMIT PREPARED, which is recorded, or ROLLBACK PREPARED; either may be lost with its server."""
     try:
         connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
     except psycopg.errors.UndefinedObject:
