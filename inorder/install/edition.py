@@ -4,14 +4,13 @@
 
 A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
 
-    ---- function: language [LABELS] [bare] [keys] [reads] [tables] [writes] [SET ...]
+    ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
 and has neither arguments nor a comment: these are those of the function in the other file, as are labels such as STABLE
 unless it has others. What stands above the first such line is put before the contents of that file. ``bare`` has no
 settings, which take time, so each name in it is qualified; ``keys`` has none but search_path and, with one of the
 others, that; ``reads`` has those of queries over tables, ``tables`` the one of these that keeps the planner from CHECK
-constraints, ``writes`` the one by which rows of the state are known to be written by inorder (see is_written_here). A
-function in C without a body is an error.
+constraints, ``state`` those by which the state is read by its indexes. A function in C without a body is an error.
 """
 
 import re
@@ -23,11 +22,11 @@ from inorder.errors import InorderError
 # Sources of the C edition only. If sql/plain has a file of the same name, it is used instead.
 WITHOUT = {
     "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "uuid_v1", "time_bounds",
-    "uuid_extras", "rights",
+    "uuid_extras", "revoke", "rights",
 }  # fmt: skip
 
 # Set for every function that reads user tables, because the planner would evaluate their CHECK constraints as the
-# reader. sql/plain/rights.sql finds these functions by this setting.
+# reader.
 TABLES = "constraint_exclusion = off"
 READS = (
     "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",
@@ -41,15 +40,12 @@ PINNED = (
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# A setting of the server that has no effect here. It marks functions, because a role without privileges cannot attach a
-# setting of ours to a function.
-WRITES = "geqo_seed = 0.716284"
 # With the first the plan of a session that found the state small does not read all dead versions of it later: see
 # state.c. Where a plan has a sequential scan all the same, its cost of 10^10 has PostgreSQL before 18 compile it.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
-OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
+OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
-    r"^---- (\w+): (sql|plpgsql)((?: (?!SET )[A-Z]+)*)((?: bare| keys| reads| tables| writes)*)((?: SET .+)?)$", re.M
+    r"^---- (\w+): (sql|plpgsql)((?: (?!SET )[A-Z]+)*)((?: bare| keys| reads| tables| state)*)((?: SET .+)?)$", re.M
 )
 FUNCTION = re.compile(
     r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
@@ -86,10 +82,8 @@ def definition(head: str, labels: str, body: Body) -> str:
     if "bare" in settings:
         return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} AS $$\n{text}\n$$;"
     clauses = ["search_path = pg_catalog, pg_temp"]
-    # The state has row security. hides_rows() examines that of a table whatever the setting is.
-    clauses += [] if "keys" in settings else ["row_security = on"]
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
-    clauses += [WRITES, *BY_INDEX] if "writes" in settings else []
+    clauses += BY_INDEX if "state" in settings else []
     clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses) + body.more
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets} AS $$\n{text}\n$$;"
@@ -113,7 +107,7 @@ def as_caller(name: str, head: str) -> Body:
         statement = f"RETURN QUERY SELECT * FROM {call}"
     else:
         statement = f"{'PERFORM' if head.endswith('RETURNS void') else 'RETURN'} {call}"
-    return Body("plpgsql", f"BEGIN\n    {statement};\nEND", frozenset({"writes"}))
+    return Body("plpgsql", f"BEGIN\n    {statement};\nEND", frozenset({"state"}))
 
 
 def joined(sources: Path, source: str) -> str:
@@ -173,9 +167,9 @@ def made(sources: Path) -> list[str]:
     """Names that this version or a released one has created in the two schemas of this edition."""
     released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
     text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
-    # A view that a loop creates is found by the statements that write to it.
-    writes = r"^(?:CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN)| *UPDATE) (?:inorder|inorder_internal)\.(\w+)"
-    return sorted(set(re.findall(writes, text, re.M)))
+    return sorted(
+        set(re.findall(r"^CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN) inorder(?:_internal)?\.(\w+)", text, re.M))
+    )
 
 
 def parts(sources: Path) -> str:
@@ -184,19 +178,7 @@ def parts(sources: Path) -> str:
         name = Path(source).name
         found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
     # The one function that queries call has no schema of its own in this edition.
-    return remove_rows("".join(found)).replace("inorder_text.", "inorder_internal.")
-
-
-def remove_rows(text: str) -> str:
-    """Replace DELETE on the state, a privilege that would let roles lock it, by an UPDATE of a view of removable rows.
-
-    Such a statement finds no row for FOUND.
-
-    >>> remove_rows("DELETE FROM inorder_internal.feed AS f\\nWHERE f.id = 1")
-    'UPDATE inorder_internal.removable_feed AS f SET removed = true\\nWHERE f.id = 1'
-    """
-    return re.sub(r"\bDELETE FROM inorder_internal\.(\w+)((?: AS \w+)?)(?=\s+WHERE)",
-                  r"UPDATE inorder_internal.removable_\1\2 SET removed = true", text)  # fmt: skip
+    return "".join(found).replace("inorder_text.", "inorder_internal.")
 
 
 def script(sources: Path, schema: str) -> str:
@@ -240,7 +222,7 @@ def whole(text: str) -> str:
 
 def filled(text: str, sources: Path, schema: str) -> str:
     given = {
-        "extschema": schema, "version": version(sources), "writes": WRITES, "pinned": " SET ".join(PINNED),
+        "extschema": schema, "version": version(sources), "pinned": " SET ".join(PINNED),
         "reads": " SET ".join(READS),
         "names": ",".join(names(text)),
     }  # fmt: skip

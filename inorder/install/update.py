@@ -1,7 +1,7 @@
 """Updates of the SQL edition: statements that an older script lacks, generated from the sources like the edition.
 
 sql/update/inorder-sql--OLD--NEW.sql has what changes in tables and types. To that comes here what differs between the
-released script of OLD and this version: functions, views, comments, policies and privileges. Once NEW is released, its
+released script of OLD and this version: functions, views, comments and privileges. Once NEW is released, its
 file has all of it. Like ``edition``, this imports no package.
 """
 
@@ -22,7 +22,6 @@ FUNCTION = re.compile(r"CREATE FUNCTION ([\w.]+\([^)]*\))")
 DEFAULT = re.compile(r" DEFAULT (?:'[^']*'|[^,)]+)")
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
 VIEW = re.compile(r"CREATE VIEW \S+")
-POLICY = re.compile(r"CREATE POLICY (\w+ ON [\w.]+)")
 BEGINNING = """-- inorder, the SQL edition: {old} to {new}, in one transaction, by the role that installed it."""
 CHECK = """DO $$
 BEGIN
@@ -63,13 +62,10 @@ def difference(before: list[str], after: list[str], templates: list[str]) -> Ite
     """Statements that update a database from one script to another; templates are those of ``after`` in any schema."""
     functions, known = set(identities(before)), set(before)
     named = {match[0] for one in before for kind in (STATE, VIEW) if (match := kind.match(one))}
-    policies = {match[1] for one in before if (match := POLICY.match(one))}
     for one, function, template in zip(after, identities(after), templates, strict=True):
-        state, view, policy = STATE.match(one), VIEW.match(one), POLICY.match(one)
+        state, view = STATE.match(one), VIEW.match(one)
         if (one in known and not one.startswith(AGAIN)) or (state and state[0] in named):
             continue
-        if policy and policy[1] in policies:
-            yield f"DROP POLICY {policy[1]};"
         replaces = function in functions if function else view is not None and view[0] in named
         yield template.replace("CREATE ", "CREATE OR REPLACE ", 1) if replaces else template
 
@@ -79,11 +75,6 @@ def removed(before: list[str], after: list[str]) -> Iterator[str]:
     for function in identities(before):
         if function not in kept:
             yield "DROP FUNCTION " + re.sub(rf"(?<!\w){SCHEMA}\.", f"{PLACE}.", function) + ";"
-    policies = {match[1] for one in after if (match := POLICY.match(one))}
-    for one in before:
-        match = POLICY.match(one)
-        if match and match[1] not in policies:
-            yield f"DROP POLICY {match[1]};"
 
 
 def step(sources: Path, path: Path) -> str:
@@ -100,7 +91,8 @@ def step(sources: Path, path: Path) -> str:
     first, *rest, last = difference(before, after, templates)
     beginning, check = BEGINNING.format(old=old, new=new), CHECK.format(old=old)
     made = [beginning, first, check, text, *rest, *removed(before, after), last]
-    return "\n".join(each.rstrip() + "\n" for each in made)
+    text = "\n".join(each.rstrip() + "\n" for each in made)
+    return text.replace("is_update boolean := false", "is_update boolean := true")
 
 
 def steps(sources: Path, old: str) -> list[Path]:

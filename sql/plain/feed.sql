@@ -57,10 +57,9 @@ EXCEPTION WHEN invalid_cursor_definition THEN
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
 
--- Run a statement over the rows of a batch, of the type of the first argument, with the settings of the caller:
--- search_path and row_security.
+-- Run a statement over the rows of a batch, of the type of the first argument, with the search_path of the caller.
 CREATE FUNCTION inorder_internal.apply_rows(
-    row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text, hides text
+    row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,20 +70,18 @@ DECLARE
                                    relation, b, statement);
     processed bigint;
 BEGIN
-    PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
-            set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
+    PERFORM set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
     PERFORM inorder_internal.check_statement(text_over_batch, row_type);
     EXECUTE text_over_batch USING row_type;
     GET DIAGNOSTICS processed = ROW_COUNT;
     RETURN processed;
 END $$;
 
--- feed_apply(), with the search_path and the row_security of the caller.
-CREATE FUNCTION inorder_internal.apply_batch(
-    name text, statement text, max_rows int, owner regrole, path text, hides text
-) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @writes@
-    SET enable_seqscan = off SET jit = off SET @pinned@ AS $$
+-- feed_apply(), with the search_path of the caller.
+CREATE FUNCTION inorder_internal.apply_batch(name text, statement text, max_rows int, owner regrole, path text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET @pinned@
+AS $$
 DECLARE
     k inorder_internal.taken;
     b @extschema@.feed_batch;
@@ -101,16 +98,15 @@ BEGIN
     END IF;
     PERFORM inorder_internal.move_feed(k, b, (k.next).is_all);
     -- The name of the table may have become that of a domain, of which this evaluates no condition, as NULL::domain does.
-    EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4, $5)', (k.t).relation)
-    INTO processed USING (k.t).relation::oid, b, statement, path, hides;
-    PERFORM set_config('row_security', 'on', true), inorder_internal.unchanged_members(k.t, (k.next).members);
+    EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (k.t).relation)
+    INTO processed USING (k.t).relation::oid, b, statement, path;
+    PERFORM inorder_internal.unchanged_members(k.t, (k.next).members);
     RETURN processed;
 END $$;
 
 ---- feed_apply: sql
 BEGIN ATOMIC
-    SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text),
-                                        current_setting('row_security'::text));
+    SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text));
 END;
 ---- feed_read: plpgsql keys
 BEGIN

@@ -14,7 +14,7 @@
 
 -- Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = on AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_here boolean := (SELECT t.written_here IS TRUE FROM inorder_internal.feed_table AS t WHERE t.relation = root);
 BEGIN
@@ -54,7 +54,7 @@ END $$;
 -- Whether rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
 -- feed_rebase(), which looks at all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN current_setting('session_replication_role') = 'replica'
        AND current_setting('transaction_isolation') = 'read committed'

@@ -4,8 +4,8 @@
 -- migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. inorder/install/edition.py
 -- wrote it.
 --
--- No function is SECURITY DEFINER: each runs with the privileges of its caller, and row security decides which rows of
--- the state these may read and write (rights.sql, last).
+-- No function is SECURITY DEFINER: each runs with the privileges of its caller, which are those that feed_admit() grants
+-- on the state (rights.sql, last).
 
 DO $$
 DECLARE

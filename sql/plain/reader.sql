@@ -1,7 +1,7 @@
 -- The rows of reader_batch_rows(), in the database.
 CREATE FUNCTION inorder_internal.rows_of_kept(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @pinned@ AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @reads@ SET @pinned@ AS $$
 DECLARE
     k inorder_internal.rows_found := inorder_internal.kept_rows(inorder_internal.caller(), relation, batch);
 BEGIN

@@ -335,7 +335,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
--- Delete a feed, first its state: row security asks whose feed it is.
+-- Delete a feed with its state.
 CREATE FUNCTION inorder_internal.forget_feed(feed bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -67,10 +67,10 @@ ALLOWED = {
     "sql/plain/ports.sql EXECUTE": PLAIN,
     "sql/plain/ports.sql pg_get_partition_constraintdef": f"keys that are columns of types of the server; {PLAIN}",
     "sql/plain/reader.sql EXECUTE": PLAIN,
-    "sql/plain/rights.sql EXECUTE": SCRIPT,
+    "sql/plain/rights.sql EXECUTE": "GRANT and REVOKE, as the role that installed inorder",
     "sql/plain/snapshot.sql EXECUTE": PLAIN,
     "sql/plain/table.sql pg_get_expr": "deparses, and evaluates nothing; under a pinned path",
-    "sql/plain/rights.sql pg_get_expr": SCRIPT,
+    "sql/plain/rights.sql pg_get_functiondef": "deparses functions of inorder, and evaluates nothing",
 }
 
 

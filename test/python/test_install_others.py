@@ -99,10 +99,12 @@ def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edit
             tool = Tool(cluster, tmp_path, connection)
             tool.install("--edition", edition)
             assert as_new(cluster, tmp_path, connection.info.dbname, edition) == ""
-            rows(connection, "GRANT USAGE ON SCHEMA inorder TO edition_caller", "SET ROLE edition_caller")
+            admits = "SELECT inorder.feed_admit('edition_caller')"
+            rows(connection, admits if edition == SQL else "GRANT USAGE ON SCHEMA inorder TO edition_caller")
+            rows(connection, "SET ROLE edition_caller")
             assert rows(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
         finally:
             rows(
                 connection, "RESET ROLE", "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
-                "REVOKE ALL ON SCHEMA inorder FROM edition_caller", "DROP ROLE edition_caller",
+                "DROP OWNED BY edition_caller", "DROP ROLE edition_caller",
             )  # fmt: skip

@@ -25,7 +25,6 @@ OF_PORTS = {
     "Try again in a new transaction.",
     "cannot run several statements over one batch",
     "columns of … were changed after this query began",
-    "must be owner of feed … or of its table",
     "partitions of … were attached, detached or changed while it was read",
     "row_type must be null::…, not of type …",
     "sequence with OID … does not exist",

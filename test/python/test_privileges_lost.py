@@ -258,6 +258,7 @@ WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
     "changes_prepare": "of the catalog, for the owner",
     "feed_is_table": "of its arguments", "feed_guard": "a trigger",
+    "feed_admit": "GRANT asks again", "feed_dismiss": "REVOKE asks again",
     "changes_trigger": "a trigger", "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
 }  # fmt: skip
 

@@ -66,7 +66,7 @@ def hosted(cluster: Cluster) -> Iterator[Connection]:
 
 
 def needed(folder: Path) -> list[str]:
-    return names(write_edition(folder, "inorder").read_text())
+    return names(write_edition(folder, "inorder", "").read_text())
 
 
 def test_each_entry_has_its_source(shared_folder: Path) -> None:
@@ -84,9 +84,10 @@ def test_it_works_with_what_it_names(
     hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
     for entry in documented():
         assert not may_use(hosted, entry, "hosted_user"), entry
-    install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")
+    install(server, cluster, write_edition(shared_folder, "inorder", ""), "hosted", role="hosted_owner")
     for statement in (
-        "SET ROLE hosted_owner", "GRANT CREATE ON SCHEMA public TO hosted_user", "SET ROLE hosted_user",
+        "SET ROLE hosted_owner", "SELECT inorder.feed_admit('hosted_user')",
+        "GRANT CREATE ON SCHEMA public TO hosted_user", "SET ROLE hosted_user",
         "SET search_path = public, inorder",
         "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)",
         "CREATE TABLE events_0 PARTITION OF events FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
@@ -145,5 +146,5 @@ def test_a_server_that_lacks_what_it_names_is_refused(
 ) -> None:
     hosted.execute(statement.encode())
     with pytest.raises(AssertionError, match=rf"this server does not .* {name}\n"):
-        install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")
+        install(server, cluster, write_edition(shared_folder, "inorder", ""), "hosted", role="hosted_owner")
     assert hosted.execute("SELECT FROM pg_namespace WHERE nspname ~ 'inorder'").rowcount == 0

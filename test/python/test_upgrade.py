@@ -268,14 +268,31 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     assert len(found[0]) > 700
 
 
+ADMIT = ("SELECT feed_admit('uses'), feed_admit('writes', only_writes => true)",)
+RIGHTS = """
+SELECT a.grantee::regrole::text, o.name, a.privilege_type FROM inorder_internal.own_objects() AS o
+CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.grantee <> o.owner ORDER BY 1, 2, 3
+"""
+
+
 def test_the_tool_updates_the_sql_edition(
     place: Place, stages: dict[str, Path], edition: Callable[..., str], tmp_path: Path
 ) -> None:
     tree = stages[NEXT].parents[1] / "tree"
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
+    with connect(dsn) as connection:
+        execute(connection, "CREATE ROLE uses", "CREATE ROLE writes", *ADMIT)
     said = next_release.tool(tree, place.cluster, "install", "--upgrade", "--dsn", f"{dsn} user=installer")
     assert said.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
     fresh = edition(write(tree, tmp_path))
+    rights = []
+    for updated_or_fresh, statements in ((dsn, ()), (fresh, ADMIT)):
+        with connect(updated_or_fresh) as connection:
+            execute(connection, *statements)
+            rights.append(connection.execute(RIGHTS.encode()).fetchall())
+            # Two installations may list the privileges of these roles in another order.
+            execute(connection, "DROP OWNED BY uses, writes")
+    assert rights[0] == rights[1] and {role for role, *_ in rights[0]} == {"uses", "writes"}
     found = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
     assert difference(*found) == ""
 

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 )
 RETURNS SETOF anyelement
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @writes@ SET @pinned@
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @reads@ SET @pinned@
 AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.look_next(inorder_internal.caller(), name, owner, max_rows, false, true);

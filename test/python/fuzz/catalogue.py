@@ -20,7 +20,9 @@ SELECT p.oid::int, n.nspname, p.proname, p.prokind::text, p.pronargdefaults,
        ARRAY(SELECT coalesce(p.proargnames[i], '') FROM generate_series(1, p.pronargs) AS i)
 FROM {MEMBERS} JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 JOIN pg_namespace AS n ON n.oid = p.pronamespace
-WHERE has_function_privilege('mallory', p.oid, 'EXECUTE') ORDER BY n.nspname, p.oid
+WHERE has_function_privilege('mallory', p.oid, 'EXECUTE')
+  -- In the SQL edition who is admitted writes the state, also by internal functions. Public ones ask whose it is.
+  AND (n.nspname <> 'inorder_internal' OR p.proowner <> 'installer'::regrole) ORDER BY n.nspname, p.oid
 """
 OPERATORS = f"""
 SELECT n.nspname, o.oprname, format_type(o.oprleft, NULL), format_type(o.oprright, NULL)

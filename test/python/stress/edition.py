@@ -56,6 +56,14 @@ class Edition:
             connection.execute(script)
             connection.execute(sql_edition.reading(SCHEMA).encode())
             connection.execute(f"GRANT CREATE ON SCHEMA public TO {USER}".encode())
+        self.admit(superuser, USER)
+
+    def admit(self, superuser: str, *roles: str) -> None:
+        """Let roles use the SQL edition. The C extension needs no such call."""
+        if self.user:
+            with connect(superuser) as connection:
+                for role in roles:
+                    connection.execute(f"SELECT {SCHEMA}.feed_admit('{role}')".encode())
 
 
 EDITIONS = {

@@ -33,7 +33,7 @@ from stress.readers import database_readers
 from stress.stateless import stateless_readers
 from stress.tails import Tail
 from stress.workers import workers
-from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Role, World, fill, make_roles
+from stress.world import MOVER, OWNER, ROWS_BEFORE, SETUP, STREAMS, TABLES, Role, World, fill, make_roles
 from stress.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {
@@ -60,6 +60,7 @@ LATER_SECONDS = 5.0
 def prepare(world: World, readers: Sequence[Reader]) -> None:
     world.edition.install(world.superuser)
     make_roles(world.superuser)
+    world.edition.admit(world.superuser, OWNER, MOVER)
     with connect(world.primary) as connection:
         connection.execute(SETUP.encode())
         connection.execute("INSERT INTO s_streams SELECT generate_series(1::int, %s), 0", [STREAMS])
