@@ -1,0 +1,73 @@
+"""A table that is dropped while a call waits for it: the error says that it does not exist, and is none of the insides.
+
+A statement with ``null::t`` is parsed by the server, which opens the table if the session has not done so before: then
+its own error is all that anybody can get. Here the session has.
+"""
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection
+
+from conftest import LONG_RUN
+from ground import roles, run
+from test_privileges_lost import OF_CHANGES, OF_OWNERS, OF_READERS, begin, is_sql, prepare
+from waiting import blocked
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+GONE = "42P01"  # undefined_table
+CALLS = {
+    name: call
+    for name, call in (OF_READERS | OF_OWNERS).items()
+    if LONG_RUN or "null::" in call or name in ("feed_apply", "exact_count", "reader_next_batch", "feed_enable")
+}
+
+
+def sqlstate(connection: Connection, call: str) -> str | None:
+    try:
+        connection.execute(call.encode())
+    except psycopg.Error as error:
+        return error.sqlstate
+    return ""
+
+
+def drop_feeds(owner: Connection) -> None:
+    owner.execute(b"SELECT feed_drop(f.name, f.owner::text::regrole) FROM (SELECT name, owner FROM feeds OFFSET 0) AS f")
+
+
+def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> str | None:
+    """The SQLSTATE of a call that waits while its table is dropped."""
+    if "null::" in call:
+        run(reader, begin(call), call, "ROLLBACK")
+    run(owner, "BEGIN", f"DROP TABLE {tables}")
+    run(reader, begin(call))
+    with blocked(sqlstate, reader, call) as waiting:
+        waited = not waiting.done()
+        run(owner, "COMMIT")
+        found = waiting.result() if waited else "has not waited"
+    run(reader, "ROLLBACK")
+    return found
+
+
+def test_who_waited_for_a_table_that_was_dropped_is_told_so(fresh: Connection, other: Connection) -> None:
+    found = {}
+    with roles(fresh, "lost_reader", "lost_team"):
+        run(fresh, "GRANT lost_team TO lost_reader")
+        for name, call in CALLS.items():
+            run(fresh, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO lost_team")
+            prepare(fresh, other, "plain")
+            found[name] = outcome(fresh, other, "s.t", call)
+            run(other, "DROP TABLE kept")
+            drop_feeds(fresh)
+            run(fresh, "DROP SCHEMA s CASCADE")
+    assert found == dict.fromkeys(CALLS, GONE)
+
+
+@pytest.mark.parametrize("name", OF_CHANGES)
+def test_who_waited_for_a_log_that_was_dropped_is_told_so(fresh: Connection, other: Connection, name: str) -> None:
+    run(fresh, "CREATE SCHEMA s", "CREATE TABLE s.t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)",
+        "SELECT changes_enable('s.t')", "SELECT feed_create('f', 's.t_changes')")  # fmt: skip
+    run(other, "CREATE TEMP TABLE kept AS SELECT p, reader_next_batch('s.t_changes', p) AS b "
+               "FROM reader_start('s.t_changes') AS p")  # fmt: skip
+    if name != "changes_read" or not is_sql(fresh):
+        assert outcome(fresh, other, "s.t, s.t_changes", OF_CHANGES[name]) == GONE
