@@ -68,7 +68,7 @@ def require_new(path: Path, hint: str) -> None:
 def require_writable(path: Path) -> None:
     _, probe = partial_of(path)
     try:
-        probe.touch()
+        probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
         raise failed(f"cannot write {path}", error) from error

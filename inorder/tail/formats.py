@@ -1,5 +1,6 @@
 """The formats in which rows are written."""
 
+import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -13,6 +14,7 @@ from inorder.connection.session import Table
 from inorder.connection.stream import Rows
 from inorder.errors import InorderError
 
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # by a terminal, but for ends of lines and tabs
 NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 
@@ -95,6 +97,20 @@ class Format:
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
+    escape: str = ""  # of a character that a terminal would obey; where there is none, the format is not for people
+
+    def shown(self, content: Buffer) -> Buffer:
+        r"""What a terminal gets of whole rows: what it would obey is escaped, as psql does.
+
+        >>> FORMATS["json"].shown('{"a":"\x7f\x9b2J ü"}'.encode()).decode()
+        '{"a":"\\u007f\\u009b2J ü"}'
+        >>> FORMATS["csv"].shown(b"a\x1b[2J\xff,\t1\n")
+        b'a\\x1b[2J\\xff,\t1\n'
+        """
+        if not self.escape:
+            return content
+        text = bytes(content).decode(errors="backslashreplace")
+        return OBEYED.sub(lambda found: self.escape.format(ord(found[0])), text).encode()
 
     def wanted(self, table: Table, of_changes: bool = False) -> sql.Composed:
         return self.columns.format(table=table.oid, of_changes=of_changes)
@@ -108,8 +124,8 @@ class Format:
 # JSON contains neither \x01 nor \x02, and CSV with these as delimiter and quote leaves it unchanged. Binary rows begin
 # with the number of their columns.
 FORMATS = {
-    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'")),
-    "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1),
+    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), escape=r"\u{:04x}"),
+    "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1, escape=r"\x{:02x}"),
     "binary": Format(
         ALL, sql.SQL("FORMAT binary"), pieces_of_binary, trailer=BINARY_TRAILER, same_bytes=2, frames=1
     ),

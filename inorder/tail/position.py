@@ -115,9 +115,9 @@ def lock(path: Path) -> int:
 
 
 def locked(path: Path) -> int | None:
-    """One attempt; None if the name was moved to another file."""
+    """One attempt; None if the name was moved to another file. The caller has followed links; a new one is an error."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return made(path)
     try:

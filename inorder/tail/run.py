@@ -19,7 +19,7 @@ from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
-from inorder.tail.sinks import Sink, is_device, require_writable_output
+from inorder.tail.sinks import Sink, is_device, is_terminal, require_writable_output
 from inorder.tail.source import Batch, Source
 from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
@@ -60,6 +60,10 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
         raise InputError(
             f"--format {request.output} is for a pipe or --exec: a file cannot be continued after the end of its rows\n"
             f"HINT:  For a file of each batch: --exec 'cat > $INORDER_BATCH.{request.output}'."
+        )
+    if is_terminal() and not form.escape:
+        raise InputError(
+            f"a terminal cannot show the format {request.output}\nHINT:  Send it into a pipe, or use --exec."
         )
     if is_file() or is_device():
         if request.frame:

@@ -65,7 +65,7 @@ class Sink:
         self.report(len(rows))
 
     def put(self, content: Buffer) -> None:
-        put_all(STANDARD_OUTPUT, content)
+        put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
         """The size of the present batch in a file; if not None, finish() waits for nobody."""
@@ -94,7 +94,8 @@ class Sink:
 
     def end(self, header: bytes) -> None:
         """End the run after a batch: complete the format of the output, even without rows."""
-        put_all(STANDARD_OUTPUT, (header if self.at_start() else b"") + self.form.trailer)
+        last = (header if self.at_start() else b"") + self.form.trailer
+        put_all(STANDARD_OUTPUT, self.form.shown(last) if is_terminal() else last)
 
     def close(self) -> None:
         """End the run, perhaps within a batch."""
@@ -110,6 +111,10 @@ def require_writable_output() -> None:
     """Raise an error if standard output was closed, or is open for reading only."""
     if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise InputError("standard output is closed, or cannot be written to; HINT: >> FILE, | COMMAND, or --exec")
+
+
+def is_terminal() -> bool:
+    return os.isatty(STANDARD_OUTPUT)
 
 
 def is_device() -> bool:

@@ -32,7 +32,9 @@ def sqlstate(connection: Connection, call: str) -> str | None:
 
 
 def drop_feeds(owner: Connection) -> None:
-    owner.execute(b"SELECT feed_drop(f.name, f.owner::text::regrole) FROM (SELECT name, owner FROM feeds OFFSET 0) AS f")
+    owner.execute(
+        b"SELECT feed_drop(f.name, f.owner::text::regrole) FROM (SELECT name, owner FROM feeds OFFSET 0) AS f"
+    )
 
 
 def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> str | None:

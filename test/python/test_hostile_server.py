@@ -33,6 +33,8 @@ COMMANDS = (
     "prepare old --dry-run", "citus events --dry-run", "install --dry-run",
     "advise --least 1B", "advise --format json", "advise --over 1s --sample",
 )  # fmt: skip
+OBEYED = {*range(32), 127} - {*b"\t\n"}
+ODD = "a\x1b[2J\r\x7f\x9b31m\tü"
 LIES = 3  # runs of each
 
 
@@ -124,12 +126,33 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
         assert what in shown and b"[2JHINT" in shown and b"\x1b" not in shown and b"\xc2\x9b" not in shown, shown
 
 
-def on_a_terminal(lied: Lied, command: list[str]) -> bytes:
+def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
+    """Names of columns, too; what is no text for people does not get there."""
+    tail = ["tail", "odd", "--position"]
+    with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
+        execute(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')
+        execute(admin, "SELECT feed_enable('odd')")
+        assert not set(OBEYED) & set(on_a_terminal(lied, [*tail, "empty", "--format", "csv"]).replace(b"\r\n", b"\n"))
+        admin.execute("INSERT INTO odd VALUES (DEFAULT, %s)", [ODD])
+    for form, shown in (
+        ("csv", (r"c\x1b[2J\x9b31m", ',"a\\x1b[2J\\x0d\\x7f\\x9b31m\tü"\r\n')),
+        ("json", (r'"c\u001b[2J\u009b31m"', r'"a\u001b[2J\r\u007f\u009b31m\tü"')),
+    ):
+        written = lied.tool(*tail, form, "--format", form).stdout
+        assert b"\x7f\xc2\x9b31m" in written
+        found = on_a_terminal(lied, [*tail, f"{form} shown", "--format", form]).decode()
+        assert all(text in found for text in shown), found
+        assert not {*map(chr, OBEYED), "\x9b"} & set(found.replace("\r\n", "\n")), found
+    for form in ("binary", "arrow"):
+        assert b"cannot show the format" in on_a_terminal(lied, [*tail, form, "--format", form], code=2)
+
+
+def on_a_terminal(lied: Lied, command: list[str], code: int = 0) -> bytes:
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         with os.fdopen(theirs, "wb") as out:
             running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
-            assert running.wait(PATIENCE) == 0
+            assert running.wait(PATIENCE) == code
         shown = b""
         with suppress(OSError):  # at the end
             while part := terminal.read(65536):

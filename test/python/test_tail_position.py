@@ -4,14 +4,17 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder import files
 from inorder.connection.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.tail import position, sources
@@ -244,6 +247,32 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection) -> None:
         (tail.folder / "p").write_bytes(content)
         assert message in tail(*EVENTS, code=2)
         assert [(path.name, path.read_bytes()) for path in tail.folder.iterdir()] == [("p", content)]
+
+
+@pytest.mark.parametrize("has_nameless", [True, False])
+def test_no_link_that_another_user_planted_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
+) -> None:
+    """Neither beside a file, even if its name had been guessed, nor in the place of one that was no link before."""
+    monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
+    target = tmp_path / "p"
+    planted, elsewhere = tmp_path / "p.guessed.partial", tmp_path / "elsewhere"
+    with PositionFile(target) as file:
+        if not has_nameless:
+            monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as if there were none
+        writes: list[Callable[[], None]] = [
+            partial(file.save, b"content"), partial(files.write_whole, target, "text"),
+            partial(files.require_writable, target),
+        ]  # fmt: skip
+        for write in writes:
+            planted.unlink(missing_ok=True)
+            planted.symlink_to(elsewhere)
+            with pytest.raises(InorderError, match="File exists"):
+                write()
+            assert not elsewhere.exists() and not target.is_symlink()
+    (tmp_path / "later").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="symbolic links"):
+        position.locked(tmp_path / "later")
 
 
 @pytest.mark.server
