@@ -8,7 +8,7 @@ using var terminated = PosixSignalRegistration.Create(PosixSignal.SIGTERM, signa
 
 // What notices a server that is gone without a word; the connection string may say otherwise.
 NpgsqlConnection Open(string name) {
-    var connection = new NpgsqlConnection("Timeout=20;Command Timeout=60;Tcp Keepalive=true;Tcp Keepalive Time=10;"
+    var connection = new NpgsqlConnection("Timeout=10;Command Timeout=15;Tcp Keepalive=true;Tcp Keepalive Time=10;"
         + "Tcp Keepalive Interval=5;" + Environment.GetEnvironmentVariable(name));
     connection.Open();
     return connection;

@@ -5,7 +5,7 @@ import java.util.*;
 public class Consumer {
     static Connection connect(String name) throws SQLException {
         var how = new Properties(); // what notices a server that is gone without a word; the URL may say otherwise
-        how.putAll(Map.of("tcpKeepAlive", "true", "connectTimeout", "20", "socketTimeout", "60"));
+        how.putAll(Map.of("tcpKeepAlive", "true", "connectTimeout", "20", "socketTimeout", "25"));
         return DriverManager.getConnection(System.getenv(name), how);
     }
 

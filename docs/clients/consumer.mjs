@@ -4,7 +4,7 @@ import pg from "pg";
 
 // What notices a server that is gone without a word; the connection string may say otherwise.
 const SILENCE = {
-  connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 60000,
+  connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 25000,
 };
 let stopping = false;
 for (const signal of ["SIGINT", "SIGTERM"]) {

@@ -292,6 +292,16 @@ NOTICED = {
     ".rs": ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_retries", "tcp_user_timeout"),
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
 }
+# The settings whose sum is the number of seconds after which a program notices a silent network, and their units.
+AFTER = {
+    ".java": [(r'"socketTimeout", "(\d+)"', 1.0)],
+    ".mjs": [(r"query_timeout: (\d+)", 0.001)],
+    ".cs": [(r"Command Timeout=(\d+)", 1.0), (r"\bTimeout=(\d+)", 1.0)],
+    ".go": [(r"IPPROTO_TCP, 18, (\d+)", 0.001)],
+    ".rs": [(r"tcp_user_timeout\(Duration::from_secs\((\d+)", 1.0)],
+    ".py": [(r"tcp_user_timeout\D+(\d+)", 0.001)],
+}
+MOST_SECONDS = 30
 # The code that opens a connection, which is in one place of each program.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
@@ -310,6 +320,8 @@ def test_every_documented_program_notices_a_silent_network() -> None:
             content = (FOLDER / "orm.md").read_text().partition("# django: settings of the database")[2]
             opened += 1
         faults += [f"{path.name} lacks {name}" for name in NOTICED[path.suffix] if name not in content]
+        after = sum(float(re.findall(text, content)[0]) * unit for text, unit in AFTER[path.suffix])
+        faults += [f"{path.name} notices it after {after} s"] if not 0 < after <= MOST_SECONDS else []
         faults += [f"{path.name} opens connections in {opened} places"] if opened != 1 else []
     of_docs = [
         (path.name, call) for path in FOLDER.parent.glob("*.md") for call in re.findall(OPENED, path.read_text())
