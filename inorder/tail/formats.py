@@ -14,7 +14,7 @@ from inorder.connection.session import Table
 from inorder.connection.stream import Rows
 from inorder.errors import InorderError
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # by a terminal, but for ends of lines and tabs
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # by a terminal: control characters except line ends and tabs
 NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 
@@ -97,10 +97,10 @@ class Format:
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
-    escape: str = ""  # of a character that a terminal would obey; where there is none, the format is not for people
+    escape: str = ""  # for control characters on a terminal; empty for binary formats, which a terminal cannot show
 
     def shown(self, content: Buffer) -> Buffer:
-        r"""What a terminal gets of whole rows: what it would obey is escaped, as psql does.
+        r"""Whole rows as a terminal gets them: control characters are escaped, as in psql.
 
         >>> FORMATS["json"].shown('{"a":"\x7f\x9b2J ü"}'.encode()).decode()
         '{"a":"\\u007f\\u009b2J ü"}'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
-from inorder.connection.database import connect
+from inorder.connection.database import SILENCE, connect
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
 from inorder.lab.experiments import all_experiments
@@ -25,6 +25,7 @@ from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
+from psycopg.conninfo import conninfo_to_dict
 
 from conftest import scalar
 from own_server_runs import ALL, but, fitted, plain, run_there, traces
@@ -181,6 +182,7 @@ def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own = OwnServer(f"{users.dsn} password=secret", server)
     assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
+    assert SILENCE.items() <= conninfo_to_dict(own.database).items()  # nor does pgbench wait for hours
 
 
 def test_what_vacuum_says_must_be_english() -> None:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query, with_path
+from inorder.connection.database import SECRETS, Connection, completed, connect_as_user, one_row, query, with_path
 from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError, InputError, on_error
 from inorder.installations import OLDEST_MAJOR, Installation
@@ -58,8 +58,8 @@ class OwnServer(Target):
 
     @property
     def database(self) -> str:
-        """The connection string, with the search_path of the sessions here."""
-        return with_path(self.dsn, self.path)
+        """The connection string, with the search_path of the sessions here, and what notices a silent network."""
+        return with_path(completed(self.dsn), self.path)
 
     def connect(self, **settings: str) -> Connection:
         """A session that finds the extensions, but no other object of the user's by its unqualified name."""
