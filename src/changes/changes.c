@@ -140,5 +140,6 @@ changes_read(PG_FUNCTION_ARGS)
 	});
 
 	return_changes(&found, fcinfo, row_type);
+	(void) make_commit_durable();
 	return (Datum) 0;
 }

@@ -165,6 +165,7 @@ feed_read(PG_FUNCTION_ARGS)
 	check_caller(fcinfo);
 	found = take_next(fcinfo, true);
 	return_rows(&found, fcinfo, 1);
+	(void) make_commit_durable();
 	return (Datum) 0;
 }
 

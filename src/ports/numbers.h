@@ -33,6 +33,7 @@ extern uint64 ended_count(void);
 /* snapshot.c */
 extern Numbers ended_numbers(int64 base, bool everywhere);
 extern void make_seen_durable(void);
+extern bool make_commit_durable(void);
 
 /* origin.c */
 extern TimeLineID timeline_here(void);

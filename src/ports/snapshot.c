@@ -196,14 +196,24 @@ make_seen_durable(void)
 		flush_wal();
 }
 
-/* make_durable(keeps_commit boolean) -> boolean: whatever synchronous_commit is or will be */
+/*
+ * The commit of a transaction that has written flushes what came before it, too,
+ * whatever synchronous_commit is or will be; false if it has not written.
+ */
+bool
+make_commit_durable(void)
+{
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return false;
+	ForceSyncCommit();
+	return true;
+}
+
+/* make_durable(keeps_commit boolean) -> boolean */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {
-	/* The commit of a transaction that has written flushes what came before it, too */
-	if (PG_GETARG_BOOL(0) && TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ForceSyncCommit();
-	else if (!is_snapshot_durable())
+	if (!(PG_GETARG_BOOL(0) && make_commit_durable()) && !is_snapshot_durable())
 		flush_wal();
 	PG_RETURN_BOOL(true);
 }

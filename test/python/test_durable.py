@@ -78,6 +78,22 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
     assert lost == []
 
 
+def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edition_name: str) -> None:
+    """A transaction that moves a feed, and whose rows may have left the database, is not lost after its commit."""
+    if edition_name == "sql":
+        pytest.skip("has neither feed_read nor changes_read")
+    lost = []
+    with connect(lazy.dsn) as reader:
+        reader.execute("SET synchronous_commit = off")
+        for call in ("feed_read('f', null::events)", "changes_read('copy', null::t)"):
+            run(writer, *WRITES)
+            run(reader, f"SELECT * FROM {call}")
+            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+            if not scalar(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
+                lost.append(call)
+    assert lost == []
+
+
 def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
     """The copy has rows of a later snapshot: with the batch finished, nothing would ever repair it."""
     copy = Copy()
