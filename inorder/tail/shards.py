@@ -234,6 +234,7 @@ class ShardsSource(Source):
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         self.file.output = output or self.file.output
+        self.reader.is_behind = self.is_behind
         self.reader.finish(batch, output)
 
     def skip(self, batch: Batch) -> None:

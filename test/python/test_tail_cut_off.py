@@ -3,14 +3,18 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.citus.shards import Shard, ShardSession
 from inorder.connection import patience
 from inorder.connection.database import Connection
+from inorder.connection.session import Session
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
+from inorder.tail import shards
 from inorder.tail.request import Request
 from inorder.tail.run import Delivery, run
 from inorder.tail.source import Batch
@@ -105,6 +109,28 @@ def test_batches_for_a_file_shrink_and_grow_again(
     first = 10 * FIRST
     assert cuts[:3] == [first, first // 2, first // 4] and max(cuts[3:], default=0) <= 2 * MOST, cut.asked
     assert cut.asked.count(625) > 1, cut.asked
+
+
+class OneShard:
+    """A table as Citus would have it, in the place of the catalog of Citus."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.table = session.table(name)
+
+    def shards(self) -> list[Shard]:
+        return [Shard(1, self.table.quoted, 0, "", 0)]
+
+
+def test_batches_of_a_shard_shrink_and_grow_again(
+    wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "Distributed", OneShard)
+    monkeypatch.setattr(shards, "on_node", lambda session, _shard: ShardSession(session.dsn))
+    request = replace(requested(wide, cluster, tmp_path, "table"), shards=True, batch_rows=ROWS)
+    cut = Cut(wide, "cancel", monkeypatch)
+    cut.run(request, tmp_path / "out")
+    assert keys(tmp_path / "out") == list(range(1, ROWS + 1))
+    assert cut.asked[:4] == [4000, 2000, 1000, 2000], cut.asked
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "arrow", "parquet"])
