@@ -14,7 +14,7 @@ from inorder.connection.session import Table
 from inorder.connection.stream import Rows
 from inorder.errors import InorderError
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # by a terminal: control characters except line ends and tabs
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters that a terminal obeys
 NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 

@@ -10,8 +10,8 @@ from inorder.connection.database import Connection
 
 from conftest import LONG_RUN
 from ground import roles, run
-from test_privileges_lost import OF_CHANGES, OF_OWNERS, OF_READERS, begin, is_sql, prepare
 from waiting import blocked
+from waiting_calls import OF_CHANGES, OF_OWNERS, OF_READERS, begin, is_sql, prepare
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
