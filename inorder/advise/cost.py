@@ -31,9 +31,10 @@ class Other:
 
 @dataclass(frozen=True)
 class Load:
-    """A table, or a partition, and what is written to it a second. ``entries``: updates that were not HOT.
+    """A table, or a partition, and the writes to it per second. ``entries``: updates that were not HOT.
 
-    ``key_bytes`` is the size of a key in the index, 0 for that of the kind; ``memory_bytes`` holds pages of that index.
+    ``key_bytes`` is the size of a key in the index; 0 stands for the size of the kind's keys. ``memory_bytes`` is the
+    memory that can hold pages of that index.
     """
 
     rows: float

@@ -41,7 +41,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """``saves``: bytes of WAL a day, or of storage, by which findings are ordered. ``costs``: for each kind of key."""
+    """``saves``: bytes of WAL a day, or of storage, to order findings. ``costs``: one for each kind of key."""
 
     id: str
     table: str

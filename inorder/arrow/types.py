@@ -11,15 +11,15 @@ from psycopg import sql
 
 from inorder.connection.reading import TableColumn
 
-# A composite is selected as its fields, without naming them: if a field were dropped meanwhile, its name could call a
-# function. The driver refuses null composites, or loses which are null.
+# A composite is selected as its fields, without naming them: if a field were dropped in the meantime, its name could
+# call a function. The driver refuses null composites, or loses the information which are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 # format() calls the type's output function; a cast to text could be anybody's function.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
-# The driver makes a list of every array, or refuses it without naming the column. Arrays that are no lists are selected
-# as null, and DIMENSIONS tells them apart.
+# The driver makes a list of every array, or refuses it without naming the column. Arrays that are not lists are
+# selected as null, and DIMENSIONS distinguishes them.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"
@@ -60,7 +60,7 @@ class Field:
 
 
 def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
-    """The type in Arrow of a column, or of its elements, and the server's in which it is sent.
+    """The Arrow type of a column, or of its elements, and the server's type in which it is sent.
 
     >>> scalar(TableColumn("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(TableColumn("i", "inet", "inet"))
     ((Decimal128Type(decimal128(5, 2)), 'text'), None)

@@ -23,9 +23,9 @@ Refused = Callable[[int, str], None]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
-    """The columns of a batch in the types of a schema; after them it has what else was asked for.
+    """The columns of a batch in the types of a schema, which come first in the batch.
 
-    A value that Arrow has not is an error with this hint, or null if there is none.
+    A value that Arrow cannot represent is an error with this hint or, if there is no hint, null.
     """
     columns = iter(batch.columns)
     sent = [[next(columns) for _ in range(field.width)] for field in fields]

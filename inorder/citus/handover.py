@@ -1,9 +1,9 @@
 """Where a reader continues after Citus has moved or split a shard.
 
 Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and nobody writes
-to it. So the reader reads all of it. Then it finds the transactions of the new place that have copied rows. Each
-transaction either copies rows, or inserts rows that are only there. One row of each, looked up in the old table by its
-primary key, shows which. All others have not been read.
+to it, so the reader can read all of it. Then the reader finds the transactions of the new place that have copied rows.
+A transaction contains either copied rows only or new rows only. One row of each transaction, looked up in the old table
+by its primary key, shows which. The transactions with new rows have not been read.
 """
 
 import json

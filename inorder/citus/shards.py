@@ -144,9 +144,9 @@ class Node:
     def dsn(self, coordinator: str) -> str:
         """The connection string of the coordinator, redirected to the node.
 
-        An empty hostaddr or password keeps that of the environment away. What the string leaves out comes from libpq's
-        environment and files, for every node. The coordinator's catalog names the host, so no secret goes there but one
-        that the user has put beside the name of that host: in the password file.
+        An empty hostaddr or password in the string overrides the environment. Parameters that are missing in the string
+        come from libpq's environment and files, for every node. The coordinator's catalog names the host, which
+        therefore gets no secret except the one that the user has stored for this host in the password file.
         """
         if self.host is None:
             return coordinator

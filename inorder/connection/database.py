@@ -22,7 +22,7 @@ SILENCE = {
 }  # fmt: skip
 # pg_catalog is named, because nothing must come before it. pg_temp is named last, because a path without it is searched
 # there first for tables and types: a temporary table made by a trigger, or by another client of a pooler, could pose as
-# pg_class. There is no other schema on the path, not even as the last: an operator whose argument types match better is
+# pg_class. The path has no other schema, even at its end, because an operator whose argument types match better is
 # chosen from any position.
 SEARCH_PATH = "pg_catalog, pg_temp"
 # Values of pg_settings.source that are trusted for the path at the start of a session: the client set it, or a role
@@ -162,8 +162,8 @@ def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
 def pinned(dsn: str) -> str:
     """The connection string for a driver that runs its own queries as soon as it is connected.
 
-    The path is there before: by a startup option; where a pooler refuses that, or leaves it out, by a setting of the
-    role. A session of ours looks whether it is.
+    The path is set before these queries by a startup option or, if a pooler refuses or drops the option, by a setting
+    of the role. A session of the tool checks this.
     """
     plain = completed(dsn)
     refusal = "a pooler leaves it out"

@@ -12,7 +12,7 @@ from inorder.connection.session import Session, Table, explained
 from inorder.connection.stream import Rows, Stream
 from inorder.text import listed
 
-NO_TEXT = ("22021", "22P05")  # bytes that are no text of the server's encoding, or that UTF-8 has not
+NO_TEXT = ("22021", "22P05")  # bytes that are not text in the server's encoding, or that UTF-8 cannot represent
 AS_TEXT = sql.SQL("pg_catalog.format('%s', e.{})")
 LARGE = (
     "A row that is read must have less than 1 GB as text, in which a byte of a bytea takes two. --format binary, arrow "

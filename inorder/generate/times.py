@@ -34,10 +34,10 @@ class Times:
     count: int
 
     def borders(self, begin: int, size: int) -> Words:
-        """Where the cells from ``begin`` on start, and where the last one of them ends.
+        """The first times of the cells from ``begin`` on, and the end of the last one.
 
-        Cell i starts at first + i * span // count. That product needs up to 100 bits, so the part that all cells
-        of the chunk have in common is computed in Python's numbers, and what is left fits into 64.
+        Cell i starts at first + i * span // count. That product needs up to 100 bits. The part that all cells of the
+        chunk share is computed in Python's integers, and the rest fits into 64 bits.
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
         base, rest = divmod(begin * self.span, self.count)
@@ -48,8 +48,8 @@ class Times:
     def chunk(self, begin: int, random: Words) -> Words:
         """The times from ``begin`` on, as many as there are random words.
 
-        The upper 53 bits of a word are a fraction of at most 1 - 2^-53. Its product with a width is below the
-        width even when both are rounded: what is taken away is half of the last place or more.
+        The upper 53 bits of a word are a fraction of at most 1 - 2^-53. Its product with a width is below the width
+        even after both are rounded: the difference is at least half of the last place.
         """
         borders = self.borders(begin, len(random))
         widths = np.diff(borders)

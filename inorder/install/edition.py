@@ -211,8 +211,8 @@ END $_inorder_do_$;
 def whole(text: str) -> str:
     """A script as one statement, which any client can send.
 
-    One that goes on after an error would put the rest into schemas of others; one that splits a script at semicolons
-    would do so within BEGIN ATOMIC.
+    A client that goes on after an error would create the rest in other schemas. A client that splits a script at
+    semicolons would split it within BEGIN ATOMIC.
     """
     assert "$_inorder_" not in text
     beginning = re.match(r"(?:--[^\n]*\n)*", text)

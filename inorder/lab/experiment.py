@@ -29,12 +29,12 @@ TURNS = (
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``, where it is found by name.
 
-    ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is what its
-    first verdict answers, ``studies`` the published ones that it follows. ``programs`` are those of PostgreSQL that
-    it runs. ``alone``: it needs a server to itself. ``method`` is how it is measured, "" where that is how tables are
-    larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser. ``checkpoints``: it
-    makes some within a measurement. ``order`` is the order of measurements, for the report. ``reports`` is the module
-    with sections and verdicts, where they are not methods.
+    ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is the question
+    that its first verdict answers, ``studies`` lists the published studies that it follows. ``programs`` are the
+    programs of PostgreSQL that it runs. ``alone``: it needs a server to itself. ``method`` says how it is measured, ""
+    for the method of tables that are larger than memory. ``role`` runs it on a throw-away server, "" for the superuser.
+    ``checkpoints``: it makes checkpoints within a measurement. ``order`` is the order of measurements, for the report.
+    ``reports`` is the module with sections and verdicts, if they are not methods.
     """
 
     name: ClassVar[str]

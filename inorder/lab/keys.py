@@ -26,7 +26,7 @@ class KeyKind:
     """One way to make a key, and the index on it.
 
     ``setup`` runs before the table is created. ``{schema}`` in it and in ``column`` is the lab's schema, ``{name}`` the
-    kind's. ``shade``: of which kind's colour how much is its own, "" for a colour in the style sheet.
+    kind's name. ``shade``: a kind and the percentage of its colour; "" for a colour in the style sheet.
     """
 
     name: str

@@ -19,8 +19,8 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    Bytes of memory in all, requests a second of its disks (None: as many as they can), the folder of a tablespace
-    ("": none), bytes of page cache behind that memory (None: none, or as much as there is).
+    The bytes of memory in all, the requests per second of its disks (None: unlimited), the folder of a tablespace ("":
+    none), and the bytes of page cache besides that memory (None: none, or as much as there is).
     """
 
     memory_bytes: int

@@ -30,11 +30,11 @@ SIZES = ("", QUICK, FULL)
 class Setting(Generic[T]):
     """How an option sets a field of a plan. ``type`` is what the option accepts, or would accept.
 
-    ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
-    as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
-    at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label`` are of names: whether
-    they need the extension, which of PostgreSQL's own they need ("" for none), and what they are called. ``path``: of a
-    file or folder of this machine.
+    ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own
+    server stays as it is, and ``found`` names the capability that gives the value there. ``sessions``: the number of
+    sessions that are open at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label``
+    belong to names: whether a name needs the extension, which extension of PostgreSQL's own it needs ("" for none), and
+    its label. ``path``: it is a file or folder of this machine.
     """
 
     help: str

@@ -20,9 +20,9 @@ Kept = TypeVar("Kept")  # the content of a file: one state, or those of several 
 class PositionFile:
     """A position file, locked as long as it is open.
 
-    A save puts a new file in its place, locked before it gets its name, so that the name always leads to a locked
-    file; a file that is made here has its content, too, before it has its name. One that was never saved is removed;
-    nothing else ever is, and only a regular file is touched.
+    A save replaces it by a new file, which is locked before it gets its name; the name therefore always leads to a
+    locked file. A file that is created here has its content before it has its name. A file that was never saved is
+    removed. No other file is ever removed, and only regular files are touched.
     """
 
     def __init__(self, asked: Path) -> None:

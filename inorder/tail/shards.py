@@ -32,8 +32,8 @@ LOOKS = 10
 class ShardsFile:
     """A position file with a position in each shard.
 
-    A save has the positions of all shards as they are now: those of the other shards may have moved since the last one,
-    and so has the end of the output.
+    A save contains the positions of all shards as they are now: those of the other shards, and the end of the output,
+    may have moved since the last save.
     """
 
     def __init__(self, file: PositionFile) -> None:

@@ -202,9 +202,9 @@ class TableSource(Source):
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
 
-        The next run takes back what an output file has beyond the state it finds, and delivers that again. So within a
-        run a state is written once in a while, after one fsync() of the output; and its name is not waited for, except
-        that of the first: one of an earlier run does not know this file.
+        The next run removes everything that an output file has beyond the state it finds, and delivers that again.
+        Within a run a state is therefore written only from time to time, after one fsync() of the output. The rename is
+        not waited for, except the first one, because a state of an earlier run does not know this file.
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)

@@ -21,9 +21,9 @@ Kept = TypeVar("Kept")
 class Mark:
     """The place in a regular file up to which everything is delivered.
 
-    A file is known by what is in it: its length and the hash of its last bytes there. Copied, moved or restored, on
-    another file system or host, it is the same. The id lies with it as an attribute, where the file system has such,
-    and distinguishes a file that was emptied from a new one.
+    A file is recognized by its content: its length and the hash of its last bytes there. A file that was copied, moved
+    or restored, on another file system or host, is the same file. The id is stored with it as an attribute, if the file
+    system has attributes, and distinguishes a file that was emptied from a new one.
     """
 
     size: int

@@ -42,10 +42,10 @@ KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 
-# A key in order costs few images however many rows come between two checkpoints: the last page of each
-# level of the index, three of the free space map, up to nine of catalogs that are hinted after a start, and as many of
-# the table as sessions have left with room: one each at most, of this measurement or the one before. Measured with 8
-# sessions 3 to 18, after 32 up to 38. Of so few no ratio.
+# A key in order costs few images however many rows come between two checkpoints: the last page of each level of the
+# index, three of the free space map, up to nine of catalogs whose hint bits are set after a start, and at most one page
+# of the table for each session of this measurement or the one before, which left it with room. Measured: 3 to 18 with 8
+# sessions, up to 38 after 32 sessions. So few images give no ratio.
 FEW_IMAGES = 16
 
 LITTLE = 1.2  # WAL relative to ordered keys below which the key is not called expensive
@@ -183,8 +183,8 @@ def shape_of(kind: str, conditions: Conditions) -> IndexShape:
 def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
     """Old leaf pages that get an insert, if the present block has ``position`` rows at the checkpoint.
 
-    The rest of the present block goes to the pages it has; a whole block and what is left of the inserts after the
-    last one go to the pages that these blocks have from earlier passes of the prefix: none if this is the first.
+    The rest of the present block goes to the pages that the block has. Whole blocks, and the inserts after the last
+    one, go to the pages that these blocks have from earlier passes of the prefix; the first pass finds none.
     """
     inserts = conditions.inserts
     here = min(inserts, shape.block - position)

@@ -1,12 +1,12 @@
 """Statistics of repeated, interleaved runs: medians, paired ratios, exact intervals.
 
-Imports nothing of ours. Too few rounds for an interval are never called a difference.
+Imports no other module of the tool. Too few rounds for an interval are never called a difference.
 
-The interval of a median is made of order statistics: of n independent values the k-th smallest and the k-th largest
-have the median of their distribution between them unless fewer than k fall on one side of it, and that is a coin
-thrown n times, whatever the distribution. The percentile bootstrap would be the usual choice, but with so few values
-it is far from its 95 %: of 1,500 simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and 13 %
-again at 7, while this one stays below 5 % at every number of rounds.
+The interval of a median is made of order statistics. Of n independent values, the k-th smallest and the k-th largest
+enclose the median of their distribution, unless fewer than k values fall on one side of it. The side of each value is a
+coin toss, whatever the distribution is. The percentile bootstrap would be the usual choice, but with so few values it
+is far from its 95 %: of 1,500 simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and 13 % again
+at 7, while this interval stays below 5 % at every number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Estimate:
 def outer_rank(count: int) -> int:
     """The number of smallest and of largest values outside the interval.
 
-    The largest k for which fewer than k heads in so many throws, or fewer than k tails, are rarer than ERROR.
+    The largest k for which fewer than k heads, or fewer than k tails, in this number of tosses are rarer than ERROR.
 
     >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
     [0, 0, 0, 0, 1, 3, 9]
@@ -150,8 +150,8 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
     """The smallest difference in percent that so many rounds detect with this probability; None if there is none.
 
-    A shift of all ratios shifts the interval, which excludes 1 once its lower end is above it: so the shift
-    that does it in that share of cases is a quantile of what the lower ends lack.
+    A shift of all ratios shifts the interval, which excludes 1 once its lower end is above 1. The shift that achieves
+    this with the given probability is therefore a quantile of the distances of the lower ends from 1.
 
     >>> smallest_found([0.0], 6), smallest_found([0.0], 5)
     (0.0, None)

@@ -44,8 +44,8 @@ class Reader(ABC):
 class SqlReader(Reader):
     """Runs SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    Each column of the last row that a statement returns is a name for the statements that follow.
-    A poll is one transaction with what is done with its rows, or, with ``finish``, two: rows are stored in between.
+    Each column of the last row that a statement returns is a name for the statements that follow. A poll and the work
+    on its rows are one transaction; with ``finish`` there are two, and the rows are stored in between.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:

@@ -40,10 +40,10 @@ Schedule = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """Transactions of A, B and perhaps C; a reader that polls so often meanwhile, and may be killed in its first poll.
+    """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times, and may be killed in its first poll.
 
-    With ``cache`` each session takes so many values of the sequence at a time. ``apart``: other sessions act between
-    the statements of a poll, too.
+    With ``cache`` each session takes this number of values of the sequence at a time. With ``apart`` other sessions may
+    act between the statements of a poll.
     """
 
     name: str

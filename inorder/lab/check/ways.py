@@ -44,10 +44,10 @@ class Way:
     """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
 
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
-    ``copies``: the poll keeps a table ``copy``; ``setup`` is what that needs beside it.
-    ``listen``: a channel; what is notified there is a key that the reader gets with its next poll.
-    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here, itself, its query, or its
-    rule by a query of ours; ``note``: more on it.
+    ``copies``: the poll keeps a table ``copy``; ``setup`` creates what the copy needs besides. ``listen``: a channel;
+    the text of a notification there is a key that the reader gets with its next poll. ``project``, ``version``,
+    ``source``: the project that documents the way; ``run``: the part of it that is run here, be it the program, its
+    query, or its rule in a query of ours; ``note``: more about it.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Way:
 
     @property
     def steps(self) -> int:
-        """Steps of a poll: its statements, and what is called once the rows are stored. A program's is one."""
+        """Steps of a poll: its statements, and the call after the rows are stored. A program has one step."""
         return 1 if self.program else len(self.statements) + bool(self.finish)
 
     @property
@@ -132,7 +132,7 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """A table of the file: an error that names it if it has what is no field, or a value of another type."""
+    """The way in a table of the file; an error names it if it has an unknown field, or a value of the wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
     if unknown := values.keys() - {one.name for one in fields(Way)[1:]}:

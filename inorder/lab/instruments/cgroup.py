@@ -1,8 +1,8 @@
 """A control group for a throw-away server, which limits its memory with page cache, or the I/O of its device.
 
-Version 1 (a hierarchy of its own for each controller) and version 2 (one for all) of the kernel's interface: admin-
-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is no error:
-``parent`` says None.
+Uses version 1 (a hierarchy of its own for each controller) and version 2 (one for all) of the kernel's interface:
+admin-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. A user without the right to create a group
+gets no error: ``parent`` returns None.
 """
 
 import os

@@ -137,8 +137,9 @@ def take_percentiles(log: Path) -> dict[str, float]:
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
     """p50 to p99.9 in milliseconds; empty without values, and without percentiles that no value exceeds.
 
-    None that lies among zeros either: pgbench reads its clock once for all it does in one go (pg_time_now_lazy,
-    pgbench.c), so a transaction that is answered meanwhile has a time of 0. On a fast machine more than half were.
+    Percentiles that lie among zeros are left out, too. pgbench reads its clock once for everything that it does at one
+    time (pg_time_now_lazy, pgbench.c), and a transaction that is answered in the meantime has a time of 0. On a fast
+    machine this was more than half of them.
 
     >>> percentiles(range(1, 101))
     {'p50_ms': 0.0505, 'p90_ms': 0.0901, 'p95_ms': 0.09505, 'p99_ms': 0.09901}

@@ -26,8 +26,8 @@ class ServerProcess:
     def cpu_seconds(self) -> float:
         """CPU time so far: the first field of schedstat, in nanoseconds, once the process waits for its client.
 
-        It has answered already, but may have had no time yet to begin to wait; and the kernel adds up the time of a
-        process that runs only now and then, of one that waits all of it.
+        The process has already answered, but may have had no time yet to begin to wait. For a process that waits all
+        the time, the kernel adds up the time only now and then.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
@@ -61,7 +61,8 @@ def ended_cpu(server: int, connection: Connection) -> float:
     """
 
     def have_ended() -> bool:
-        there = children_of(server)  # first: what begins afterwards is none of those that were to end
+        # first, because children that begin afterwards are not among those that were to end
+        there = children_of(server)
         return there <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
@@ -157,7 +158,7 @@ class Apart:
         return (self.most - self.least) / 2
 
     def __or__(self, other: "Apart") -> "Apart":
-        """Whatever either says is possible: between two readings clocks may have drifted, or been set.
+        """Both ranges together: between two readings clocks may have drifted, or been set.
 
         >>> Apart(-0.5, 0.5) | Apart(0.0, 2.0)
         Apart(least=-0.5, most=2.0)

@@ -114,9 +114,9 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 class Section:
     """One table, with a name for links and data; the first value of a row is its label.
 
-    What repeats other sections in another order is no data; what is long is left to the page and the data. Bars are on
-    the scale of their row if each row is of another unit (``across``). On a page the ``main`` section is the first.
-    The caption explains the table; the note, on the page only, its conditions.
+    A section that repeats others in another order is not in the data; a long one is only on the page and in the data.
+    Bars are on the scale of their row if each row has another unit (``across``). On a page the ``main`` section comes
+    first. The caption explains the table; the note, on the page only, its conditions.
     """
 
     name: str

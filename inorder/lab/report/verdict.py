@@ -48,8 +48,8 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 class Verdict:
     """One question and its answer.
 
-    ``answer`` is a word or two, ``figures`` a sentence, ``holds`` what it holds for, ``sure`` how sure it is or what
-    would decide it. At most three bars.
+    ``answer`` is a word or two, ``figures`` a sentence, ``holds`` the conditions under which it holds, ``sure`` how
+    sure it is or what would decide it. At most three bars.
     """
 
     question: str

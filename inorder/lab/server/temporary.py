@@ -121,7 +121,7 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """Removed afterwards; after a kill by what outlives it, or by the next run that makes a folder there."""
+    """A folder that is removed afterwards; after a kill by a helper process, or by the next run there."""
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():
@@ -139,11 +139,11 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
-    """If this process ends within the block, a small one that waits for that removes the path.
+    """A helper process waits for the end of this process, and then removes the path if this block has not ended.
 
-    Its stdin ends with this process, however that ends; it has a session of its own, so that what is sent to all of
-    ours, a kill or the terminal's Ctrl-C, does not reach it. It ignores signals, and loads its code only when it has
-    to remove something: a fifth of the CPU time otherwise.
+    Its stdin ends with this process, however that ends. It has a session of its own; therefore signals to all processes
+    of this one, such as a kill or the terminal's Ctrl-C, do not reach it. It ignores signals, and loads its code only
+    when it has to remove something: otherwise it would take a fifth of the CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "

@@ -50,8 +50,9 @@ def release_tables(connection: Connection, schema: str) -> None:
 class Target(ABC):
     """One server. Figures that it cannot show are missing in counts; actions that are not allowed are left out.
 
-    ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do all.
-    ``work_mem`` is what one may take to sort or hash a million values. ``marks_checkpoints``: it reports when one ends.
+    ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do
+    everything. ``work_mem`` is the memory of one session to sort or hash a million values. ``marks_checkpoints``: the
+    server reports when a checkpoint ends.
     """
 
     folder: Path

@@ -1,7 +1,7 @@
 """Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
-Writers and readers are measured in shuffled order. The queries then run twice in each round, for either form of
-table: after many rows arrived while one transaction was open, which still is; and after as many arrived without.
+Writers and readers are measured in shuffled order. The queries then run twice in each round, for either form of table:
+after many rows arrived while one transaction was open, which stays open; and after as many rows arrived without one.
 """
 
 import random

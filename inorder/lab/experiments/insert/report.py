@@ -48,7 +48,7 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 class Modelled:
     """All rounds of a kind together, because each begins with more rows and at another place of the sequence's block.
 
-    ``few``: no round has, or should have, enough images for a percentage.
+    ``few``: no round has, or should have, enough images to state a percentage.
     """
 
     kind: str

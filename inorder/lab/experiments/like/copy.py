@@ -116,7 +116,7 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """All partitions, and at each level a default one where there is none and may be one."""
+        """Statements for all partitions, and for a default one at each level that lacks it and can have it."""
         made, parts = [], self.shape.partitions
         for number, part in enumerate(parts[1:], 1):
             above = self.part_name(part.above)
@@ -140,7 +140,7 @@ class LikeKind(KeyKind):
         return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number, share))} {condition}"
 
     def fill(self, first: int, count: int, rows: int) -> str:
-        """The rows from the first on, of so many in all; some of their keys are kept for updates and reads."""
+        """Inserts ``count`` of ``rows`` rows from ``first`` on; keeps some of their keys for updates and reads."""
         size = self.sample.rows
         rows_of = (
             f"FROM generate_series({first}, {first + count - 1}) AS i "
@@ -155,7 +155,7 @@ class LikeKind(KeyKind):
         )
 
     def script(self, mix: Mix, keys: int, recent: int) -> str:
-        """The script of pgbench; of so many keys the last are of the newest rows."""
+        """The script of pgbench. Of the ``keys`` kept keys, the last ``recent`` are of the newest rows."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
         found = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"

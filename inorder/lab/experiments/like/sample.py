@@ -1,8 +1,8 @@
 """Rows like those of a table: a sample of them, and how new rows are made from it.
 
-A new row has the values of one sampled row, so that widths, nulls and what belongs together are as they are. Columns
-that rise with the order of rows (times, numbers) rise here, too. Where the sample has fewer distinct values of an
-indexed column than the table, those that it has once are varied.
+A new row has the values of one sampled row, which keeps widths, nulls and correlations. Columns that rise with the
+order of rows (times, numbers) rise here, too. If the sample has fewer distinct values of an indexed column than the
+table, the values that occur once are varied.
 """
 
 import re
@@ -258,8 +258,8 @@ class RawSample:
 def each_stands_for(distinct: float, single: float, known: float, total: float, share: float) -> tuple[int, bool]:
     """How many distinct values a value that occurs once represents, and whether more rows have more of them.
 
-    Of so many sampled values that are known, of ``total`` in the table: the estimate of ANALYZE (Haas and Stokes).
-    ``share``: how many times as large the new table is.
+    ``known`` values are in the sample, ``total`` in the table; the estimate is that of ANALYZE (Haas and Stokes).
+    ``share`` is the size of the new table in relation to the old one.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
     ((50, True), (5, True))
