@@ -1,6 +1,7 @@
 """Time from commit to delivery by a feed, and CPU of the reader, by the way of waiting.
 
-``feed_wait``, and polls at several intervals, under a load of so many commits a second and without any.
+Compares ``feed_wait`` and polls at several intervals, under a load of this number of commits per second and without
+load.
 """
 
 import threading

@@ -52,7 +52,7 @@ def inserted(admin: Connection, count: int) -> float:
 def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Outcome]:
     """A table in its own database: inserts, advice, its remedy, as many inserts again.
 
-    The counters are those of one checkpoint interval, so this is that of the model, too.
+    The counters are those of one checkpoint interval; the model therefore also uses one interval.
     """
     dsn = f"{cluster.dsn} dbname=followed_{name}"
     with connect(cluster.dsn) as admin:

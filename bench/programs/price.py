@@ -94,7 +94,7 @@ def many(table: str) -> Callable[[Side], float]:
 
 
 def piece(side: Side, rows: int) -> str:
-    """The statement that reads so many new rows; of a bigserial key those above the last one."""
+    """The statement that reads this number of new rows; if the key is a bigserial, the rows above the last key."""
     if side.kind != "bigserial":
         return f"SELECT feed_apply('{side.kind}', 'SELECT count(*) FROM batch', {rows})"
     last = one_row(side.other, "SELECT max(id) FROM read_bigserial")[0]

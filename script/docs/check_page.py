@@ -1,8 +1,8 @@
 """The tables of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
 
-``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is what ``inorder lab check READER… --format json``
-printed, so the run may be in pieces. They are kept first, without the scripts for psql. Readers that no FILE has stay
-as they were found.
+``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is the output of ``inorder lab check READER… --format
+json``; the run may therefore be in pieces. They are kept first, without the scripts for psql. Readers that are in no
+FILE keep their previous results.
 """
 
 import gzip

@@ -27,9 +27,9 @@ class Answer(Enum):
 class Claim:
     """A claim, what was published, the run that measures it, the figure, and how the figure answers.
 
-    ``counted``: by the server, of the same work, so that one round is enough. ``as_there``: measured in the study's own
-    regime, which the claim is about. Only there can a figure show that a claim does not hold; elsewhere it shows
-    nothing.
+    ``counted``: the figure is a count by the server, of the same work, for which one round is enough. ``as_there``:
+    measured in the study's own regime, to which the claim refers. Only there can a figure show that a claim does not
+    hold; elsewhere it shows nothing.
     """
 
     study: str
@@ -47,7 +47,7 @@ class Claim:
         return self.published not in NO_FIGURE
 
     def answer(self, found: Estimate | None) -> Answer:
-        """The answer of one run, undecided after too few rounds, or a failure under other conditions than there."""
+        """The answer of one run: undecided after too few rounds, or if it fails under other conditions."""
         if found is None or (found.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
         if found.rounds < LEAST_ROUNDS:

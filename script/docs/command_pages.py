@@ -101,7 +101,8 @@ def roff(text: str) -> str:
 
 
 def manual() -> str:
-    # Flush left, so that a long list of values is no line to adjust: groff 1.23 takes it from AD, 1.22 from .ad.
+    # The text is flush left; otherwise groff would warn of long lists of values that it cannot adjust. groff 1.23 takes
+    # it from AD, 1.22 from .ad.
     lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
     lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]

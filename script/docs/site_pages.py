@@ -12,7 +12,7 @@ FIRST = "README.html"
 
 
 def build(site: Path, source: Path = ROOT) -> str:
-    """Write all pages anew; what is wrong, empty if nothing is."""
+    """Write all pages anew; returns the messages of the errors, or an empty text."""
     shutil.rmtree(site, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", str(source / "docs")]
     if source == ROOT:

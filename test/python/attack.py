@@ -14,7 +14,7 @@ from inorder.lab.server.cluster import Cluster
 
 NUMBERS = count(1)
 # syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: a test whose statement
-# fails so is out of date.
+# fails with one of these is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
 # A function is called as the role that plans or runs its query. The first step makes it visible, the second is the
@@ -60,8 +60,8 @@ def value(connection: Connection, query: str) -> object:
 def refusal(connection: Connection, statement: str, *expected: str) -> str:
     """The SQLSTATE with which a statement fails; empty if it does not.
 
-    Wrong syntax, or a missing schema, table, column or function, is no refusal unless expected: no attack may pass
-    because its target has moved.
+    Wrong syntax, or a missing schema, table, column or function, does not count as a refusal unless it is expected: no
+    attack may pass because its target has moved.
     """
     try:
         connection.execute(statement.encode())

@@ -1,6 +1,6 @@
 """A database in which the schemas of capture.py stand on the path, with tables of every kind that inorder reads.
 
-Everything that the tests themselves ask there is written so that nothing of it can be captured.
+All queries of the tests themselves are written in a form that nothing can capture.
 """
 
 from collections.abc import Iterator

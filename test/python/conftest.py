@@ -173,7 +173,7 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
-        # This strategy takes half of the server's CPU time of a copy by WAL.
+        # With this strategy the server takes half of the CPU time of a copy by WAL.
         make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
         with connect(f"{cluster.dsn} dbname={name}") as connection:
@@ -282,7 +282,7 @@ def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """An empty folder with a short name that the server's account may enter: for TMPDIR, so that leftovers show."""
+    """An empty folder with a short name that the server's account may enter: as TMPDIR it shows leftovers."""
     with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,8 +1,8 @@
 """The examples of README and docs: blocks of SQL and of shell, what runs each, and what it must print.
 
-A block of ``sql`` is run by psql, a block of ``sh`` by a shell, in the order of the page. What must be there first is
-in a comment, ``<!-- sql … -->`` or ``<!-- sh … -->``, which is run like a block; ``<!-- new database -->`` begins anew.
-A block of ``output`` shows what the one before it prints: keys, times and ``…`` stand for any other.
+A block of ``sql`` is run by psql, a block of ``sh`` by a shell, in the order of the page. A comment, ``<!-- sql … -->``
+or ``<!-- sh … -->``, contains what a block needs, and is run like a block; ``<!-- new database -->`` begins anew. A
+block of ``output`` shows what the block before it prints: keys, times and ``…`` stand for any others.
 """
 
 import re
@@ -27,7 +27,7 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page, or what a comment runs before one; ``prints`` is what it must print, if the page says so."""
+    """A block of a page, or a comment that is run before one; ``prints`` is the required output, if any."""
 
     document: str
     line: int

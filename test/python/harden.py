@@ -1,9 +1,9 @@
 """The statements of the pg_regress tests on a server of which valgrind watches every process.
 
-For script/harden. What the statements return is not compared: pg_regress does that elsewhere, and valgrind is slow, so
-that loops are cut short here. What counts is that valgrind reports nothing, that the server goes on, and that each C
-function was called. A report fails also if it names the server alone: what the extension leaves unset is often read
-there, and PostgreSQL suppresses what is none.
+The results of the statements are not compared: pg_regress does that elsewhere, and valgrind is slow, which is why loops
+are cut short here. The test requires that valgrind reports nothing, that the server goes on, and that each C function
+was called. A report that names only the server counts as well: memory that the extension leaves unset is often read
+there, and PostgreSQL suppresses its own reports.
 """
 
 import re

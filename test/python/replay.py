@@ -107,7 +107,7 @@ class Replay:
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
-        """The same; a turn that advances by itself does so before the first measurement."""
+        """The turn with its results from the source; work outside of measurements counts before the first one."""
 
         def measure(_seed: int) -> Iterator[Measured]:
             for _ in range(turn.weight or 0):

@@ -30,7 +30,7 @@ class SetClock:
 
     @contextmanager
     def for_children(self) -> Iterator[None]:
-        """Processes that are started have this clock, and so have their children."""
+        """Processes that this one starts have this clock, and so do their children."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)

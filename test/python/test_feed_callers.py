@@ -1,4 +1,4 @@
-"""feed_read in the ways in which drivers and programs take rows: all rows, or an error and none."""
+"""feed_read in the ways in which drivers and programs take rows: they get all rows, or an error and no row."""
 
 import subprocess
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def literal(text: str) -> str:
     return sql.Literal(text).as_string()
 
 
-# Text that attacks, or is no statement, if it is not quoted.
+# Text that attacks, or causes a syntax error, if it is not quoted.
 ODD = 'o\'d\\ "d" %I.%s\n); SELECT evil.attack(); --'
 EVIL = name("evil", ODD)
 
@@ -383,8 +383,8 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
 
 
 HOSTILE = "'; SELECT evil.attack(); --"
-# Types of a column by which a position inside a transaction is kept, with two values; and those by which none is: they
-# are somebody's, or speak as somebody's.
+# Types of a column by which a position inside a transaction is kept, with two values; and types by which none is kept,
+# because they are user-defined or their text depends on more than the value.
 KEPT = {
     "numeric": ("1", "2"), 'text COLLATE evil."col\'l"': (HOSTILE, "x"), "bpchar": (HOSTILE, "x"), "name": (ODD, "x"),
     "bytea": (r"\x27", r"\x28"),

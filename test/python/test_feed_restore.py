@@ -243,9 +243,9 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The feed has passed transactions of other tables: the base must be above these, or new rows are passed.
+    """The feed has passed transactions of other tables: the base must be above them, or new rows are passed.
 
-    Also those of transactions that began before the base was raised.
+    This applies to transactions that began before the base was raised, too.
     """
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)

@@ -174,7 +174,7 @@ def test_a_restore_into_the_same_server_is_refused(
 @pytest.mark.parametrize("older", [False, True])
 def test_accepting_is_undone_with_its_transaction(restored: Connection, older: bool) -> None:
     with connect(restored.info.dsn) as other:
-        if older:  # then the base stays, and so do the triggers
+        if older:  # in this case the base and the triggers stay as they are
             missing = scalar(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
             spend_transactions(restored, int(str(missing)))
             restored.execute("BEGIN")

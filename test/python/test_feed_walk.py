@@ -41,9 +41,9 @@ OWN = "pg_current_xact_id()::text::bigint"
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
-    """Transactions that begin in one order and end in another; each writes up to nine rows at a time, and some none.
+    """Transactions that begin in one order and end in another; each writes up to nine rows at a time, or none.
 
-    Some have versions of a row that nobody sees, in the same page or not.
+    Some have versions of a row that nobody sees, in the same page or in another one.
     """
     for session in sessions:
         if session.info.transaction_status.name == "IDLE":

@@ -1,7 +1,7 @@
 """The text that functions make for others to run: each name has its schema, each literal its type.
 
-The checkers of the install script (test_install_script.py) cannot see it. It runs as the reader, under the
-search_path of the caller of feed_apply(), so that what is not named exactly could be somebody else's.
+The checkers of the install script (test_install_script.py) cannot see this text. It runs as the reader, under the
+search_path of the caller of feed_apply(), and any inexact name could lead to an object of another role.
 """
 
 import re

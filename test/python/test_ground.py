@@ -30,7 +30,7 @@ REWRITES = {
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: str) -> None:
-    """It would find no rows, or only some, in the new file; after a new beginning all of them are there."""
+    """The snapshot would see no rows, or only some, in the new file; a new transaction sees all of them."""
     owner, reader = place.make(PLAIN), place.session()
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(owner, *REWRITES[rewrite])

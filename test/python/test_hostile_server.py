@@ -127,7 +127,7 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
 
 
 def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
-    """Names of columns, too; what is no text for people does not get there."""
+    """The names of columns are shown safely, too; binary formats are refused on a terminal."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         execute(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')

@@ -91,7 +91,7 @@ def test_clocks_are_compared_by_the_quickest_reading() -> None:
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
-    """It would hide a lost row."""
+    """The surplus row would hide a lost row."""
     with pytest.raises(InorderError, match=r"not committed in this round: \[4\]"):
         compare(COMMITTED, Reading([(101.0, [1, 2, 4])]))
 

@@ -1,7 +1,8 @@
 """Long Fork: a primary and its synchronous standby show commits in different orders. Sets allow that, scalars do not.
 
-A commit that waits for a standby is visible there before it is visible on the primary. Here it is made to wait for a
-standby that does not exist, too, and the standby that does is stopped in time, so each shows one of two commits.
+A commit that waits for a standby is visible on the standby before it is visible on the primary. Here a commit also
+waits for a standby that does not exist, and the standby that exists is stopped in time: each server shows one of two
+commits.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,8 @@
 
 Privileges that providers are known to revoke are in test/providers.csv, each with its source. The edition must not need
 them. The database of these tests revokes them, and all other privileges in pg_catalog that can be revoked and that the
-edition does not name. Thereby the edition needs only what it names, and its script refuses servers that lack any of it.
+edition does not name. The tests thus show that the edition needs only the privileges it names, and that its script
+refuses servers that lack one.
 """
 
 from collections.abc import Iterator

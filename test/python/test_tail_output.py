@@ -407,7 +407,7 @@ def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
-    """Rows would go where nobody finds them: the run ends, and they come again."""
+    """Rows would go to a file that nobody can find: the run ends, and they come again."""
     insert(fresh, 5)
     out = tail.folder / "out"
     with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:

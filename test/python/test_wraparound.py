@@ -75,7 +75,7 @@ def jump(cluster: Cluster, number: int) -> None:
 
 
 def read(connection: Connection) -> None:
-    """Each reader gets the new row of each table; the catalog is changed after it has, or while nothing has come."""
+    """Each reader gets the new row of each table."""
     for name in TABLES:
         run(connection, f"INSERT INTO {name} (n) VALUES (1)", "TRUNCATE taken", APPLY.format(name))
         rows = f"SELECT n FROM reader_batch_rows('{name}', ({NEXT.format(name)}), null::{name})"

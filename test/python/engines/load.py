@@ -66,7 +66,7 @@ def main(kills: int, seed: int | None) -> None:
     """One query of three servers' streams under load, killed often. Exit code 1 if a row was lost or came twice."""
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     click.echo(f"seed {seed}", err=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing stays
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and folders are removed
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="inorder-engines-") as name, servers(len(TABLES)) as dsns:
         folder, stop = Path(name), threading.Event()

@@ -143,7 +143,7 @@ def named(rng: random.Random, text: str, table: Relation) -> str:
 
 
 def trigger(rng: random.Random, table: Relation) -> str:
-    """feed_guard() as a trigger that nobody would make."""
+    """feed_guard() as the function of a random trigger."""
     events = rng.sample(("INSERT", "DELETE", "TRUNCATE", "UPDATE"), rng.randint(1, 3))
     columns = rng.sample(("n", table.column, "k", "more", "ctid", "e"), rng.randint(1, 2))
     if "UPDATE" in events and rng.random() < 0.6:

@@ -32,7 +32,7 @@ class Session:
 
 
 class Schedule:
-    """One step after another; no step has to wait."""
+    """Runs one step after another; no step has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()

@@ -40,7 +40,7 @@ class Short(Writer):
         self.savepoints()
 
     def count(self) -> None:
-        """It has no exact count."""
+        """The table has no exact count."""
 
     blocks = two_phase = finish = long = stream = row
 

@@ -1,4 +1,4 @@
-"""Curves over the hours: what is sampled of readers, statements, tables and processes, and what is said of it."""
+"""Curves over the hours: samples of readers, statements, tables and processes, and how they are shown."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from soak.readers import Kept, NewConnection, Tail
 from soak.world import TABLES, SoakWorld
 from stress.world import MOVER, OWNER, Role
 
-# A curve is flat if it ends at most so many times as high as it began; the same applies to a poll under a transaction
-# that is held open.
+# A curve is flat if its last value is at most this many times its first one. The same holds for a poll under a
+# transaction that is held open.
 FLAT = 2.0
 CURVES = {
     "rows": ("Rows", "rows a second"),

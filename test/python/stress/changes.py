@@ -1,8 +1,8 @@
 """Changes of a table under load: copies that must be the table.
 
-Writers of every kind of statement, an owner who changes the table, readers that are killed: by whole batches, by
-pieces, by a position of their own, also on a standby, through a sink outside, and workers whose sink compares versions.
-``python -m stress.changes`` is the long form.
+It runs writers with every kind of statement; an owner who changes the table; readers that are killed, by whole batches,
+by pieces, by a position of their own, also on a standby, or through a sink outside; and workers whose sink compares
+versions. ``python -m stress.changes`` is the long form.
 """
 
 import random

@@ -20,7 +20,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that came, or are to come again; known to the database by this number, if that matters."""
+    """Rows that came, or are to come again; the database knows them by this number, if that matters."""
 
     reader: str
     number: int | None
@@ -270,7 +270,7 @@ def of_transaction(connection: Connection, number: int) -> set[int]:
 def leave_transaction(connection: Connection, reader: Reader, owner: str | None, had: set[int], skip: bool) -> Repair:
     """Take a feed out of a transaction whose key is another now: before its beginning, or behind its end.
 
-    In the caller's transaction: the first feed_seek() locks the feed, so that what is committed of it stays so.
+    The first feed_seek(), in the caller's transaction, locks the feed; its committed state therefore stays unchanged.
     """
     name = reader.feed(KEYED)
     connection.execute("SELECT feed_seek(%s, 'beginning', %s::regrole)", [name, owner])

@@ -23,8 +23,8 @@ PENDING = """
 SELECT substring(inhrelid::regclass::text FROM '\\d+$')::int
 FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending
 """
-# A table that is attached must have the types of the others; and the default, which feed_rebase() gives to those that
-# are attached then.
+# A table that is attached must have the column types of the others, and the default, which feed_rebase() gives only to
+# tables that are attached at that time.
 COLUMNS = """
 SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
 FROM pg_attribute WHERE attrelid = 'r_parts'::regclass AND attname IN ('note', 'label')

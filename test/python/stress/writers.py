@@ -252,8 +252,9 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
 def check_count(world: World, connection: Connection, table: str, who: str) -> None:
     """Two counts in one statement, which has one snapshot.
 
-    For partitions the rows are counted leaf by leaf, since the server's own count misses a partition attached after
-    the statement was planned, or since the transaction first used the table. Nothing can be said if one came meanwhile.
+    For partitions the rows are counted leaf by leaf, because the server's own count misses a partition attached after
+    the statement was planned, or after the transaction first used the table. A difference is not reported if partitions
+    were moved in the meantime.
     """
     moves, leaves = world.moves, leaves_of(connection, table)
     counts = " + ".join(f"(SELECT count(*) FROM ONLY {leaf})" for leaf in leaves)
