@@ -261,6 +261,19 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
         "SELECT feed_drop('f', 'plain_owner')",
     )  # fmt: skip
     assert run(edition, "UPDATE inorder_internal.feed SET movers = '{}' RETURNING name") == [("f",), ("secret",)]
+    # The documented limit: the state leads the feed to another table of its owner.
+    lead = (
+        "UPDATE inorder_internal.feed SET relation = 'app.secret' WHERE name = 'f'; "
+        "UPDATE inorder_internal.feed_state AS s SET relation = 'app.secret', position = o.position "
+        "FROM inorder_internal.feed_state AS o, inorder_internal.feed AS f WHERE o.feed = f.id AND f.name = 'secret'"
+    )
+    run(edition, f"DO $$ BEGIN {lead}; END $$")
+    as_role(edition, "plain_owner")
+    assert run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
+    # A statement of its own counts as a restore.
+    run(edition, lead)
+    with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
+        run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')")
 
 
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
