@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from inorder.connection.database import Connection, connect, execute, one_row
 from inorder.installations import find_installation
@@ -17,6 +18,8 @@ from inorder.lab.analysis.model import PAGE, leaf_capacity, leaf_fill, upper_lev
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
 from inorder.units import parse_count
+
+from prepared import print_prepared
 
 SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256"}
 SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
@@ -37,16 +40,24 @@ FEEDS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="script/scale")
-    parser.add_argument("--rows", default="1M,10M", help="sizes of the table")
+    parser.add_argument("--rows", help="sizes of the table (default: 1M,10M; with --prepared 20M)")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
     parser.add_argument("--tall", action="store_true", help="also an index as high as that of a billion rows")
+    parser.add_argument("--prepared", action="store_true", help="existing tables instead: prepare, first pass, stream")
+    parser.add_argument("--seconds", default="600", help="how long the stream lasts")
+    parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="with --prepared: where each sample is kept")
+    parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="with --prepared: print those of a file")
     options = parser.parse_args()
+    if options.prepared:
+        seconds = parse_count(options.seconds, "--seconds", 1, 10**6)
+        print_prepared(parse_count(options.rows or "20M", "--rows", 1000, 2**40), seconds, options.raw, options.show)
+        return
     show_computed()
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as connection:
             connection.execute("CREATE EXTENSION inorder; CREATE EXTENSION pgstattuple")
-            for size in options.rows.split(","):
+            for size in (options.rows or "1M,10M").split(","):
                 rows = parse_count(size, "--rows", 1000, 2**40)
                 show(connection, f"{rows:,} rows", partial(fill, connection, rows))
             if options.tall:

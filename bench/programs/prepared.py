@@ -1,0 +1,297 @@
+"""Existing tables: how long `inorder prepare` takes, and writers wait; the first pass; polls of a steady stream.
+
+Run by script/scale --prepared. CPU time of the server process; waits for locks are those of the server's log. What is
+compared is measured in turn.
+"""
+
+import gzip
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from threading import Event, Thread
+from typing import Any
+
+from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.installations import find_installation
+from inorder.lab.instruments.timing import ServerProcess
+from inorder.lab.server.cluster import Cluster
+from inorder.prepare.steps import Request, prepare
+from inorder.units import size_text
+
+SETTINGS = {
+    "fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256",
+    "max_parallel_workers_per_gather": "0", "autovacuum": "on", "log_lock_waits": "on", "deadlock_timeout": "1ms",
+}  # fmt: skip
+BODY = "body text NOT NULL DEFAULT repeat('x', 32)"
+TABLES = {  # what is filled, and what is done afterwards
+    "random": (f"(id uuid DEFAULT gen_random_uuid(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
+    "pair": (f"(account int, number bigint, {BODY})", "ADD PRIMARY KEY (account, number)"),
+    "ordered": (f"(id uuid DEFAULT uuid_xact_nextval(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
+}
+LABELS = {"random": "random `uuid` key", "pair": "key of two columns", "parts": "1,000 partitions"}
+VALUES = {"random": ("account", "n %% 1000"), "ordered": ("account", "n %% 1000"), "parts": ("part", "n %% 1000")}
+VALUES["pair"] = ("account, number", "n %% 1000, n")
+PARTITIONS, PARTITIONED_ROWS = 1000, 1_000_000
+LOAD_ROWS = 1_000_000  # of a transaction, of the rows that are there at first
+PIECE = 10_000
+WRITERS, PAUSE = 4, 0.005
+RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
+MINUTE = 60
+WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
+
+Samples = dict[str, Any]
+
+
+class Writer(Thread):
+    """Inserts rows of a table, a transaction at a time, until it is told to stop."""
+
+    def __init__(self, dsn: str, table: str, rows: int, pause: float, first: int) -> None:
+        super().__init__(daemon=True)
+        self.connection = connect(dsn)
+        self.pid = self.connection.info.backend_pid
+        columns, values = VALUES[table]
+        self.statement = f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(%s::bigint, %s) AS n"
+        self.rows, self.pause, self.next = rows, pause, first
+        self.took: list[float] = []  # ms
+        self.error: Exception | None = None
+        self.ended = Event()
+
+    def run(self) -> None:
+        due = time.monotonic()
+        try:
+            while not self.ended.is_set():
+                begin = time.perf_counter()
+                self.connection.execute(self.statement.encode(), [self.next, self.next + self.rows - 1])
+                self.took.append((time.perf_counter() - begin) * 1000)
+                self.next += self.rows
+                due += self.pause
+                self.ended.wait(max(due - time.monotonic(), 0))
+        except Exception as error:  # noqa: BLE001 - it is raised where the writer is stopped
+            self.error = error
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.join()
+        self.connection.close()
+        if self.error:
+            raise self.error
+
+
+@contextmanager
+def writing(cluster: Cluster, table: str, rows: int = 1, pause: float = PAUSE, writers: int = WRITERS,
+            ) -> Iterator[list[Writer]]:  # fmt: skip
+    """Keys of the second column begin above those that are there."""
+    first = 10**12 * (1 + time.time_ns() % 10**5)
+    threads = [Writer(cluster.dsn, table, rows, pause, first + number * 10**10) for number in range(writers)]
+    with ExitStack() as stack:
+        for thread in threads:
+            stack.callback(thread.stop)
+            thread.start()
+        yield threads
+
+
+def measured(rows: int, seconds: int) -> Samples:
+    samples: Samples = {"rows": rows, "seconds": seconds, "prepare": {}, "pieces": {}, "polls": {}, "load": []}
+    with Cluster(find_installation()) as cluster:
+        cluster.start(SETTINGS)
+        samples["server"] = cluster.server.version
+        with connect(cluster.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+            for table in TABLES:
+                say(samples, f"filling {table}: {rows:,} rows")
+                fill(connection, table, rows)
+            say(samples, f"filling {PARTITIONS} partitions")
+            fill_parts(connection)
+            for table in LABELS:
+                say(samples, f"preparing {table}")
+                samples["prepare"][table] = prepared(cluster, connection, table)
+            for table in ("random", "pair"):
+                say(samples, f"first pass over {table}")
+                samples["pieces"][table] = pieces(cluster, table, rows)
+            say(samples, f"stream for {seconds} s")
+            samples["polls"] = polls(cluster, connection, seconds)
+            say(samples, "done")
+    return samples
+
+
+def say(samples: Samples, what: str) -> None:
+    """What comes next; and the load of the machine until now."""
+    samples["load"].append(os.getloadavg()[0])
+    print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {what}", flush=True)
+
+
+def fill(connection: Connection, table: str, rows: int) -> None:
+    columns, key = TABLES[table]
+    execute(connection, f"CREATE TABLE {table} {columns}")
+    load(connection, table, rows)
+    execute(connection, f"ALTER TABLE {table} {key}", f"VACUUM ANALYZE {table}")
+
+
+def fill_parts(connection: Connection) -> None:
+    execute(
+        connection,
+        f"CREATE TABLE parts (id uuid DEFAULT gen_random_uuid(), part int, {BODY}, PRIMARY KEY (id, part)) "
+        "PARTITION BY LIST (part)",
+        *(f"CREATE TABLE part_{number} PARTITION OF parts FOR VALUES IN ({number})" for number in range(PARTITIONS)),
+    )
+    load(connection, "parts", PARTITIONED_ROWS)
+    execute(connection, "ANALYZE parts")
+
+
+def load(connection: Connection, table: str, rows: int) -> None:
+    columns, values = VALUES[table]
+    for first in range(0, rows, LOAD_ROWS):
+        connection.execute(
+            f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(%s::bigint, %s) AS n".encode(),
+            [first, min(first + LOAD_ROWS, rows) - 1],
+        )
+
+
+def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
+    """Seconds of each statement, and what writers waited meanwhile; before, what they take without."""
+    with writing(cluster, table) as writers:
+        time.sleep(10)
+        before = [took for writer in writers for took in writer.took]
+        for writer in writers:
+            writer.took = []
+        size = cluster.log.stat().st_size
+        said: list[tuple[str, float]] = []
+        request = Request(table, "xact", 0.5, 30, undo=False, drop_column=False, dsn=cluster.dsn)
+        prepare(request, lambda text: said.append((text, time.monotonic())))
+        said.append(("", time.monotonic()))
+        time.sleep(3)  # those that waited for the last statement
+        pids = {writer.pid for writer in writers}
+        meanwhile = [took for writer in writers for took in writer.took]
+    statements = [(text, end - begin) for (text, begin), (_, end) in pairwise(said) if is_statement(text)]
+    with cluster.log.open() as log:
+        log.seek(size)
+        waits = [float(ms) for pid, ms in WAITED.findall(log.read())
+                 if int(pid) in pids]  # fmt: skip
+    return {
+        "statements": statements, "waits_ms": sorted(waits, reverse=True)[:100], "before_ms": longest(before),
+        "meanwhile_ms": longest(meanwhile), "index_bytes": index_bytes(connection, table),
+        "tries": sum("trying again" in text for text, _ in said),
+    }  # fmt: skip
+
+
+def is_statement(text: str) -> bool:
+    return text.startswith(("ALTER ", "CREATE ", "ANALYZE ", "SELECT ", "DROP "))
+
+
+def longest(took: list[float]) -> dict[str, float]:
+    ordered = sorted(took)
+    return {"count": len(ordered), "median": median(ordered), "of_1000": ordered[-1 - len(ordered) // 1000],
+            "longest": ordered[-1]}  # fmt: skip
+
+
+def index_bytes(connection: Connection, table: str) -> int:
+    """Of the index on the number alone, of all partitions."""
+    (size,) = one_row(connection, f"""
+        SELECT sum(pg_relation_size(i.indexrelid))::bigint FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        WHERE right(c.relname, 7) = '_number' AND (i.indrelid = '{table}'::regclass OR i.indrelid IN (
+            SELECT h.inhrelid FROM pg_inherits AS h WHERE h.inhparent = '{table}'::regclass))""")
+    return int(size)
+
+
+def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
+    """Rows and CPU time in ms of each piece, beside a writer; each 500 by another connection, which goes on there."""
+    found: list[tuple[int, float]] = []
+    with writing(cluster, table, pause=0.05, writers=1):
+        with connect(cluster.dsn) as connection:
+            connection.execute(f"SELECT feed_create('{table}', '{table}')".encode())
+        while sum(count for count, _ in found) < rows:
+            with connect(cluster.dsn) as connection:
+                process = ServerProcess(connection)
+                for _ in range(500):
+                    count, took = read(connection, process, table, PIECE)
+                    found.append((count, took))
+                    if sum(count for count, _ in found) >= rows:
+                        break
+    with connect(cluster.dsn) as connection:
+        found.append(read(connection, ServerProcess(connection), table, 10**6))
+        (there,) = one_row(connection, f"SELECT count(*) FROM {table}")
+    if sum(count for count, _ in found) != there:
+        raise AssertionError(f"{sum(count for count, _ in found)} rows of {there} were read")
+    return found
+
+
+def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -> tuple[int, float]:
+    text = f"SELECT count(*) FROM feed_read('{feed}', null::{feed}, {rows})"
+    counts: list[int] = []
+    took = process.timed(lambda: counts.append(one_row(connection, text)[0]))["cpu_seconds"]
+    return counts[0], took * 1000
+
+
+def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, list[tuple[int, float]]]:
+    """Rows and CPU time in ms of a poll a second of each table, in turn, beside a writer of each."""
+    execute(connection, "SELECT feed_create('ordered', 'ordered', start => 'now')")
+    found: dict[str, list[tuple[int, float]]] = {"random": [], "ordered": []}
+    with ExitStack() as stack:
+        sides = {}
+        for table in found:
+            reader = stack.enter_context(connect(cluster.dsn))
+            sides[table] = reader, ServerProcess(reader)
+            stack.enter_context(writing(cluster, table, STREAM_ROWS, STREAM_ROWS / RATE, 1))
+        due = time.monotonic()
+        for second in range(-5, seconds):  # the first ones warm up
+            due += 1
+            time.sleep(max(due - time.monotonic(), 0))
+            for table in sorted(found, reverse=second % 2 == 0):
+                poll = read(*sides[table], table, 10**6)
+                if second >= 0:
+                    found[table].append(poll)
+    return found
+
+
+def table_of(samples: Samples) -> list[str]:
+    """As docs/results/prepared-18.md shows it."""
+    lines = ["| `inorder prepare` | rows | time | of it the index | index | longest wait for a lock | longest INSERT, before | meanwhile |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
+    for name, one in samples["prepare"].items():
+        rows = PARTITIONED_ROWS if name == "parts" else samples["rows"]
+        whole = sum(took for _, took in one["statements"])
+        index = sum(took for text, took in one["statements"] if "INDEX" in text)
+        waited = f"{max(one['waits_ms']):.1f} ms" if one["waits_ms"] else "under 1 ms"
+        cells = [LABELS[name], f"{rows:,}", f"{whole:.1f} s", f"{index:.1f} s", size_text(one["index_bytes"]), waited,
+                 f"{one['before_ms']['longest']:.0f} ms", f"{one['meanwhile_ms']['longest']:.0f} ms"]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| first pass, pieces of 10,000 | pieces | first 50 | in the middle | last 50 | last to first |",
+              "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    for name, found in samples["pieces"].items():
+        took = [cpu for count, cpu in found if count == PIECE]
+        first, middle, last = (median(took[part]) for part in (
+            slice(50), slice(len(took) // 2 - 25, len(took) // 2 + 25), slice(-50, None)))  # fmt: skip
+        cells = [LABELS[name], f"{len(took):,}", *(f"{one:.1f} ms" for one in (first, middle, last)),
+                 f"{last / first:.2f}"]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| a poll a second of 10,000 rows a second | first minute | last minute | last to first | rows of a poll |",
+              "|---|---:|---:|---:|---:|"]  # fmt: skip
+    sides = samples["polls"]
+    for name, label in (("random", "prepared"), ("ordered", "`uuid` key from the beginning")):
+        first, last = sides[name][:MINUTE], sides[name][-MINUTE:]
+        lines.append(
+            f"| {label} | {cpu_of(first):.2f} ms | {cpu_of(last):.2f} ms | {cpu_of(last) / cpu_of(first):.2f} | "
+            f"{median(count for count, _ in last):,.0f} |"
+        )
+    ratios = [[a / b for (_, a), (_, b) in zip(sides["random"][part], sides["ordered"][part], strict=True)]
+              for part in (slice(MINUTE), slice(-MINUTE, None))]  # fmt: skip
+    first, last = map(median, ratios)
+    lines.append(f"| ratio of the same second | {first:.2f} | {last:.2f} | {last / first:.2f} | |")
+    return lines
+
+
+def cpu_of(found: list[tuple[int, float]]) -> float:
+    return float(median(took for _, took in found))
+
+
+def print_prepared(rows: int, seconds: int, raw: Path | None, show: Path | None) -> None:
+    samples: Samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rows, seconds)
+    if raw:
+        raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
+    print("\n".join(table_of(samples)))
