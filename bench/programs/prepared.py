@@ -9,7 +9,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -96,7 +96,7 @@ def writing(cluster: Cluster, table: str, rows: int = 1, pause: float = PAUSE, w
         yield threads
 
 
-def measured(rows: int, seconds: int) -> Samples:
+def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Samples:
     samples: Samples = {"rows": rows, "seconds": seconds, "prepare": {}, "pieces": {}, "polls": {}, "load": []}
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
@@ -106,17 +106,23 @@ def measured(rows: int, seconds: int) -> Samples:
             for table in TABLES:
                 say(samples, f"filling {table}: {rows:,} rows")
                 fill(connection, table, rows)
-            say(samples, f"filling {PARTITIONS} partitions")
-            fill_parts(connection)
-            for table in LABELS:
+            for table in ("random", "pair"):
                 say(samples, f"preparing {table}")
                 samples["prepare"][table] = prepared(cluster, connection, table)
+                keep(samples)
             for table in ("random", "pair"):
                 say(samples, f"first pass over {table}")
                 samples["pieces"][table] = pieces(cluster, table, rows)
+                keep(samples)
             say(samples, f"stream for {seconds} s")
             samples["polls"] = polls(cluster, connection, seconds)
+            keep(samples)
+            say(samples, f"filling {PARTITIONS} partitions")
+            fill_parts(connection)
+            say(samples, "preparing parts")
+            samples["prepare"]["parts"] = prepared(cluster, connection, "parts")
             say(samples, "done")
+            keep(samples)
     return samples
 
 
@@ -291,7 +297,9 @@ def cpu_of(found: list[tuple[int, float]]) -> float:
 
 
 def print_prepared(rows: int, seconds: int, raw: Path | None, show: Path | None) -> None:
-    samples: Samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rows, seconds)
-    if raw:
-        raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
+    def keep(samples: Samples) -> None:
+        if raw:
+            raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
+
+    samples: Samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rows, seconds, keep)
     print("\n".join(table_of(samples)))

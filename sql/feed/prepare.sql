@@ -30,6 +30,21 @@ BEGIN
         WHERE c.relname = m.index AND i.indrelid = m.oid) AS e ON true;
 END $$;
 
+-- The columns of the index: the number, and the primary key, by which rows of a transaction are delivered, so that none
+-- are sorted. An index of values of any length would refuse long ones.
+CREATE FUNCTION inorder_internal.indexed_columns(relation regclass, key_column name) RETURNS name[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ordered name[] := inorder_internal.order_columns(relation, coalesce(
+        (SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attname = key_column), -1::smallint));
+BEGIN
+    RETURN key_column || CASE
+        WHEN cardinality(ordered) >= current_setting('max_index_keys')::int
+             OR EXISTS (SELECT FROM pg_attribute AS a
+                        WHERE a.attrelid = relation AND a.attname = ANY (ordered) AND a.attlen < 0)
+        THEN '{}' ELSE ordered END;
+END $$;
+
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
 -- run has made is omitted, and an index that it left invalid is dropped first.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
@@ -37,6 +52,7 @@ RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
+    columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
 BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
     -- and attach these.
@@ -47,9 +63,9 @@ BEGIN
         IF member.is_done IS NOT TRUE THEN
             -- Existing rows have number 0: they are not in it, and are read by the primary key.
             RETURN NEXT format(
-                'CREATE INDEX %s%I ON %s%s (%I) WHERE %5$I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
+                'CREATE INDEX %s%I ON %s%s (%s) WHERE %I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
-                CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, key_column);
+                CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, columns, key_column);
         END IF;
         IF member.above IS NOT NULL AND member.is_attached IS NOT TRUE THEN
             RETURN NEXT format('ALTER INDEX %s ATTACH PARTITION %s', member.above, member.qualified);
@@ -246,8 +262,8 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of all '
-'other numbers CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command '
-'gexec. Returns no row for a table that is prepared.
+'other numbers and of the primary key, if its values have a fixed size, CONCURRENTLY, ANALYZE, and feed_enable. Omits '
+'steps already done. In psql, execute them by its command gexec. Returns no row for a table that is prepared.
 Warns if rows were updated or deleted, as statistics say, or foreign keys do that, or a subscription writes; and says '
 'which functions, views and rules mention the table, whose number of columns changes.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '

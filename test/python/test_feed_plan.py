@@ -294,3 +294,28 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
             plan: Any = scalar(reader, look)
         first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
     assert first["single"] <= 1600 and first["parts"] - first["single"] <= 100 * len(parts), first
+
+
+def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) -> None:
+    """The index that feed_prepare() makes has the rows in the order of their delivery, before any ANALYZE."""
+    execute(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
+            "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip
+    execute(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
+    execute(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
+    for _ in range(3):
+        heap, index = touched(fresh, "SELECT count(*) FROM feed_read('f', null::old, 50)", "old")
+        assert heap <= 200 and index <= 100, (heap, index)
+
+
+def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> None:
+    """A long text that the primary key accepts would be too long beside the number."""
+    keys = {
+        "k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY": "(xact, k)", "k text PRIMARY KEY": "(xact)", "k int": "(xact)",
+        'a date, "B" uuid, PRIMARY KEY ("B", a)': '(xact, "B", a)', "a text, b int, PRIMARY KEY (b, a)": "(xact)",
+        f"{', '.join(f'c{i} int' for i in range(32))}, PRIMARY KEY ({', '.join(f'c{i}' for i in range(32))})": "(xact)",
+    }  # fmt: skip
+    for columns, indexed in keys.items():
+        execute(fresh, "DROP TABLE IF EXISTS old", f"CREATE TABLE old ({columns})")
+        steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()]
+        assert f" ON public.old {indexed} WHERE " in steps[1]
+        execute(fresh, *steps)
