@@ -1,10 +1,12 @@
 """A table that is swapped by two renames, as online schema changes do: readers of the former one are told."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
@@ -124,3 +126,39 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
         run(fresh, *SWAP)
         assert running.stderr and running.wait(PATIENCE) == 2
         assert b"public.events is another table now" in running.stderr.read()
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
+def test_following_ends_under_load_with_all_that_was_committed(
+    fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
+) -> None:
+    """The position stays whole: after the table has its name again, the same command goes on behind the last row."""
+    run(fresh, "SELECT feed_create('f', 'events')", COPY)
+    stopped = Event()
+    with ThreadPoolExecutor() as pool, tail.started(*source, "--follow", to="out") as running:
+        writers = [pool.submit(insert_until, f"{cluster.dsn} dbname=tail", stopped, k) for k in range(3)]
+        try:
+            wait_for(lambda: len(tail.rows()) > 50)
+            run(fresh, *SWAP)
+            assert running.stderr and running.wait(PATIENCE) == 2
+            said = running.stderr.read().decode()
+        finally:
+            stopped.set()
+        written = sorted(n for writer in writers for n in writer.result())
+    assert (MESSAGE if source[0] == "--feed" else "public.events is another table now") in said
+    former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
+    assert len(former) < len(written) == len(former) + int(str(scalar(fresh, "SELECT count(*) FROM events")))
+    run(fresh, *BACK)
+    tail.appended(*source)
+    assert sorted(tail.rows()) == sorted(former)
+
+
+def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
+    """Rows by the name of the table, whichever has it; their numbers."""
+    with connect(dsn) as connection:
+        numbers: list[int] = []
+        while not stopped.is_set():
+            numbers.append(first + 10 * len(numbers))
+            insert(connection, 1, numbers[-1])
+            stopped.wait(0.002)
+    return numbers
