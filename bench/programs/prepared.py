@@ -34,6 +34,7 @@ TABLES = {  # what is filled, and what is done afterwards
     "pair": (f"(account int, number bigint, {BODY})", "ADD PRIMARY KEY (account, number)"),
     "ordered": (f"(id uuid DEFAULT uuid_xact_nextval(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
 }
+STREAMS = {"random": "prepared, random keys", "ordered": "`uuid` key from the beginning"}
 LABELS = {"random": "random `uuid` key", "pair": "key of two columns", "parts": "1,000 partitions"}
 VALUES = {"random": ("account", "n %% 1000"), "ordered": ("account", "n %% 1000"), "parts": ("part", "n %% 1000")}
 VALUES["pair"] = ("account, number", "n %% 1000, n")
@@ -42,7 +43,7 @@ LOAD_ROWS = 1_000_000  # of a transaction, of the rows that are there at first
 PIECE = 10_000
 WRITERS, PAUSE = 4, 0.005
 RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
-MINUTE = 60
+MINUTES = slice(60), slice(-60, None)  # the first and the last one, of polls
 WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
 
 Samples = dict[str, Any]
@@ -72,7 +73,7 @@ class Writer(Thread):
                 self.next += self.rows
                 due += self.pause
                 self.ended.wait(max(due - time.monotonic(), 0))
-        except Exception as error:  # noqa: BLE001 - it is raised where the writer is stopped
+        except Exception as error:  # raised where the writer is stopped
             self.error = error
 
     def stop(self) -> None:
@@ -198,10 +199,13 @@ def longest(took: list[float]) -> dict[str, float]:
 
 def index_bytes(connection: Connection, table: str) -> int:
     """Of the index on the number alone, of all partitions."""
-    (size,) = one_row(connection, f"""
+    (size,) = one_row(
+        connection,
+        f"""
         SELECT sum(pg_relation_size(i.indexrelid))::bigint FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
         WHERE right(c.relname, 7) = '_number' AND (i.indrelid = '{table}'::regclass OR i.indrelid IN (
-            SELECT h.inhrelid FROM pg_inherits AS h WHERE h.inhparent = '{table}'::regclass))""")
+            SELECT h.inhrelid FROM pg_inherits AS h WHERE h.inhparent = '{table}'::regclass))""",
+    )
     return int(size)
 
 
@@ -257,43 +261,57 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
 
 def table_of(samples: Samples) -> list[str]:
     """As docs/results/prepared-18.md shows it."""
-    lines = ["| `inorder prepare` | rows | time | of it the index | index | longest wait for a lock | longest INSERT, before | meanwhile |",
-             "|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
-    for name, one in samples["prepare"].items():
-        rows = PARTITIONED_ROWS if name == "parts" else samples["rows"]
-        whole = sum(took for _, took in one["statements"])
-        index = sum(took for text, took in one["statements"] if "INDEX" in text)
-        waited = f"{max(one['waits_ms']):.1f} ms" if one["waits_ms"] else "under 1 ms"
-        cells = [LABELS[name], f"{rows:,}", f"{whole:.1f} s", f"{index:.1f} s", size_text(one["index_bytes"]), waited,
-                 f"{one['before_ms']['longest']:.0f} ms", f"{one['meanwhile_ms']['longest']:.0f} ms"]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| first pass, pieces of 10,000 | pieces | first 50 | in the middle | last 50 | last to first |",
-              "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
-    for name, found in samples["pieces"].items():
-        took = [cpu for count, cpu in found if count == PIECE]
-        first, middle, last = (median(took[part]) for part in (
-            slice(50), slice(len(took) // 2 - 25, len(took) // 2 + 25), slice(-50, None)))  # fmt: skip
-        cells = [LABELS[name], f"{len(took):,}", *(f"{one:.1f} ms" for one in (first, middle, last)),
-                 f"{last / first:.2f}"]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| a poll a second of 10,000 rows a second | first minute | last minute | last to first | rows of a poll |",
-              "|---|---:|---:|---:|---:|"]  # fmt: skip
     sides = samples["polls"]
-    for name, label in (("random", "prepared"), ("ordered", "`uuid` key from the beginning")):
-        first, last = sides[name][:MINUTE], sides[name][-MINUTE:]
-        lines.append(
-            f"| {label} | {cpu_of(first):.2f} ms | {cpu_of(last):.2f} ms | {cpu_of(last) / cpu_of(first):.2f} | "
-            f"{median(count for count, _ in last):,.0f} |"
-        )
-    ratios = [[a / b for (_, a), (_, b) in zip(sides["random"][part], sides["ordered"][part], strict=True)]
-              for part in (slice(MINUTE), slice(-MINUTE, None))]  # fmt: skip
-    first, last = map(median, ratios)
-    lines.append(f"| ratio of the same second | {first:.2f} | {last:.2f} | {last / first:.2f} | |")
-    return lines
+    return [
+        *headed("`inorder prepare`", "rows", "time", "of it the index", "its size", "longest wait for a lock",
+                "longest INSERT, before", "meanwhile"),
+        *(row(LABELS[name], *shown_steps(samples["rows"], name, one)) for name, one in samples["prepare"].items()),
+        *headed("first pass, pieces of 10,000", "pieces", "first 50", "in the middle", "last 50", "last to first"),
+        *(row(LABELS[name], *shown_pieces(found)) for name, found in samples["pieces"].items()),
+        *headed("a poll a second of 10,000 rows a second", "first minute", "last minute", "last to first",
+                "rows of a poll"),
+        *(row(label, *shown_polls(sides[name])) for name, label in STREAMS.items()),
+        row("ratio of the same second", *shown_ratios(sides)),
+    ]  # fmt: skip
 
 
-def cpu_of(found: list[tuple[int, float]]) -> float:
-    return float(median(took for _, took in found))
+def headed(*names: str) -> list[str]:
+    return ["", row(*names), row(*["---"] + ["---:"] * (len(names) - 1))]
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def shown_steps(rows: int, name: str, one: Samples) -> Iterator[str]:
+    yield f"{PARTITIONED_ROWS if name == 'parts' else rows:,}"
+    yield f"{sum(took for _, took in one['statements']):.1f} s"
+    yield f"{sum(took for text, took in one['statements'] if 'INDEX' in text):.1f} s"
+    yield size_text(one["index_bytes"])
+    yield f"{max(one['waits_ms']):.1f} ms" if one["waits_ms"] else "under 1 ms"
+    yield f"{one['before_ms']['longest']:.0f} ms"
+    yield f"{one['meanwhile_ms']['longest']:.0f} ms"
+
+
+def shown_pieces(found: list[tuple[int, float]]) -> Iterator[str]:
+    took = [cpu for count, cpu in found if count == PIECE]
+    middle = len(took) // 2
+    parts = [median(took[part]) for part in (slice(50), slice(middle - 25, middle + 25), slice(-50, None))]
+    yield f"{len(took):,}"
+    yield from (f"{one:.1f} ms" for one in parts)
+    yield f"{parts[2] / parts[0]:.2f}"
+
+
+def shown_polls(found: list[tuple[int, float]]) -> Iterator[str]:
+    first, last = (median(took for _, took in found[part]) for part in MINUTES)
+    yield from (f"{first:.2f} ms", f"{last:.2f} ms", f"{last / first:.2f}")
+    yield f"{median(count for count, _ in found[MINUTES[1]]):,.0f}"
+
+
+def shown_ratios(sides: dict[str, list[tuple[int, float]]]) -> Iterator[str]:
+    ratios = [a / b for (_, a), (_, b) in zip(sides["random"], sides["ordered"], strict=True)]
+    first, last = (median(ratios[part]) for part in MINUTES)
+    yield from (f"{first:.2f}", f"{last:.2f}", f"{last / first:.2f}", "")
 
 
 def print_prepared(rows: int, seconds: int, raw: Path | None, show: Path | None) -> None:
@@ -302,4 +320,4 @@ def print_prepared(rows: int, seconds: int, raw: Path | None, show: Path | None)
             raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
 
     samples: Samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rows, seconds, keep)
-    print("\n".join(table_of(samples)))
+    print("\n".join(table_of(samples)[1:]))

@@ -309,10 +309,12 @@ def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) 
 
 def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> None:
     """A long text that the primary key accepts would be too long beside the number."""
+    names = [f"c{i}" for i in range(32)]
     keys = {
-        "k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY": "(xact, k)", "k text PRIMARY KEY": "(xact)", "k int": "(xact)",
+        "k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY": "(xact, k)", "k text PRIMARY KEY": "(xact)",
+        "k int": "(xact)",
         'a date, "B" uuid, PRIMARY KEY ("B", a)': '(xact, "B", a)', "a text, b int, PRIMARY KEY (b, a)": "(xact)",
-        f"{', '.join(f'c{i} int' for i in range(32))}, PRIMARY KEY ({', '.join(f'c{i}' for i in range(32))})": "(xact)",
+        f"{', '.join(f'{name} int' for name in names)}, PRIMARY KEY ({', '.join(names)})": "(xact)",
     }  # fmt: skip
     for columns, indexed in keys.items():
         execute(fresh, "DROP TABLE IF EXISTS old", f"CREATE TABLE old ({columns})")
