@@ -182,13 +182,14 @@ class Session:
             raise InputError(f"table {name} does not exist")
         return Table(*rows[0])
 
-    def check_name(self, table: Table) -> None:
+    def check_name(
+        self, table: Table, hint: str = "All that was in it is read. Begin with the other one by a new position."
+    ) -> None:
         """Raise an error if another table has the name, since writers find that one. Renaming alone is accepted."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(
-                f"{table.shown} is another table now, and the one that was read has another name\n"
-                "HINT:  All that was in it until now is read. Begin with the other one by a new position."
+                f"{table.shown} is another table now, and the one that was meant has another name\nHINT:  {hint}"
             )
 
     def log(self, table: Table) -> Table:

@@ -182,6 +182,7 @@ class Preparation:
     def execute(self, statement: str) -> None:
         """Run one statement, with a lock_timeout if writers would queue behind it."""
         connection = self.session.connection
+        self.session.check_name(self.table, "Nothing else was asked about it. What is done stays with the other one.")
         wait_ms = 0 if is_concurrent(statement) else round(self.request.lock_timeout * 1000)
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(wait_ms)))
         self.say(statement)

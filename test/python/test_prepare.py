@@ -8,7 +8,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
+from inorder.prepare import steps
+from inorder.prepare.steps import Request
 
 import pooler
 import preloaded
@@ -360,6 +363,20 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
         assert f"inorder prepare public.old{option}." in count("old", "--start", code=2)
         deleted_from(old)
     assert "inorder prepare public.old --changes" in tail("old", "--position", "p", "--changes", code=2)
+
+
+def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: Connection) -> None:
+    """The statements have its name; nobody was asked about the one that has it now."""
+    run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
+
+    def say(text: str) -> None:
+        if text.startswith("CREATE INDEX"):
+            run_all(old, "ALTER TABLE old RENAME TO former", "ALTER TABLE shadow RENAME TO old")
+
+    request = Request("old", "xact", 1, 3, undo=False, drop_column=False, dsn=old.info.dsn)
+    with pytest.raises(InputError, match="old is another table now"):
+        steps.prepare(request, say)
+    assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
 
 
 @pytest.fixture
