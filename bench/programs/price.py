@@ -214,7 +214,7 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
     ):
         execute(connection, f"CREATE TABLE {table}_{kind} ({KEYS[kind]}, {columns})")
         if kind in ("default", "generated"):
-            execute(connection, f"CREATE INDEX ON {table}_{kind} (xact) WHERE xact > 0")
+            execute(connection, f"CREATE INDEX ON {table}_{kind} (xact, id) WHERE xact <> 0")
         if table == "read":
             transaction = f"{insert(f'read_{kind}', BATCH_ROWS)}; COMMIT;"
             loop = f"FOR n IN 1 .. {rows // BATCH_ROWS} LOOP {transaction} END LOOP"
