@@ -41,6 +41,7 @@ VALUES["pair"] = ("account, number", "n %% 1000, n")
 PARTITIONS, PARTITIONED_ROWS = 1000, 1_000_000
 LOAD_ROWS = 1_000_000  # of a transaction, of the rows that are there at first
 PIECE = 10_000
+SECONDS_BEFORE = 10  # that writers write without anything else
 WRITERS, PAUSE = 4, 0.005
 RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
 MINUTES = slice(60), slice(-60, None)  # the first and the last one, of polls
@@ -144,8 +145,11 @@ def fill_parts(connection: Connection) -> None:
     execute(
         connection,
         f"CREATE TABLE parts (id uuid DEFAULT gen_random_uuid(), part int, {BODY}, PRIMARY KEY (id, part)) "
-        "PARTITION BY LIST (part)",
-        *(f"CREATE TABLE part_{number} PARTITION OF parts FOR VALUES IN ({number})" for number in range(PARTITIONS)),
+        "PARTITION BY HASH (part)",
+        *(
+            f"CREATE TABLE part_{number} PARTITION OF parts FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
+            for number in range(PARTITIONS)
+        ),
     )
     load(connection, "parts", PARTITIONED_ROWS)
     execute(connection, "ANALYZE parts")
@@ -163,7 +167,7 @@ def load(connection: Connection, table: str, rows: int) -> None:
 def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
     """Seconds of each statement, and what writers waited meanwhile; before, what they take without."""
     with writing(cluster, table) as writers:
-        time.sleep(10)
+        time.sleep(SECONDS_BEFORE)
         before = [took for writer in writers for took in writer.took]
         for writer in writers:
             writer.took = []

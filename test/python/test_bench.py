@@ -24,6 +24,7 @@ import delivery
 import masks
 import pictures
 import pieces
+import prepared
 import price
 import queues_page
 import tail
@@ -281,3 +282,13 @@ def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: py
     shown = capsys.readouterr().out.splitlines()[1:]
     assert [line[:26].strip() for line in shown] == [name for name in masks.WORK if name != masks.FLOOR]
     assert all(float(line[26:]) > 0 for line in shown)
+
+
+@pytest.mark.server
+def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row is read once: pieces() fails otherwise."""
+    for name, value in {"PARTITIONS": 3, "PARTITIONED_ROWS": 300, "PIECE": 500, "SECONDS_BEFORE": 0.1}.items():
+        monkeypatch.setattr(prepared, name, value)
+    prepared.print_prepared(2000, 2, None, None)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(shown) == 3 + len(prepared.LABELS) + 2 + len(prepared.STREAMS) + 1
