@@ -320,23 +320,74 @@ def test_what_harms_nobody_is_not_warned_of(owner: Connection, change: str) -> N
     assert warned(owner, *QUIET[change]) == [[], [], []]
 
 
+# Columns that order a feed, or divide it: the changes of table "key", the arguments, and the message of feed_create().
+ORDERED, DIVIDED = "order_column => '{}'", "partition_by => '{}', shares => 2"
+FILLED = "ALTER TABLE key ADD c {} NOT NULL{}"
+DRAWN = ("CREATE SEQUENCE drawn {}", "ALTER TABLE key ADD c bigint NOT NULL DEFAULT nextval('drawn')",
+         "CREATE INDEX ON key (c)")  # fmt: skip
 COLUMNS = {
-    "may be null": ("note", "CREATE INDEX ON key (note)"),
-    "is not the first one of a valid btree index": ("note", "ALTER TABLE key ALTER note SET DEFAULT 0"),
-    "is not a smallint": ("id", "SELECT"),
-}
+    "does not exist": ([], ORDERED.format("nothing")),
+    "may be null": (["CREATE INDEX ON key (note)"], ORDERED.format("note")),
+    "is not the first one of a valid btree index": ([FILLED.format("int", "")], ORDERED.format("c")),
+    "is not a smallint, integer or bigint": ([], ORDERED.format("id")),
+    "is generated": ([FILLED.format("int", " GENERATED ALWAYS AS (1) STORED"), "CREATE INDEX ON key (c)"],
+                     ORDERED.format("c")),
+    "is generated, divides": ([FILLED.format("int", " GENERATED ALWAYS AS (1) STORED")], DIVIDED.format("c")),
+    "may be null, divides": ([], DIVIDED.format("note")),
+    "has a nondeterministic collation": (
+        ["CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false)",
+         FILLED.format("text COLLATE loose", "")], DIVIDED.format("c"),
+    ),
+    "is not a smallint, integer, bigint, uuid, text or varchar": ([FILLED.format("date", "")], DIVIDED.format("c")),
+    "does not give values in the order in which they are drawn": (
+        [DRAWN[0].format("CACHE 2"), *DRAWN[1:]], ORDERED.format("c"),
+    ),
+    "does not give values in the order, descending": ([DRAWN[0].format("INCREMENT -1"), *DRAWN[1:]],
+                                                      ORDERED.format("c")),
+}  # fmt: skip
+# Columns of two more tables: one is the number itself, the other is drawn in each partition.
+OTHER_COLUMNS = {
+    "has the transaction number, which is not the order of writing": (
+        "number", ["ALTER TABLE number ALTER xact SET NOT NULL"], "xact",
+    ),
+    "is drawn from several sequences": (
+        "parts", ["CREATE SEQUENCE one", "CREATE SEQUENCE two", "ALTER TABLE parts ADD c bigint NOT NULL",
+                  "ALTER TABLE part ALTER c SET DEFAULT nextval('one')",
+                  "ALTER TABLE rest ALTER c SET DEFAULT nextval('two')", "CREATE INDEX ON parts (c)"], "c",
+    ),
+}  # fmt: skip
+LATER_OF_COLUMNS = ("column … of table … is not the one by which its feed was divided",
+                    "column … of table … is not the one by which its feed is ordered")  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", [*COLUMNS, "does not exist"])
+@pytest.mark.parametrize("wrong", COLUMNS)
 def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> None:
     """feed_create() refuses a table that a read would refuse, whatever its other arguments."""
-    name, change = COLUMNS.get(wrong, ("nothing", "SELECT"))
+    changes, arguments = COLUMNS[wrong]
     with undone(owner):
-        run(owner, "DELETE FROM key", change)
-        if wrong == "is not the first one of a valid btree index":
-            run(owner, "ALTER TABLE key ALTER note SET NOT NULL")
-        error = error_of(owner, f"SELECT feed_create('f', 'key', order_column => '{name}')")
+        try:
+            run(owner, "DELETE FROM key", *changes)
+        except psycopg.errors.FeatureNotSupported as error:
+            pytest.skip(str(error))  # a server without ICU
+        error = error_of(owner, f"SELECT feed_create('f', 'key', {arguments})")
+        assert error is not None and wrong.partition(",")[0] in str(error.message_primary)
+
+
+@pytest.mark.parametrize("wrong", OTHER_COLUMNS)
+def test_columns_of_other_tables(owner: Connection, wrong: str) -> None:
+    table, changes, column = OTHER_COLUMNS[wrong]
+    with undone(owner):
+        run(owner, f"DELETE FROM {table}", *changes)
+        error = error_of(owner, f"SELECT feed_create('f', '{table}', order_column => '{column}')")
         assert error is not None and wrong in str(error.message_primary)
+
+
+def test_every_refusal_of_a_column_is_asked_first() -> None:
+    found = {text for text, file in messages().items() if file in ("column.sql", "order.sql")}
+    found |= {text for text in messages() if text.startswith("column … of table … is not a smallint")}
+    asked = [*(wrong for wrong in COLUMNS), *OTHER_COLUMNS]
+    assert sorted(text for text in found - set(LATER_OF_COLUMNS) if not any(text.endswith(one) for one in asked)) == []
+    assert set(LATER_OF_COLUMNS) <= found
 
 
 def test_every_refusal_of_the_guard_and_of_reads_is_asked_first_or_comes_later(owner: Connection) -> None:
