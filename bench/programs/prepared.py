@@ -29,17 +29,26 @@ SETTINGS = {
     "max_parallel_workers_per_gather": "0", "autovacuum": "on", "log_lock_waits": "on", "deadlock_timeout": "1ms",
 }  # fmt: skip
 BODY = "body text NOT NULL DEFAULT repeat('x', 32)"
-TABLES = {  # what is filled, and what is done afterwards
+TABLES = {  # columns, and the change after the table is filled
     "random": (f"(id uuid DEFAULT gen_random_uuid(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
+    "switched": (f"(id uuid DEFAULT gen_random_uuid(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
     "pair": (f"(account int, number bigint, {BODY})", "ADD PRIMARY KEY (account, number)"),
     "ordered": (f"(id uuid DEFAULT uuid_xact_nextval(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
 }
-STREAMS = {"random": "prepared, random keys", "ordered": "`uuid` key from the beginning"}
+STREAMS = {
+    "random": "prepared, keys stay random", "switched": "prepared, keys of `uuid_after_random_nextval()`",
+    "ordered": "`uuid` key from the beginning",
+}  # fmt: skip
 LABELS = {"random": "random `uuid` key", "pair": "key of two columns", "parts": "1,000 partitions"}
-VALUES = {"random": ("account", "n %% 1000"), "ordered": ("account", "n %% 1000"), "parts": ("part", "n %% 1000")}
+VALUES = {
+    "random": ("account", "n %% 1000"),
+    "switched": ("account", "n %% 1000"),
+    "ordered": ("account", "n %% 1000"),
+    "parts": ("part", "n %% 1000"),
+}
 VALUES["pair"] = ("account, number", "n %% 1000, n")
 PARTITIONS, PARTITIONED_ROWS = 1000, 1_000_000
-LOAD_ROWS = 1_000_000  # of a transaction, of the rows that are there at first
+LOAD_ROWS = 1_000_000  # rows of a transaction, while tables are filled
 PIECE = 10_000
 SECONDS_BEFORE = 10  # that writers write without anything else
 WRITERS, PAUSE = 4, 0.005
@@ -129,7 +138,7 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
 
 
 def say(samples: Samples, what: str) -> None:
-    """What comes next; and the load of the machine until now."""
+    """Print the next step, and the load of the machine until now."""
     samples["load"].append(os.getloadavg()[0])
     print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {what}", flush=True)
 
@@ -202,7 +211,7 @@ def longest(took: list[float]) -> dict[str, float]:
 
 
 def index_bytes(connection: Connection, table: str) -> int:
-    """Of the index on the number alone, of all partitions."""
+    """The size of the index on the number, in all partitions."""
     (size,) = one_row(
         connection,
         f"""
@@ -244,8 +253,12 @@ def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -
 
 def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, list[tuple[int, float]]]:
     """Rows and CPU time in ms of a poll a second of each table, in turn, beside a writer of each."""
-    execute(connection, "SELECT feed_create('ordered', 'ordered', start => 'now')")
-    found: dict[str, list[tuple[int, float]]] = {"random": [], "ordered": []}
+    steps = [step for (step,) in connection.execute("SELECT feed_prepare('switched')").fetchall()]
+    execute(connection, *steps, "ALTER TABLE switched ALTER id SET DEFAULT uuid_after_random_nextval()")
+    execute(
+        connection, *(f"SELECT feed_create('{name}', '{name}', start => 'now')" for name in ("switched", "ordered"))
+    )
+    found: dict[str, list[tuple[int, float]]] = {name: [] for name in STREAMS}
     with ExitStack() as stack:
         sides = {}
         for table in found:
@@ -275,7 +288,8 @@ def table_of(samples: Samples) -> list[str]:
         *headed("a poll a second of 10,000 rows a second", "first minute", "last minute", "last to first",
                 "rows of a poll"),
         *(row(label, *shown_polls(sides[name])) for name, label in STREAMS.items()),
-        row("ratio of the same second", *shown_ratios(sides)),
+        *(row(f"{STREAMS[name]}: ratio of the same second", *shown_ratios(sides[name], sides["ordered"]))
+          for name in ("random", "switched")),
     ]  # fmt: skip
 
 
@@ -312,8 +326,8 @@ def shown_polls(found: list[tuple[int, float]]) -> Iterator[str]:
     yield f"{median(count for count, _ in found[MINUTES[1]]):,.0f}"
 
 
-def shown_ratios(sides: dict[str, list[tuple[int, float]]]) -> Iterator[str]:
-    ratios = [a / b for (_, a), (_, b) in zip(sides["random"], sides["ordered"], strict=True)]
+def shown_ratios(found: list[tuple[int, float]], others: list[tuple[int, float]]) -> Iterator[str]:
+    ratios = [a / b for (_, a), (_, b) in zip(found, others, strict=True)]
     first, last = (median(ratios[part]) for part in MINUTES)
     yield from (f"{first:.2f}", f"{last:.2f}", f"{last / first:.2f}", "")
 

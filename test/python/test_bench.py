@@ -291,4 +291,4 @@ def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
         monkeypatch.setattr(prepared, name, value)
     prepared.print_prepared(2000, 2, None, None)
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ") and "---" not in line]
-    assert len(shown) == 3 + len(prepared.LABELS) + 2 + len(prepared.STREAMS) + 1
+    assert len(shown) == 3 + len(prepared.LABELS) + 2 + len(prepared.STREAMS) + 2
