@@ -367,8 +367,8 @@ def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> N
     with undone(owner):
         try:
             run(owner, "DELETE FROM key", *changes)
-        except psycopg.errors.FeatureNotSupported as error:
-            pytest.skip(str(error))  # a server without ICU
+        except psycopg.errors.FeatureNotSupported as missing:
+            pytest.skip(str(missing))  # a server without ICU
         error = error_of(owner, f"SELECT feed_create('f', 'key', {arguments})")
         assert error is not None and wrong.partition(",")[0] in str(error.message_primary)
 
