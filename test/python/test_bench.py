@@ -284,6 +284,12 @@ def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert all(float(line[26:]) > 0 for line in shown)
 
 
+def test_the_table_of_existing_tables_is_of_the_kept_samples() -> None:
+    samples = prepared.load_samples(ROOT / "docs" / "results" / "prepared-18.json.gz")
+    page = (ROOT / "docs" / "results" / "prepared-18.md").read_text()
+    assert "\n".join(prepared.table_of(samples)) in page
+
+
 @pytest.mark.server
 def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Each row is read once: pieces() fails otherwise."""
