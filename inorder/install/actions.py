@@ -9,7 +9,7 @@ from psycopg.sql import Identifier
 from inorder import sources
 from inorder.errors import InputError
 from inorder.install import change, edition
-from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
+from inorder.install.offer import EDITIONS, SQL, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.options import confirmed
 from inorder.text import one_line, print_text
@@ -55,7 +55,7 @@ def install(target: Target, request: Request) -> None:
         change.install(target, chosen(offer, request.edition))
         installed = present(target.offer())
     print_text(f"installed {installed}")
-    say_path(target, installed)
+    say_hints(target, installed)
 
 
 def check_owner(offer: Offer) -> None:
@@ -78,14 +78,16 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
             "HINT: inorder install --upgrade"
         )
     print_text(f"{installed} is there already")
-    say_path(target, installed)
+    say_hints(target, installed)
 
 
-def say_path(target: Target, installed: Installed) -> None:
+def say_hints(target: Target, installed: Installed) -> None:
     if installed.schema != "public":
         database = Identifier(target.connection.info.dbname).as_string(target.connection)
         path = f'"$user", public, {installed.quoted}'
         click.echo(one_line(f"HINT:  ALTER DATABASE {database} SET search_path = {path};"), err=True)
+    if installed.edition == SQL:
+        click.echo(f"HINT:  SELECT {installed.quoted}.feed_admit('ROLE'); for each other role that uses it", err=True)
 
 
 def check(target: Target, request: Request) -> None:

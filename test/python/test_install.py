@@ -94,6 +94,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert installed.stdout.startswith(b"installed inorder ")
     (hint,) = re.findall(r"^HINT:  (.*);$", installed.stderr.decode(), re.MULTILINE)
     assert hint == f'ALTER DATABASE "{empty.info.dbname}" SET search_path = "$user", public, inorder'
+    assert (b"HINT:  SELECT inorder.feed_admit('ROLE');" in installed.stderr) == (edition == SQL)
     rows(empty, hint)
     assert tool.install("--edition", edition).endswith("is there already\n")
     other = SQL if edition == C else C
