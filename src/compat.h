@@ -55,13 +55,21 @@
 #define is_search_path_of_now(path) OverrideSearchPathMatchesCurrent(path)
 #endif
 
-/* 18 counts the searches of an index scan for EXPLAIN, 19 takes options of the table's scan */
+/* 18 counts the searches of an index scan for EXPLAIN, 19 takes options of the table's scan, and flags for index entries */
 #if PG_VERSION_NUM >= 190000
+#define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, estate, 0, slot, NIL, NULL)
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0, 0)
 #elif PG_VERSION_NUM >= 180000
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0)
 #else
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
+#endif
+
+/* 16 may insert into indexes that summarize only */
+#if PG_VERSION_NUM < 160000
+#define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL)
+#elif PG_VERSION_NUM < 190000
+#define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL, false)
 #endif
 
 /*

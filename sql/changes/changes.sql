@@ -166,7 +166,7 @@ BEGIN
     IF (k.next).has_rows THEN
         query := inorder_internal.changes_query(
             relation, t, inorder_internal.text_for_rows(t, (k.next).batch, false), '%s');
-        k.at_position := inorder_internal.move_feed(k, (k.next).batch, (k.next).is_all);
+        PERFORM inorder_internal.move_feed(k, (k.next).batch, (k.next).is_all);
     END IF;
 END $$;
 

@@ -282,8 +282,8 @@ CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
 )
-LANGUAGE sql STABLE
-BEGIN ATOMIC
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
     SELECT count(*) FILTER (WHERE b.set_aside IS NULL),
            min(b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open),
            (array_agg(b.worker ORDER BY b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open))[1],
@@ -294,9 +294,10 @@ BEGIN ATOMIC
                         FILTER (WHERE b.set_aside IS NOT NULL AND b.bytes <= 262144::bigint), '{}'::int8multirange),
            count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL),
            coalesce(max(b.bytes) <= 262144::bigint, true)
+    INTO amount, first_number, first_worker, transactions, aside, aside_transactions, blocked, is_small
     FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
-          FROM inorder_internal.unfinished_batches(feed) AS w) AS b;
-END;
+          FROM inorder_internal.unfinished_batches(unfinished.feed) AS w) AS b;
+END $$;
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position

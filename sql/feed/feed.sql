@@ -250,15 +250,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     k inorder_internal.taken;
-    b inorder_internal.worker_batch;
 BEGIN
-    SELECT * INTO b FROM inorder_internal.worker_batch AS w
-    WHERE w.feed = f.id AND w.number = number AND w.written_here
-      AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
-    -- As it is now: the look at the batch may have waited.
-    IF b.number IS NOT NULL AND has_table_privilege(f.relation::oid, 'SELECT') IS NOT NULL  -- it is there
-       AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = f.id)) THEN
-        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id AND w.number = number;
+    IF inorder_internal.delete_batch(f.id, f.relation, caller, number, token) THEN
         RETURN true;
     END IF;
     k := inorder_internal.look_at(f.id, f.relation, caller, false);

@@ -13,9 +13,10 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
+-- PL/pgSQL keeps the plan, which takes several times as long to make as to execute.
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
            (p.position).ordering.column_name::name, f.whole_transactions,
            CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
            (p.position).partial, u.first_number, u.first_worker, f.created, d.moved, d.polled,
@@ -41,7 +42,7 @@ BEGIN ATOMIC
     -- What the next function that is called will remove, is gone already: see sweep().
     WHERE inorder_internal.may_see(caller, f)
       AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
-END;
+END $$;
 
 -- The feeds that the current role may see: the source of the view feeds.
 CREATE FUNCTION inorder_internal.seen_feeds() RETURNS SETOF inorder_internal.seen_feed

@@ -34,6 +34,10 @@ BEGIN
               || coalesce(others, '''name_of_role''') || '.';
 END $$;
 
+-- A feed that is known at once to be one that the caller may move (kept.c); otherwise null.
+CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
 -- A feed that the caller may move, by its name and, if it is of another role, its owner.
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed
@@ -45,14 +49,16 @@ BEGIN
         RAISE 'the name of a feed must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     owner := coalesce(owner, caller);
-    SELECT * INTO f FROM inorder_internal.feed AS known
-    WHERE known.name = feed_name AND known.owner = find_feed.owner AND known.system = inorder_internal.server_system();
-    IF f.id IS NULL THEN
-        -- A feed whose role belongs to another server is visible to the owner of the table only.
-        SELECT * INTO f FROM inorder_internal.feed AS known
-        WHERE known.name = feed_name AND known.owner = find_feed.owner
-          AND (pg_get_userbyid(known.owner) = known.owner_name OR inorder_internal.owns(caller, known.relation));
+    f := inorder_internal.movable_feed(feed_name, owner, caller);
+    IF f.id IS NOT NULL THEN
+        RETURN f;
     END IF;
+    -- A feed whose role belongs to another server is visible to the owner of the table only.
+    SELECT * INTO f FROM inorder_internal.feed AS known
+    WHERE known.name = feed_name AND known.owner = find_feed.owner
+      AND (pg_get_userbyid(known.owner) = known.owner_name OR known.system = inorder_internal.server_system()
+           OR inorder_internal.owns(caller, known.relation))
+    ORDER BY known.system = inorder_internal.server_system() DESC LIMIT 1;
     IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
         RETURN f;
     -- A role that may not see a feed gets the same error as for a missing one.
@@ -78,17 +84,6 @@ BEGIN
           DETAIL = 'Its position is of another server, or of another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
-
--- Whether a poll that finds nothing is recorded: the first one after rows, and two a minute.
-CREATE FUNCTION inorder_internal.is_poll_due(
-    f inorder_internal.feed, p @extschema@.feed_position, polled timestamptz, caught_up_at timestamptz
-) RETURNS boolean
-LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
-RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
-    OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
-    -- The clock may have been set back.
-    OR coalesce(polled, (f).created)
-       NOT BETWEEN clock_timestamp() - '30 seconds'::interval AND clock_timestamp() + '1 second'::interval;
 
 -- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error
 -- unless seeks is true.
@@ -118,47 +113,24 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed as it is now, after the table was waited for. If must_read is true, also the description of its table, which
--- the caller must then be allowed to read.
+-- A feed as it is now, after the table was waited for; null unless the caller may move it and, if must_read is true,
+-- read its table, whose description it then has.
+CREATE FUNCTION inorder_internal.seen_feed(feed bigint, relation oid, caller oid, must_read boolean)
+RETURNS inorder_internal.taken
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- The same; an error instead of null.
 CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken;
-    is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
+    k inorder_internal.taken := inorder_internal.seen_feed(feed, relation, caller, must_read);
 BEGIN
-    IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
-        SELECT f.id, caller, f.name, f.relation, t, s.position, f.whole_transactions,
-               (f.shared_by).shares IS NULL
-                   AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
-                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808))
-                        -- In the order of a column no batch goes before one that is set aside.
-                        OR (s.position).ordering.column_name IS NOT NULL
-                           AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
-               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
-               inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
-               f.owner_name <> inorder_internal.role_name(f.owner) AND f.system = inorder_internal.server_system(),
-               NULL::timestamptz, NULL::inorder_internal.next_found, false
-        INTO k
-        FROM inorder_internal.feed AS f
-        LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = look_at.relation
-        -- Not n.*: each column takes a thousandth of the time of a read.
-        CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
-                            FROM inorder_internal.feed_state AS n
-                            WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE f.id = look_at.feed AND s.written_here AND inorder_internal.may_move(caller, f)
-          AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
-    END IF;
     IF k.feed IS NULL THEN
-        PERFORM inorder_internal.checked_feed(look_at.feed, caller, must_read, false);
+        PERFORM inorder_internal.checked_feed(feed, caller, must_read, false);
         -- The privilege was granted meanwhile.
-        RETURN inorder_internal.look_at(look_at.feed, look_at.relation, caller, must_read);
+        RETURN inorder_internal.look_at(feed, relation, caller, must_read);
     END IF;
-    -- Not after the snapshot in which rows are looked for.
-    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
-                                                             ELSE now() END;
     RETURN k;
 END $$;
 
@@ -204,26 +176,25 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move the position of a feed over a batch, which has all rows that were committed when it was looked for, or not. The
--- new position.
+-- Move a feed that is locked over a batch, which has all rows that were committed when it was looked for, or not. If
+-- the batch is given away, its number.
+CREATE FUNCTION inorder_internal.move_state(
+    feed bigint, from_position @extschema@.feed_position, past_batch @extschema@.feed_batch, asked timestamptz,
+    is_all boolean, gives boolean
+) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- The same, for a reader of all of it.
 CREATE FUNCTION inorder_internal.move_feed(
     k inorder_internal.taken, past_batch @extschema@.feed_batch, is_all boolean
-) RETURNS @extschema@.feed_position
+) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    reached inorder_internal.taken.at_position%TYPE;
 BEGIN
     -- For a dump.
     IF k.is_renamed THEN
         UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner) WHERE f.id = k.feed;
     END IF;
-    UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
-        polled = k.asked, caught_up_at = CASE WHEN is_all THEN k.asked ELSE s.caught_up_at END,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = k.feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
-    RETURNING (s.position).* INTO reached;
-    RETURN reached;
+    PERFORM inorder_internal.move_state(k.feed, k.at_position, past_batch, k.asked, is_all, false);
 END $$;
 
 -- A position in a table as it is now. In the middle of a set the order is that of the set.
@@ -264,19 +235,10 @@ RETURN (b).lease_end <= clock_timestamp();
 -- Store a batch for workers, under its number.
 CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- Only a row that the extension did not write can have this number.
-    INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
-                                                    max_tries, lease_end, share, place, rows)
-    VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,
-            b.max_tries, coalesce(b.lease_end, '-infinity'), b.share, b.place, b.rows)
-    ON CONFLICT (feed, number) DO UPDATE
-    SET (relation, batch, worker, token, taken, tries, tried, max_tries, lease_end, share, place, rows, reason, failed,
-         set_aside)
-        = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.taken, excluded.tries,
-              excluded.tried, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
-              NULL, NULL, NULL)
-    WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
-    RETURN b;
-END $$;
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Delete a batch that a worker finishes by its token or, if it is set aside, that anybody finishes; false unless it is
+-- there, and the caller may.
+CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

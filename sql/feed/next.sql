@@ -282,6 +282,13 @@ BEGIN
     RETURN n;
 END $$;
 
+-- What follows a position, if it is known at once (next.c): nothing, or rows of a table that is as the position
+-- remembers it. Otherwise null.
+CREATE FUNCTION inorder_internal.next_by_index(
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
+) RETURNS inorder_internal.next_found
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 -- What follows a position. If the caller passes over transactions that have no rows, the batch has these then, too.
 CREATE FUNCTION inorder_internal.find_next(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
@@ -290,18 +297,16 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     passed inorder_internal.next_found.rest%TYPE;
-    pages bigint := inorder_internal.pages_read(t, true);
+    pages bigint;
 BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- Most looks find nothing.
-    IF inorder_internal.is_idle(t, p, CASE WHEN passes THEN 0::oid ELSE caller END)
-       AND inorder_internal.pages_read(t, false) - pages <= 2000 THEN
-        n.has_rows := false;
-        n.is_all := true;
+    n := inorder_internal.next_by_index(t, p, max_rows, whole, passes, caller);
+    IF n.has_rows IS NOT NULL THEN
         RETURN n;
     END IF;
+    pages := inorder_internal.pages_read(t, true);
     t := inorder_internal.locked(t, caller);
     n := inorder_internal.look(t, p, max_rows, whole, caller);
     -- As after a load that was rolled back, until VACUUM removes its rows. The first look of a session at a table reads

@@ -172,7 +172,8 @@ BEGIN
         'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
         k.caller);
     k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-    k.at_position := inorder_internal.move_feed(k, (k.next).batch, false);
+    PERFORM inorder_internal.move_feed(k, (k.next).batch, false);
+    k.at_position := inorder_internal.advance(k.at_position, (k.next).batch);
     PERFORM inorder_internal.add_part(k.feed, inorder_internal.by_number((k.next).batch), c.share::int, c.rows,
                                       max_rows)
     FROM ROWS FROM (unnest(nullif(counts[1], '')::bigint[]), unnest(nullif(counts[2], '')::bigint[])) AS c(share, rows);

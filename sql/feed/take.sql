@@ -92,8 +92,10 @@ DECLARE
     rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
 BEGIN
     IF (k.next).has_rows THEN
-        k.at_position := CASE WHEN rest.transactions IS NULL THEN k.at_position
-                              ELSE inorder_internal.move_feed(k, rest, false) END;
+        IF rest.transactions IS NOT NULL THEN
+            PERFORM inorder_internal.move_feed(k, rest, false);
+            k.at_position := inorder_internal.advance(k.at_position, rest);
+        END IF;
     ELSE
         k.next.batch := CASE WHEN rest.transactions IS NULL THEN (k.next).batch ELSE rest END;
         IF k.is_poll_due OR (k.next).is_costly THEN
@@ -163,7 +165,7 @@ BEGIN
     IF (k.next).has_rows THEN
         r.batch := (k.next).batch;
         IF moves THEN
-            k.at_position := inorder_internal.move_feed(k, r.batch, (k.next).is_all);
+            PERFORM inorder_internal.move_feed(k, r.batch, (k.next).is_all);
         END IF;
     END IF;
     RETURN r;

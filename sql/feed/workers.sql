@@ -81,25 +81,20 @@ BEGIN
     IF (k.next).has_rows THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
         b.feed := k.feed;
-        UPDATE inorder_internal.feed_state AS s
-        SET position = inorder_internal.advance(s.position, (k.next).batch), moved = clock_timestamp(),
-            polled = k.asked, caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
-            batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
-            -- Not at each end of a batch, for which the feed is not locked.
-            first_batch = coalesce((SELECT w.number FROM inorder_internal.worker_batch AS w
-                                    WHERE w.feed = k.feed AND w.set_aside IS NULL AND w.written_here
-                                      AND w.number >= coalesce(s.first_batch, -9223372036854775808)
-                                    ORDER BY w.number LIMIT 1), s.batch + 1),
-            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed
-          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
-        RETURNING s.batch INTO b.number;
+        b.number := inorder_internal.move_state(k.feed, k.at_position, (k.next).batch, k.asked, (k.next).is_all, true);
         b.relation := k.relation::regclass;
         b.batch := (k.next).batch;
         b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries));
     END IF;
     RETURN b;
 END $$;
+
+-- A new batch for a worker, if it is known at once that there is none that it has or may have, and that the feed has no
+-- order (batches.c); with a feed, and no number, if nothing follows. Otherwise null.
+CREATE FUNCTION inorder_internal.new_batch(
+    feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
+) RETURNS inorder_internal.worker_batch
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
@@ -120,26 +115,26 @@ BEGIN
         RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
     END IF;
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
-    f := inorder_internal.find_feed(name, owner, caller);
-    k := inorder_internal.look_for_work(f, caller, worker, max_rows);
-    IF k.is_found AND NOT (k.next).has_rows THEN
-        IF inorder_internal.is_swapped(k.t) THEN
+    b := inorder_internal.new_batch(name, coalesce(owner, caller), caller, worker, max_rows, lease, max_tries);
+    IF b.feed IS NULL THEN
+        f := inorder_internal.find_feed(name, owner, caller);
+        k := inorder_internal.look_for_work(f, caller, worker, max_rows);
+        IF k.is_found AND NOT (k.next).has_rows THEN
+            b := NULL;
+        ELSIF (k.shared_by).shares IS NOT NULL THEN
+            b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries);
+        ELSE
+            b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries);
+        END IF;
+        IF b.number IS NULL AND inorder_internal.is_swapped(k.t) THEN
             PERFORM inorder_internal.refuse_swapped(k);
         END IF;
-        RETURN;
-    END IF;
-    IF (k.shared_by).shares IS NOT NULL THEN
-        b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries);
-    ELSE
-        b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries);
     END IF;
     IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
         number := b.number;
         token := b.token;
         tries := b.tries;
         lease_end := b.lease_end;
-    ELSIF inorder_internal.is_swapped(k.t) THEN
-        PERFORM inorder_internal.refuse_swapped(k);
     END IF;
 END $$;
 

@@ -5,3 +5,95 @@ BEGIN
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
 END
+---- movable_feed: sql IMMUTABLE
+RETURN NULL::inorder_internal.feed;
+---- seen_feed: plpgsql VOLATILE keys
+DECLARE
+    k inorder_internal.taken;
+    is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
+BEGIN
+    IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
+        SELECT f.id, caller, f.name, f.relation, t, s.position, f.whole_transactions,
+               (f.shared_by).shares IS NULL
+                   AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808))
+                        -- In the order of a column no batch goes before one that is set aside.
+                        OR (s.position).ordering.column_name IS NOT NULL
+                           AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                       WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
+               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
+               -- The first poll after rows, and two a minute.
+               s.caught_up_at IS DISTINCT FROM s.polled AND (f.shared_by).shares IS NULL
+                   OR (s.position).partial IS NOT NULL OR (s.position).ordering.frozen IS NOT NULL
+                   -- The clock may have been set back.
+                   OR coalesce(s.polled, f.created) NOT BETWEEN clock_timestamp() - '30 seconds'::interval
+                                                            AND clock_timestamp() + '1 second'::interval,
+               f.owner_name <> inorder_internal.role_name(f.owner) AND f.system = inorder_internal.server_system(),
+               NULL::timestamptz, NULL::inorder_internal.next_found, false
+        INTO k
+        FROM inorder_internal.feed AS f
+        LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = seen_feed.relation
+        -- Not n.*: each column takes a thousandth of the time of a read.
+        CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
+                            FROM inorder_internal.feed_state AS n
+                            WHERE n.feed = seen_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s
+        WHERE f.id = seen_feed.feed AND s.written_here AND inorder_internal.may_move(caller, f)
+          AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
+    END IF;
+    -- Not after the snapshot in which rows are looked for.
+    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
+                                                             ELSE now() END;
+    RETURN CASE WHEN k.feed IS NOT NULL THEN k END;
+END
+---- move_state: plpgsql VOLATILE keys
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(), polled = asked,
+        caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        batch = CASE WHEN gives THEN inorder_internal.next_number(s.batch, s.batch_origin) ELSE s.batch END,
+        batch_origin = CASE WHEN gives THEN past_batch.origin ELSE s.batch_origin END,
+        -- Not at each end of a batch, for which the feed is not locked.
+        first_batch = CASE WHEN gives THEN coalesce(
+            (SELECT w.number FROM inorder_internal.worker_batch AS w
+             WHERE w.feed = s.feed AND w.set_aside IS NULL AND w.written_here
+               AND w.number >= coalesce(s.first_batch, -9223372036854775808)
+             ORDER BY w.number LIMIT 1), s.batch + 1) ELSE s.first_batch END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = move_state.feed
+      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = move_state.feed)
+    RETURNING s.batch INTO number;
+    RETURN CASE WHEN gives THEN number END;
+END
+---- keep_batch: plpgsql VOLATILE keys
+BEGIN
+    -- Only a row that the extension did not write can have this number.
+    INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
+                                                    max_tries, lease_end, share, place, rows)
+    VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,
+            b.max_tries, coalesce(b.lease_end, '-infinity'), b.share, b.place, b.rows)
+    ON CONFLICT (feed, number) DO UPDATE
+    SET (relation, batch, worker, token, taken, tries, tried, max_tries, lease_end, share, place, rows, reason, failed,
+         set_aside)
+        = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.taken, excluded.tries,
+              excluded.tried, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
+              NULL, NULL, NULL)
+    WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
+    RETURN b;
+END
+---- delete_batch: plpgsql VOLATILE keys
+BEGIN
+    PERFORM FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number AND w.written_here
+      AND (w.token = delete_batch.token OR delete_batch.token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
+    -- As it is now: the look at the batch may have waited.
+    IF FOUND AND has_table_privilege(relation, 'SELECT') IS NOT NULL  -- it is there
+       AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = feed)) THEN
+        DELETE FROM inorder_internal.worker_batch AS w
+        WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number;
+        RETURN true;
+    END IF;
+    RETURN false;
+END

@@ -26,3 +26,11 @@ BEGIN
                                      AND has_schema_privilege(caller, c.relnamespace, 'USAGE'))
                      FROM pg_class AS c WHERE c.oid = relation), false);
 END
+---- may_move: plpgsql STABLE keys
+BEGIN
+    IF inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+       OR inorder_internal.owns(caller, f.relation) THEN
+        RETURN true;
+    END IF;
+    RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
+END

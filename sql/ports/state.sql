@@ -115,7 +115,7 @@ CREATE TABLE inorder_internal.feed_state (
     first_batch bigint,
     places bigint[],  -- of a feed that is divided: no batch of share n has a lower place than the element n + 1
     moved timestamptz,  -- when the position last moved
-    polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded: see is_poll_due()
+    polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
     -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
     caught_up_at timestamptz,
     -- Whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until
@@ -262,14 +262,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
-       OR inorder_internal.owns(caller, f.relation) THEN
-        RETURN true;
-    END IF;
-    RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
-END $$;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean

@@ -95,17 +95,17 @@ end_changes(DestReceiver *self)
 
 /* The rows of what was found, as the result of the calling function */
 static void
-return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
+return_changes(FoundRows *found, HeapTupleHeader result, FunctionCallInfo fcinfo, Oid row_type)
 {
 	Composing	composing = {{pass_change, begin_changes, end_changes, NULL, DestTuplestore}};
-	Value		query = found_column(found, "query", TEXTOID);
+	Value		query = found_column(result, "query", TEXTOID);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!query.null)
 	{
 		composing.result = (ReturnSetInfo *) fcinfo->resultinfo;
 		composing.row = lookup_rowtype_tupdesc_copy(row_type, -1);
-		found->table.joined = DatumGetObjectId(found_column(found, "relation", OIDOID).value);
+		found->table.joined = DatumGetObjectId(found_column(result, "relation", OIDOID).value);
 		query_into(&found->table, text_of(query), &composing.pub);
 	}
 	check_ground(&found->table);
@@ -116,12 +116,13 @@ Datum
 changes_batch_rows(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 2);
-	FoundRows	found = look_up_rows("unfinished_changes", 6, (Value[]) {
+	FoundRows	found = {0};
+	HeapTupleHeader result = look_up_rows(&found, "unfinished_changes", 6, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3),
 			value_of(ObjectIdGetDatum(row_type), OIDOID), value_of(CStringGetTextDatum("%s"), TEXTOID)
 	});
 
-	return_changes(&found, fcinfo, row_type);
+	return_changes(&found, result, fcinfo, row_type);
 	make_seen_durable();
 	return (Datum) 0;
 }
@@ -131,15 +132,16 @@ Datum
 changes_read(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows	found;
+	FoundRows	found = {0};
+	HeapTupleHeader result;
 
 	check_caller(fcinfo);
-	found = look_up_rows("next_changes", 5, (Value[]) {
+	result = look_up_rows(&found, "next_changes", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
 			value_of(ObjectIdGetDatum(row_type), OIDOID)
 	});
 
-	return_changes(&found, fcinfo, row_type);
+	return_changes(&found, result, fcinfo, row_type);
 	(void) make_commit_durable();
 	return (Datum) 0;
 }

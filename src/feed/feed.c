@@ -17,11 +17,13 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/typcache.h"
 
 #include "feed/apply.h"
 #include "feed/caller.h"
 #include "feed/feed.h"
+#include "ports/kept.h"
 #include "ports/plan.h"
 #include "ports/query.h"
 
@@ -75,67 +77,130 @@ owner_argument(FunctionCallInfo fcinfo, int number)
 }
 
 Value
-found_column(const FoundRows *found, const char *name, Oid type)
+found_column(HeapTupleHeader result, const char *name, Oid type)
 {
 	Value		value = {.type = type};
 
-	value.value = GetAttributeByName(found->result, name, &value.null);
+	value.value = GetAttributeByName(result, name, &value.null);
 	return value;
 }
 
-FoundRows
-look_up_rows(const char *function, int count, const Value *arguments)
+/* The table that was proved, if it was, by an internal function; and what else this returns */
+HeapTupleHeader
+look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments)
 {
-	FoundRows	found = {
-		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value)
-	};
-	Value		members = found_column(&found, "members", InvalidOid);
+	HeapTupleHeader result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value);
+	Value		members = found_column(result, "members", InvalidOid);
 
-	found.table = table_of(found_column(&found, "t", InvalidOid).value);
+	found->table = table_of(found_column(result, "t", InvalidOid).value);
 	if (!members.null)
-		stand_on(&found.table, members);
-	return found;
+		stand_on(&found->table, members);
+	return result;
 }
 
-/* Whose rows they are; null if there are none */
-static HeapTupleHeader
-batch_of(const FoundRows *found)
+static FoundRows
+look_up_batch(const char *function, int count, const Value *arguments)
 {
-	Value		batch = found_column(found, "batch", InvalidOid);
+	FoundRows	found = {0};
+	Value		batch = found_column(look_up_rows(&found, function, count, arguments), "batch", InvalidOid);
 
-	return batch.null ? NULL : DatumGetHeapTupleHeader(batch.value);
+	found.batch = batch.null ? NULL : DatumGetHeapTupleHeader(batch.value);
+	return found;
 }
 
 /* The text of a query for the rows of a batch */
 static char *
-query_for(const FoundRows *found, HeapTupleHeader rows, bool in_order)
+query_for(const FoundRows *found, bool in_order)
 {
-	Value		batch = value_of(PointerGetDatum(rows), HeapTupleHeaderGetTypeId(rows));
+	Value		batch = value_of(PointerGetDatum(found->batch), HeapTupleHeaderGetTypeId(found->batch));
 
 	return text_of(owner_call("text_for_rows", 3, (Value[]) {
 		found->table.description, batch, value_of(BoolGetDatum(in_order), BOOLOID)
 	}));
 }
 
+/*
+ * The next batch of a feed, if it is known at once, and no worker has a part of the feed; it is moved behind it.
+ * False if more is to be looked at, or to be said: nothing has been done then but to lock.
+ *
+ * Nothing of this looks for a name or calls a function of anybody's, so it need not become the owner of the state.
+ */
+static bool
+take_at_once(Datum name, Datum owner, const Wanted *wanted, bool moves, FoundRows *found)
+{
+	Oid			caller = GetUserId();
+	Wanted		all = *wanted;
+	Oid			schema;
+	Feed		feed;
+	BatchEnd	end;
+
+	(void) state_owner(&schema);
+	if (!open_feed(name, owner, caller, moves, &feed) || feed.is_shared || feed.is_divided || (moves && feed.is_renamed))
+		return false;
+	all.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
+	found->table = known_table(feed.table, caller);
+	if (!find_next(&found->table, &feed.position, &all, &found->batch, &end) ||
+		(!end.has_row && ((moves && feed.is_poll_due) || is_swapped(&found->table))))
+		return false;
+	if (moves && end.has_row)
+		(void) move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], found->batch),
+						 feed.asked, end.is_all, false);
+	if (found->batch == NULL)
+		found->table.ground = NULL; /* nothing is read that it would have to stand on */
+	return true;
+}
+
+/* The rows of an unfinished batch, if it is known at once that they can be read, and it is of no share */
+static bool
+look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
+{
+	Oid			caller = GetUserId();
+	Oid			schema;
+	Row			batch;
+	Feed		feed;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		return false;
+	(void) state_owner(&schema);
+	if (!open_feed(PG_GETARG_DATUM(0), owner_argument(fcinfo, 3).value, caller, false, &feed))
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	batch = batch_by_number(feed.row.values[FEED_ID], PG_GETARG_DATUM(1));
+	PopActiveSnapshot();
+	if (batch.tuple == NULL || DatumGetBool(batch.values[KEPT_IS_OPEN]) ||
+		!DatumGetBool(batch.values[KEPT_WRITTEN_HERE]) || !batch.nulls[KEPT_SHARE])
+		return false;
+	found->table = known_table(feed.table, caller);
+	found->batch = DatumGetHeapTupleHeader(batch.values[KEPT_BATCH]);
+	return is_readable(&found->table, found->batch);
+}
+
 /* The next batch of a feed; if it moves, the position is behind the batch afterwards. */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
 {
-	return look_up_rows("next_rows", 5, (Value[]) {
-		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
+	Value		owner = owner_argument(fcinfo, 3);
+	Wanted		wanted = {!PG_ARGISNULL(2), PG_GETARG_INT32(2)};
+	FoundRows	found = {0};
+
+	if (!PG_ARGISNULL(0) && (!wanted.is_limited || wanted.max_rows > 0) &&
+		take_at_once(PG_GETARG_DATUM(0), owner.value, &wanted, moves, &found))
+		return found;
+	return look_up_batch("next_rows", 5, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner, argument_value(fcinfo, 2, INT4OID),
 			value_of(BoolGetDatum(moves), BOOLOID)
 	});
 }
 
 static void
-read_rows(const FoundRows *found, HeapTupleHeader batch, DestReceiver *rows)
+read_rows(const FoundRows *found, DestReceiver *rows)
 {
 	Bounds		bounds;
 
-	if (is_planned(&found->table, batch, &bounds))
+	if (is_planned(&found->table, found->batch, &bounds))
 		run_planned(&found->table, &bounds, rows);
 	else
-		query_into(&found->table, query_for(found, batch, true), rows);
+		query_into(&found->table, query_for(found, true), rows);
 }
 
 /* The rows, as the result of the calling function */
@@ -144,14 +209,13 @@ return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *rows = CreateDestReceiver(DestTuplestore);
-	HeapTupleHeader batch = batch_of(found);
 
 	check_row_type(&found->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
 	SetTuplestoreDestReceiverParams(rows, result->setResult, result->econtext->ecxt_per_query_memory, false,
 									result->setDesc, "the table has other columns than row_type");
-	if (batch != NULL)
-		read_rows(found, batch, rows);
+	if (found->batch != NULL)
+		read_rows(found, rows);
 	rows->rDestroy(rows);
 	check_ground(&found->table);
 }
@@ -184,16 +248,14 @@ Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
 	FoundRows	found;
-	HeapTupleHeader batch;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
 	found = take_next(fcinfo, true);
-	batch = batch_of(&found);
-	if (batch == NULL)
+	if (found.batch == NULL)
 		PG_RETURN_NULL();
-	processed = query_batch(&found.table, query_for(&found, batch, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	processed = query_batch(&found.table, query_for(&found, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	check_ground(&found.table);
 	PG_RETURN_INT64((int64) processed);
 }
@@ -202,7 +264,10 @@ feed_apply(PG_FUNCTION_ARGS)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	FoundRows	found = look_up_rows("unfinished_rows", 4, (Value[]) {
+	FoundRows	found = {0};
+
+	if (!look_up_at_once(fcinfo, &found))
+		found = look_up_batch("unfinished_rows", 4, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
@@ -229,7 +294,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
-	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
+	found = look_up_batch("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
 	return_rows(&found, fcinfo, 2);
 	make_seen_durable();
 	expect_timeline(timeline);

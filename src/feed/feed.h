@@ -7,15 +7,15 @@
 
 #include "ports/query.h"
 
-/* Rows that a function of the owner's has found */
+/* Rows that were found */
 typedef struct FoundRows
 {
-	HeapTupleHeader result;		/* of that function */
 	Table		table;
+	HeapTupleHeader batch;		/* null if there are none */
 } FoundRows;
 
 extern Value owner_argument(FunctionCallInfo fcinfo, int number);
-extern Value found_column(const FoundRows *found, const char *name, Oid type);
-extern FoundRows look_up_rows(const char *function, int count, const Value *arguments);
+extern Value found_column(HeapTupleHeader result, const char *name, Oid type);
+extern HeapTupleHeader look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments);
 
 #endif							/* INORDER_FEED_H */

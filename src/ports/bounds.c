@@ -118,13 +118,6 @@ is_number(int64 number)
 	return number >= 0 && number < (int64) XACT_NUMBER_MAX;
 }
 
-/* False for numbers that no key has: a query then says what is wrong */
-static bool
-are_numbers(Numbers set)
-{
-	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
-}
-
 static bool
 append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
 {
@@ -139,23 +132,23 @@ bool
 bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	bool		is_uuid = table->ground->reading.is_uuid;
-	Datum		ordering = attribute_of(batch, "ordering");
-	Datum		transactions = attribute_of(batch, "transactions");
-	bool		is_resumed;
-	bool		is_cut;
-	int64		resumed = DatumGetInt64(GetAttributeByName(batch, "resumed", &is_resumed));
-	int64		cut = DatumGetInt64(GetAttributeByName(batch, "cut", &is_cut));
+	Row			row = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
+	Row			order = row_of(row.values[BATCH_ORDERING], row.nulls[BATCH_ORDERING], ORDER_COLUMNS);
+	bool		is_resumed = !row.nulls[BATCH_RESUMED];
+	bool		is_cut = !row.nulls[BATCH_CUT];
+	int64		resumed = DatumGetInt64(row.values[BATCH_RESUMED]);
+	int64		cut = DatumGetInt64(row.values[BATCH_CUT]);
+	Datum		resumed_after = row.nulls[BATCH_RESUMED_AFTER] ? (Datum) 0 : row.values[BATCH_RESUMED_AFTER];
+	Datum		cut_after = row.nulls[BATCH_CUT_AFTER] ? (Datum) 0 : row.values[BATCH_CUT_AFTER];
 	Numbers		whole;
 
-	is_resumed = !is_resumed;
-	is_cut = !is_cut;
-	if (transactions == (Datum) 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)) ||
-		(ordering != (Datum) 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "column_name") != (Datum) 0))
+	if (row.nulls[BATCH_TRANSACTIONS] || !is_bounded(DatumGetMultirangeTypeP(row.values[BATCH_TRANSACTIONS])) ||
+		!order.nulls[ORDER_COLUMN_NAME])
 		return false;
-	whole = numbers_of(DatumGetMultirangeTypeP(transactions));
+	whole = numbers_of(DatumGetMultirangeTypeP(row.values[BATCH_TRANSACTIONS]));
 	*bounds = (Bounds) {0, palloc(sizeof(KeyRange) * (whole.count + 4)), is_resumed};
 	if (!is_uuid)
-		return !is_resumed && !is_cut && !(table->is_partial && whole.count > 0 && whole.ranges[0].low <= 0) &&
+		return !is_resumed && !is_cut && !(table->reading.is_partial && whole.count > 0 && whole.ranges[0].low <= 0) &&
 			append_numbers(bounds, whole, false);
 	if (!are_numbers(whole) || (is_resumed && !is_number(resumed)) || (is_cut && !is_number(cut)))
 		return false;
@@ -163,9 +156,8 @@ bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 		whole = without(whole, one_number(resumed));
 	if (is_cut)
 		whole = without(whole, one_number(cut));
-	if (is_resumed && !append_part(bounds, resumed, attribute_of(batch, "resumed_after"),
-								   is_cut && cut == resumed ? attribute_of(batch, "cut_after") : (Datum) 0))
+	if (is_resumed && !append_part(bounds, resumed, resumed_after, is_cut && cut == resumed ? cut_after : (Datum) 0))
 		return false;
 	return append_numbers(bounds, whole, true) &&
-		(!is_cut || (is_resumed && cut == resumed) || append_part(bounds, cut, (Datum) 0, attribute_of(batch, "cut_after")));
+		(!is_cut || (is_resumed && cut == resumed) || append_part(bounds, cut, (Datum) 0, cut_after));
 }

@@ -4,7 +4,7 @@
  *
  * A number of rows is that of some transactions.  It is the number of rows in a
  * snapshot in which all of these have ended, if the table is as it was then, and
- * has no row of another transaction that the snapshot sees (idle.c).  A partition
+ * has no row of another transaction that the snapshot sees (next.c).  A partition
  * that was made after the guard can be truncated, by which it gets another file.
  */
 #include "postgres.h"

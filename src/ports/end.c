@@ -301,37 +301,52 @@ key_text(UuidWords key)
 }
 
 /*
- * end_by_index(t feed_table, b feed_batch, max_rows integer) -> batch_end
- *
- * The table is locked and proved.  Returns null if the rows of the batch are not ranges of its index.
+ * Where a batch ends that is limited to so many rows; false if its rows are not ranges of the index.  The table is
+ * locked and proved.
  */
+bool
+find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *found)
+{
+	End			end = {.most = most};
+	Bounds		bounds;
+
+	if (!bounds_of(table, batch, &bounds))
+		return false;
+	pass_bounds(&end, table->ground, &bounds, count_entries);
+	if (end.rows > end.most)
+	{
+		end = (End) {.most = most};
+		pass_bounds(&end, table->ground, &bounds, pass_rows);
+	}
+	*found = (BatchEnd) {.has_row = end.has_row, .is_all = end.rows <= end.most, .number = end.number};
+	if (!found->is_all && end.is_inside)
+	{
+		found->place = end.place;
+		found->last_key = table->ground->reading.is_uuid ? key_text(end.key) : (Datum) 0;
+	}
+	return true;
+}
+
+/* end_by_index(t feed_table, b feed_batch, max_rows integer) -> batch_end, or null */
 Datum
 end_by_index(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
-	bool		is_uuid = table.ground->reading.is_uuid;
-	End			end = {.most = PG_GETARG_INT32(2)};
-	Bounds		bounds;
+	BatchEnd	end;
 	TupleDesc	columns;
 	Datum		values[4];
 	bool		nulls[4] = {false};
 
-	if (!bounds_of(&table, PG_GETARG_HEAPTUPLEHEADER(1), &bounds))
+	if (!find_end(&table, PG_GETARG_HEAPTUPLEHEADER(1), PG_GETARG_INT32(2), &end))
 		PG_RETURN_NULL();
-	pass_bounds(&end, table.ground, &bounds, count_entries);
-	if (end.rows > end.most)
-	{
-		end = (End) {.most = end.most};
-		pass_bounds(&end, table.ground, &bounds, pass_rows);
-	}
 	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "end_by_index() must return a row");
-	nulls[1] = end.rows <= end.most;
-	nulls[2] = nulls[1] || !end.is_inside;
-	nulls[3] = nulls[2] || !is_uuid;
+	nulls[1] = end.is_all;
+	nulls[2] = end.place == 0;
+	nulls[3] = end.last_key == (Datum) 0;
 	values[0] = BoolGetDatum(end.has_row);
 	values[1] = Int64GetDatum(end.number);
 	values[2] = Int64GetDatum(end.place);
-	values[3] = nulls[3] ? (Datum) 0 : key_text(end.key);
+	values[3] = end.last_key;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls)));
 }

@@ -43,7 +43,6 @@ PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
 PG_FUNCTION_INFO_V1(seen_members);
 PG_FUNCTION_INFO_V1(unchanged_members);
-PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(type_of_rows);
 PG_FUNCTION_INFO_V1(type_of_column);
 PG_FUNCTION_INFO_V1(column_is_proved);
@@ -156,17 +155,6 @@ find_ground(Oid relation)
 	return ground;
 }
 
-static Datum
-field(HeapTupleHeader row, const char *name)
-{
-	bool		is_null;
-	Datum		value = GetAttributeByName(row, name, &is_null);
-
-	if (is_null)
-		elog(ERROR, "the description of a table has no %s", name);
-	return value;
-}
-
 /* Whose read it is */
 static Oid
 reader_of(const Table *table)
@@ -184,12 +172,24 @@ reader_value(const Table *table)
 Table
 table_of(Datum description)
 {
-	HeapTupleHeader row = DatumGetHeapTupleHeader(description);
+	HeapTupleHeader header = DatumGetHeapTupleHeader(description);
+	Row			row = row_of(PointerGetDatum(header), false, TABLE_COLUMNS);
 
+	if (row.nulls[TABLE_RELATION] || row.nulls[TABLE_KEY_COLUMN] || row.nulls[TABLE_ORDER_COLUMNS] || row.nulls[TABLE_BASE])
+		elog(ERROR, "the description of a table has null attributes");
 	return (Table) {
-		.oid = DatumGetObjectId(field(row, "relation")),
-		.is_partial = DatumGetBool(field(row, "is_partial")),
-		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row))
+		.oid = DatumGetObjectId(row.values[TABLE_RELATION]),
+		.reading = {
+			.key_column = NameStr(*DatumGetName(row.values[TABLE_KEY_COLUMN])),
+			.is_uuid = DatumGetBool(row.values[TABLE_IS_UUID]),
+			.is_generated = DatumGetBool(row.values[TABLE_IS_GENERATED]),
+			.is_partial = DatumGetBool(row.values[TABLE_IS_PARTIAL]),
+			.base = DatumGetInt64(row.values[TABLE_BASE]),
+			.order_columns = DatumGetArrayTypeP(row.values[TABLE_ORDER_COLUMNS])
+		},
+		.known_as = row.nulls[TABLE_KNOWN_AS] ? NULL : DatumGetArrayTypeP(row.values[TABLE_KNOWN_AS]),
+		.is_share = !row.nulls[TABLE_SHARE_CONDITION],
+		.description = value_of(PointerGetDatum(header), HeapTupleHeaderGetTypeId(header))
 	};
 }
 
@@ -214,28 +214,6 @@ described_table(FunctionCallInfo fcinfo, int reader)
 	return known_table(PG_GETARG_DATUM(0), reader < 0 ? InvalidOid : PG_GETARG_OID(reader));
 }
 
-/* What is added to transaction ids */
-int64
-table_base(const Table *table)
-{
-	return DatumGetInt64(field(DatumGetHeapTupleHeader(table->description.value), "base"));
-}
-
-static Reading
-reading_of(const Table *table)
-{
-	HeapTupleHeader row = DatumGetHeapTupleHeader(table->description.value);
-
-	return (Reading) {
-		.key_column = pstrdup(NameStr(*DatumGetName(field(row, "key_column")))),
-		.is_uuid = DatumGetBool(field(row, "is_uuid")),
-		.is_generated = DatumGetBool(field(row, "is_generated")),
-		.is_partial = DatumGetBool(field(row, "is_partial")),
-		.base = table_base(table),
-		.order_columns = DatumGetArrayTypePCopy(field(row, "order_columns"))
-	};
-}
-
 static bool
 is_same(const Reading *a, const Reading *b)
 {
@@ -256,7 +234,7 @@ is_whole(const Ground *ground)
 	if (count != ground->tree_count)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (DatumGetObjectId(field(DatumGetHeapTupleHeader(rows[i]), "relation")) != ground->tree[i])
+		if (DatumGetObjectId(attribute_of(DatumGetHeapTupleHeader(rows[i]), "relation")) != ground->tree[i])
 			return false;
 	return true;
 }
@@ -337,7 +315,7 @@ take_tree(Ground *ground, List *tree)
 static Ground
 build(const Table *table)
 {
-	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
+	Ground		ground = {.relation = table->oid, .reading = table->reading};
 	Value		arguments[] = {table->description, reader_value(table)};
 
 	if (get_rel_relkind(table->oid) == '\0')	/* it was dropped */
@@ -423,11 +401,10 @@ static Ground *
 proved(const Table *table)
 {
 	Ground	   *ground = find_ground(table->oid);
-	Reading		reading = reading_of(table);
 
 	LockRelationOid(table->oid, AccessShareLock);
 	lock_tree(ground);
-	if (!ground->stands || !is_same(&ground->reading, &reading) || !is_of_snapshot(ground, table))
+	if (!ground->stands || !is_same(&ground->reading, &table->reading) || !is_of_snapshot(ground, table))
 	{
 		uint64		before = changes;
 		Ground		made = build(table);
@@ -554,19 +531,6 @@ type_of_column(PG_FUNCTION_ARGS)
 	if (number <= 0)
 		PG_RETURN_NULL();
 	PG_RETURN_OID(get_atttype(relation, number));
-}
-
-/* lock_readable(relation oid, caller oid) -> boolean */
-Datum
-lock_readable_table(PG_FUNCTION_ARGS)
-{
-	Oid			relation = PG_GETARG_OID(0);
-
-	/* A role without the privilege does not lock the table; one that lost it while it waited does not read */
-	if (!role_may_read(PG_GETARG_OID(1), relation))
-		PG_RETURN_BOOL(false);
-	LockRelationOid(relation, AccessShareLock);
-	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(1), relation));
 }
 
 /* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null for a table that is locked, and not proved */

@@ -21,6 +21,7 @@
 #include "utils/typcache.h"
 
 #include "compat.h"
+#include "keys/uuid_layout.h"
 #include "ports/numbers.h"
 
 PG_FUNCTION_INFO_V1(numbers_minus);
@@ -153,6 +154,20 @@ Numbers
 without(Numbers set, Numbers other)
 {
 	return combine(set, other, in_first_only);
+}
+
+/* The numbers that are in a set or in another */
+Numbers
+united(Numbers set, Numbers other)
+{
+	return combine(set, other, in_either);
+}
+
+/* Whether all can be those of transactions */
+bool
+are_numbers(Numbers set)
+{
+	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
 }
 
 /* By the server, where one of them has no bound */

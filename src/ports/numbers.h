@@ -26,6 +26,8 @@ extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
 extern Datum numbers_datum(Numbers set);
 extern Numbers without(Numbers set, Numbers other);
+extern Numbers united(Numbers set, Numbers other);
+extern bool are_numbers(Numbers set);
 
 /* wait.c */
 extern uint64 ended_count(void);
@@ -36,6 +38,8 @@ extern void make_seen_durable(void);
 extern bool make_commit_durable(void);
 
 /* origin.c */
+extern char *system_of_server(void);
+extern Datum origin_of_server(void);
 extern TimeLineID timeline_here(void);
 extern void expect_timeline(TimeLineID timeline);
 

@@ -23,6 +23,12 @@ PG_FUNCTION_INFO_V1(server_origin);
 PG_FUNCTION_INFO_V1(server_system);
 PG_FUNCTION_INFO_V1(expect_same_origin);
 
+char *
+system_of_server(void)
+{
+	return psprintf("%llu", (unsigned long long) GetSystemIdentifier());
+}
+
 TimeLineID
 timeline_here(void)
 {
@@ -53,11 +59,18 @@ expect_timeline(TimeLineID timeline)
 			 errhint("Try again: a position of the old timeline is then refused.")));
 }
 
-/* server_origin() -> text, system identifier and timeline */
+/* System identifier and timeline, as text */
+Datum
+origin_of_server(void)
+{
+	return CStringGetTextDatum(psprintf("%llu/%u", (unsigned long long) GetSystemIdentifier(), timeline_here()));
+}
+
+/* server_origin() -> text */
 Datum
 server_origin(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) GetSystemIdentifier(), timeline_here())));
+	PG_RETURN_DATUM(origin_of_server());
 }
 
 /* expect_origin(origin text) */
@@ -72,5 +85,5 @@ expect_same_origin(PG_FUNCTION_ARGS)
 Datum
 server_system(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu", (unsigned long long) GetSystemIdentifier())));
+	PG_RETURN_TEXT_P(cstring_to_text(system_of_server()));
 }

@@ -53,8 +53,7 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/* Other texts: they name the partitions that have rows, or have the condition of a share. */
 	if (table->ground->leaf_count >= MANY_LEAVES ||
-		attribute_of(DatumGetHeapTupleHeader(table->description.value), "share_condition") != (Datum) 0 ||
-		!bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
+		table->is_share || !bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
 		return false;
 	/* Those of number 0 may be the whole table, and are read by the primary key. */
 	return table->ground->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;

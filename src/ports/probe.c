@@ -253,7 +253,7 @@ value_numbers(Value numbers)
 static bool
 has_old(const Table *table, Numbers set)
 {
-	return table->is_partial && set.count > 0 && set.ranges[0].low <= 0;
+	return table->reading.is_partial && set.count > 0 && set.ranges[0].low <= 0;
 }
 
 static bool

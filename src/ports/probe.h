@@ -28,6 +28,16 @@ typedef struct Found
 	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
 } Found;
 
+/* Where a batch ends that is limited to so many rows: see batch_end in sql/ports/ports.sql */
+typedef struct BatchEnd
+{
+	bool		has_row;
+	bool		is_all;			/* there are no more rows */
+	int64		number;			/* the transaction of the last row within the limit */
+	int64		place;			/* its place among the rows of this, if the next row is of it; else 0 */
+	Datum		last_key;		/* text[]: its key then, if it is a uuid */
+} BatchEnd;
+
 /* A table that holds rows, and its index on the number */
 typedef struct Opened
 {
@@ -46,5 +56,8 @@ ascending(IndexScanDesc scan)
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
 extern Found probe_table(const Table *table, Value numbers);
+
+/* end.c */
+extern bool find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *found);
 
 #endif							/* INORDER_PROBE_H */

@@ -24,13 +24,19 @@ PG_FUNCTION_INFO_V1(may_read);
 PG_FUNCTION_INFO_V1(is_plain);
 PG_FUNCTION_INFO_V1(hides_rows);
 
+bool
+role_owns(Oid role, Oid relation)
+{
+	Oid			owner = owner_of_table(relation);
+
+	return OidIsValid(owner) && has_privs_of_role(role, owner);
+}
+
 /* owns(caller oid, relation regclass) -> boolean */
 Datum
 owns(PG_FUNCTION_ARGS)
 {
-	Oid			owner = owner_of_table(PG_GETARG_OID(1));
-
-	PG_RETURN_BOOL(OidIsValid(owner) && has_privs_of_role(PG_GETARG_OID(0), owner));
+	PG_RETURN_BOOL(role_owns(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
 /* By its name: SELECT on the whole table, and USAGE on its schema */

@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
@@ -32,6 +33,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #include "compat.h"
 #include "ports/state.h"
@@ -84,6 +86,36 @@ attribute_of(HeapTupleHeader row, const char *name)
 	Datum		value = GetAttributeByName(row, name, &is_null);
 
 	return is_null ? (Datum) 0 : value;
+}
+
+/* A later version of the extension may have more columns than we know, which are then the last ones. */
+void
+expect_columns(TupleDesc columns, int count, const char *what)
+{
+	if (columns->natts < count || columns->natts > MANY_COLUMNS)
+		elog(ERROR, "%s has %d columns, not %d", what, columns->natts, count);
+}
+
+/* The attributes of a composite value, all null if it is */
+Row
+row_of(Datum value, bool is_null, int count)
+{
+	Row			row = {0};
+	HeapTupleHeader header;
+	HeapTupleData tuple = {0};
+	TupleDesc	columns;
+
+	memset(row.nulls, true, sizeof(row.nulls));
+	if (is_null)
+		return row;
+	header = DatumGetHeapTupleHeader(value);
+	columns = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+	expect_columns(columns, count, "a value");
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	tuple.t_data = header;
+	heap_deform_tuple(&tuple, columns, row.values, row.nulls);
+	ReleaseTupleDesc(columns);
+	return row;
 }
 
 /* None if it is not there */
@@ -152,8 +184,8 @@ lock_state(const char *name, Oid *schema)
 	}
 }
 
-/* The superuser who made the extension; read, since it may be another one than the first */
-static Oid
+/* The superuser who made the extension, whose tables are locked; read, since it may be another one than the first */
+Oid
 state_owner(Oid *schema)
 {
 	Oid			owner = owner_of_table(lock_state("feed", schema));
@@ -341,17 +373,20 @@ feed_tag(Oid feed)
 	return tag;
 }
 
-/*
- * lock_feed(feed bigint), and begin_turn(feed bigint) -> text: readers of one feed
- * take turns; null, since the lock writes nothing.  A standby takes no such lock;
- * and nothing moves there.
- */
-Datum
-lock_feed(PG_FUNCTION_ARGS)
+/* Readers of one feed take turns.  A standby takes no such lock; and nothing moves there. */
+void
+take_turn(Datum feed)
 {
-	LOCKTAG		tag = feed_tag((Oid) PG_GETARG_INT64(0));
+	LOCKTAG		tag = feed_tag((Oid) DatumGetInt64(feed));
 
 	if (!RecoveryInProgress())
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text: null, since the lock writes nothing */
+Datum
+lock_feed(PG_FUNCTION_ARGS)
+{
+	take_turn(PG_GETARG_DATUM(0));
 	PG_RETURN_NULL();
 }

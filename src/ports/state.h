@@ -28,6 +28,36 @@ typedef struct Self
 	Oid			state;			/* a table in it, while we are the caller */
 } Self;
 
+/* The most columns that a row of ours has */
+#define MANY_COLUMNS 24
+
+/* A row, taken apart */
+typedef struct Row
+{
+	HeapTuple	tuple;			/* of a table; null if there is none */
+	Datum		values[MANY_COLUMNS];
+	bool		nulls[MANY_COLUMNS];
+} Row;
+
+/* Attributes of the types of sql/ports/position.sql, in their order; the last one counts them. */
+enum
+{
+	ORDER_COLUMN_NAME, ORDER_ATTNUM, ORDER_FROZEN, ORDER_FROM_VALUE, ORDER_NEXT_VALUE, ORDER_UP_TO, ORDER_WALKED_FROM,
+	ORDER_COLUMNS
+};
+enum
+{
+	POSITION_FORMAT, POSITION_TRANSACTIONS, POSITION_PARTIAL, POSITION_LAST_KEY, POSITION_ORDERING, POSITION_MEMBERS,
+	POSITION_ORIGIN, POSITION_COLUMNS
+};
+enum
+{
+	BATCH_FORMAT, BATCH_TRANSACTIONS, BATCH_RESUMED, BATCH_RESUMED_AFTER, BATCH_CUT, BATCH_CUT_AFTER, BATCH_ORDERING,
+	BATCH_MEMBERS, BATCH_ORIGIN, BATCH_COLUMNS
+};
+
+extern Oid	state_owner(Oid *schema);
+extern void take_turn(Datum feed);
 extern Self become_owner(void);
 extern Self become_caller(Oid caller);
 extern void become_self(Self self);
@@ -42,6 +72,8 @@ extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
 extern char *text_of(Value value);
 extern Datum attribute_of(HeapTupleHeader row, const char *name);
+extern void expect_columns(TupleDesc columns, int count, const char *what);
+extern Row	row_of(Datum value, bool is_null, int count);
 
 extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
 extern Datum internal_call(FunctionCallInfo call);

@@ -26,6 +26,13 @@ typedef struct Reading
 	ArrayType  *order_columns;	/* name[] */
 } Reading;
 
+/* Columns of feed_table, in the order of sql/ports/state.sql; the last one counts them. */
+enum
+{
+	TABLE_RELATION, TABLE_KEY_COLUMN, TABLE_IS_UUID, TABLE_IS_GENERATED, TABLE_ORDER_COLUMNS, TABLE_BASE, TABLE_IS_PARTIAL,
+	TABLE_SHARE_CONDITION, TABLE_WRITTEN_HERE, TABLE_KNOWN_AS, TABLE_COLUMNS
+};
+
 /* A table that holds rows */
 typedef struct Leaf
 {
@@ -65,7 +72,9 @@ typedef struct Table
 {
 	Oid			oid;
 	Oid			reader;			/* whose privileges count; if none is given, those of the current role */
-	bool		is_partial;		/* the index leaves out rows of number 0 */
+	Reading		reading;		/* how its rows are found */
+	bool		is_share;		/* what is read is one share of its rows */
+	ArrayType  *known_as;		/* name[]: its schema and name when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
 	Ground	   *ground;			/* what reads of it stand on (ground.c) */
 	Value		members;		/* feed_member[]: its partitions as they were proved */
@@ -73,6 +82,7 @@ typedef struct Table
 } Table;
 
 /* rights.c */
+extern bool role_owns(Oid role, Oid relation);
 extern bool role_may_read(Oid role, Oid relation);
 extern bool hidden_from(Oid role, Oid relation);
 
@@ -100,7 +110,6 @@ extern bool is_untouched(const Ground *ground, uint64 since);
 extern Table table_of(Datum description);
 extern Table known_table(Datum description, Oid reader);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);
-extern int64 table_base(const Table *table);
 extern void prove_ground(Table *table);
 extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);
@@ -111,7 +120,10 @@ extern void forget_parts_of(Ground *ground);
 extern bool parts_are_known(const Parts *parts, Numbers set);
 extern void note_parts(const Table *table, Value numbers, const bool *has);
 
-/* idle.c */
+/* table_ref.c */
+extern bool is_swapped(const Table *table);
+
+/* next.c */
 extern bool has_no_other(Table *table, HeapTupleHeader position);
 
 #endif							/* INORDER_TABLE_H */

@@ -12,12 +12,14 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 #include "compat.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(namesake);
 PG_FUNCTION_INFO_V1(table_ref_in);
@@ -42,19 +44,40 @@ table_ref_out(PG_FUNCTION_ARGS)
 	return DirectFunctionCall1(regclassout, PG_GETARG_DATUM(0));
 }
 
-/*
- * namesake(name, name, oid) -> regclass: another table that has a name in a schema, or
- * null.  A view of that name may well show the table that had it.
- */
+/* Another table that has a name in a schema, or none.  A view of that name may well show the table that had it. */
+static Oid
+namesake_of(Name schema_name, Name name, Oid relation)
+{
+	Oid			schema = get_namespace_oid(NameStr(*schema_name), true);
+	Oid			other = OidIsValid(schema) ? get_relname_relid(NameStr(*name), schema) : InvalidOid;
+	char		kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
+
+	if (other == relation ||
+		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE))
+		return InvalidOid;
+	return other;
+}
+
+/* namesake(name, name, oid) -> regclass, or null */
 Datum
 namesake(PG_FUNCTION_ARGS)
 {
-	Oid			schema = get_namespace_oid(NameStr(*PG_GETARG_NAME(0)), true);
-	Oid			other = OidIsValid(schema) ? get_relname_relid(NameStr(*PG_GETARG_NAME(1)), schema) : InvalidOid;
-	char		kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
+	Oid			other = namesake_of(PG_GETARG_NAME(0), PG_GETARG_NAME(1), PG_GETARG_OID(2));
 
-	if (other == PG_GETARG_OID(2) ||
-		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE))
+	if (!OidIsValid(other))
 		PG_RETURN_NULL();
 	PG_RETURN_OID(other);
+}
+
+/* Whether another table has the name that this one had when it was enabled, as after online changes of a schema */
+bool
+is_swapped(const Table *table)
+{
+	Datum	   *names;
+	int			count;
+
+	if (table->known_as == NULL)
+		return false;
+	deconstruct_array(table->known_as, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
+	return count == 2 && OidIsValid(namesake_of(DatumGetName(names[0]), DatumGetName(names[1]), table->oid));
 }

@@ -147,6 +147,8 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
 
 # Files that read the clock, which somebody may set, and the reason why they may.
 IN_C = {
+    "src/ports/kept.c": "when a poll was made; a time to come counts as none",
+    "src/ports/batches.c": "leases end by the clock of the server, and tokens decide",
     "src/keys/entropy.c": "random words are drawn again after a second, and after the clock was set back",
     "src/keys/sequential.c": "the time is part of the key",
     "src/types/uuid_v1.c": "the time is part of the key",
@@ -155,7 +157,8 @@ IN_C = {
 IN_SQL = {
     "sql/feed/batches.sql": "leases end by the clock of the server, and tokens decide",
     "sql/feed/workers.sql": "leases end by the clock of the server, and tokens decide",
-    "sql/feed/kept.sql": "when a poll was made; a time to come counts as none",
+    "sql/feed/kept.sql": "numbers of batches, and whether a lease is over",
+    "sql/plain/kept.sql": "when a poll was made; a time to come counts as none",
     "sql/feed/feed.sql": "when a position moved",
     "sql/feed/feeds.sql": "how long ago that was",
     "sql/feed/count.sql": "when a count was folded",

@@ -26,6 +26,7 @@ IN_SQL = re.compile(
 )
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
 
+STATE = "the indexes of a table of the state, whose predicates are of the server's operators"
 SERVERS = "a function of the server, for values of its types"
 AS_CALLER = "runs as the caller, and is looked at before it is planned (check_query)"
 WRITER = "as the writer of the table"
@@ -38,6 +39,8 @@ ALLOWED = {
     "src/changes/logging.c ExecSetupPartitionTupleRouting": f"the partitions of the log, as an INSERT would; {WRITER}",
     "src/changes/partitions.c CreatePartitionDirectory": f"that of the log, and of its owner's partitions; {WRITER}",
     "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
+    "src/compat.h ExecInsertIndexTuples": STATE,
+    "src/ports/batches.c ExecOpenIndices": STATE,
     "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
     "src/ports/numbers.c OidFunctionCall2": SERVERS,
     "src/ports/numbers.c OidOutputFunctionCall": SERVERS,

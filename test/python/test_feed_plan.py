@@ -205,11 +205,11 @@ EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET a
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
 # Steps, the first of which returns arguments of the others; and the maximum of statements that they execute.
 STEPS = {
-    "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 2),
+    "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 0),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 12,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 1,
     ),
     "share": (
         ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
@@ -248,7 +248,8 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
                 for step in steps[1:]:
                     connection.execute(step.format(*first).encode())
             found[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
-    assert {name: count for name, count in found.items() if not 0 < count <= STEPS[name][1]} == {}
+    assert found["read"] > 0
+    assert {name: count for name, count in found.items() if count > STEPS[name][1]} == {}
 
 
 @pytest.mark.editions
@@ -293,7 +294,8 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
             )
             plan: Any = scalar(reader, look)
         first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
-    assert first["single"] <= 1600 and first["parts"] - first["single"] <= 100 * len(parts), first
+    # Where there are many partitions, functions are compiled, too.
+    assert first["single"] <= 800 and first["parts"] <= 1000 + 100 * len(parts), first
 
 
 def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) -> None:

@@ -58,3 +58,26 @@ def test_a_batch_that_was_finished_meanwhile_is_not_given_out(fresh: Connection,
         run(fresh, "COMMIT")
         number = waiting.result()
     assert value(other, f"SELECT n FROM feed_batch_rows('f', {number}, null::waited)") == 2
+
+
+def test_who_waits_for_another_reader_gets_what_follows(fresh: Connection, other: Connection) -> None:
+    read = "SELECT n FROM feed_read('f', null::waited, 1)"
+    run(fresh, TABLE, "SELECT feed_create('f', 'waited')", *[f"INSERT INTO waited (n) VALUES ({n})" for n in range(4)])
+    for n in (0, 2):
+        run(fresh, "BEGIN")
+        assert value(fresh, read) == n
+        with blocked(value, other, read) as waiting:
+            assert not waiting.done()
+            run(fresh, "COMMIT")
+            assert waiting.result() == n + 1
+
+
+def test_who_waits_for_another_worker_gets_what_follows(fresh: Connection, other: Connection) -> None:
+    run(fresh, TABLE, "SELECT feed_create('f', 'waited')", *[f"INSERT INTO waited (n) VALUES ({n})" for n in range(2)])
+    run(fresh, "BEGIN")
+    first = int(str(value(fresh, "SELECT number FROM feed_take_batch('f', 'a', 1)")))
+    with blocked(value, other, "SELECT number FROM feed_take_batch('f', 'b', 1)") as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() == first + 1
+    assert [value(fresh, f"SELECT n FROM feed_batch_rows('f', {first + n}, null::waited)") for n in range(2)] == [0, 1]

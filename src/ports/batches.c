@@ -1,0 +1,255 @@
+/*
+ * batches.c
+ *	  Batches of workers: given, and finished.
+ *
+ * As in kept.c, without the executor.  A batch that another worker had, or that
+ * is of a share, is given by take_batch() in sql/feed/batches.sql.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+#include "utils/xid8.h"
+
+#include "compat.h"
+#include "ports/kept.h"
+
+PG_FUNCTION_INFO_V1(keep_batch);
+PG_FUNCTION_INFO_V1(new_batch);
+PG_FUNCTION_INFO_V1(delete_batch);
+
+/* No token has more bits: a number of JSON holds integers up to 2^53 exactly. */
+#define TOKEN_BYTES 6
+
+/* As an INSERT would compute them: feed * 1024 + share is what the batches of a share are found by */
+static void
+set_generated(Row *batch)
+{
+	batch->values[KEPT_IS_OPEN] = BoolGetDatum(DatumGetInt64(batch->values[KEPT_NUMBER]) < 0);
+	batch->values[KEPT_WRITTEN_HERE] = BoolGetDatum(true);
+	batch->nulls[KEPT_IS_OPEN] = batch->nulls[KEPT_WRITTEN_HERE] = false;
+	batch->nulls[KEPT_FEED_SHARE] = batch->nulls[KEPT_SHARE];
+	batch->values[KEPT_FEED_SHARE] = Int64GetDatum(DatumGetInt64(batch->values[KEPT_FEED]) * 1024 +
+												   (batch->nulls[KEPT_SHARE] ? 0 : DatumGetInt32(batch->values[KEPT_SHARE])));
+}
+
+static void
+insert_row(Relation table, HeapTuple row)
+{
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *result = makeNode(ResultRelInfo);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsHeapTuple);
+
+	simple_heap_insert(table, row);
+	InitResultRelInfo(result, table, 0, NULL, 0);
+	ExecOpenIndices(result, false);
+	ExecStoreHeapTuple(row, slot, false);
+	slot->tts_tableOid = RelationGetRelid(table);
+	insert_index_entries(result, slot, estate);
+	ExecCloseIndices(result);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+	CommandCounterIncrement();
+}
+
+/* Store a batch under its number, in the place of a row that the extension did not write: no other can have this one. */
+static void
+store_batch(Row *batch)
+{
+	Relation	batches;
+	Row			before;
+
+	PreventCommandIfReadOnly("INSERT");
+	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
+	before = batch_by_number(batch->values[KEPT_FEED], batch->values[KEPT_NUMBER]);
+	if (before.tuple != NULL && DatumGetBool(before.values[KEPT_WRITTEN_HERE]))
+		elog(ERROR, "feed " INT64_FORMAT " has a batch " INT64_FORMAT, DatumGetInt64(batch->values[KEPT_FEED]),
+			 DatumGetInt64(batch->values[KEPT_NUMBER]));
+	if (before.tuple != NULL)
+		CatalogTupleDelete(batches, &before.tuple->t_self);
+	set_generated(batch);
+	insert_row(batches, heap_form_tuple(RelationGetDescr(batches), batch->values, batch->nulls));
+	table_close(batches, NoLock);
+}
+
+static Datum
+batch_datum(Oid function, Row *batch)
+{
+	TupleDesc	columns = lookup_rowtype_tupdesc(get_func_rettype(function), -1);
+	HeapTuple	tuple = heap_form_tuple(columns, batch->values, batch->nulls);
+
+	ReleaseTupleDesc(columns);
+	return HeapTupleGetDatum(tuple);
+}
+
+/* keep_batch(b worker_batch) -> worker_batch */
+Datum
+keep_batch(PG_FUNCTION_ARGS)
+{
+	Row			batch = row_of(PG_GETARG_DATUM(0), false, KEPT_COLUMNS);
+
+	if (batch.nulls[KEPT_TRIES])
+		set_column(&batch, KEPT_TRIES, Int32GetDatum(0));
+	if (batch.nulls[KEPT_LEASE_END])
+		set_column(&batch, KEPT_LEASE_END, TimestampTzGetDatum(DT_NOBEGIN));
+	store_batch(&batch);
+	PG_RETURN_DATUM(batch_datum(fcinfo->flinfo->fn_oid, &batch));
+}
+
+static int64
+new_token(void)
+{
+	uint64		token = 0;
+
+	if (!pg_strong_random(&token, TOKEN_BYTES))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
+	return (int64) (token & ((UINT64CONST(1) << (8 * TOKEN_BYTES)) - 1));
+}
+
+/* A batch as its first worker gets it: given() */
+static Row
+given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
+{
+	Row			given = {0};
+	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
+	Datum		lease_end = DirectFunctionCall2(timestamptz_pl_interval, now, PG_GETARG_DATUM(5));
+
+	memset(given.nulls, true, sizeof(given.nulls));
+	set_column(&given, KEPT_FEED, feed->row.values[FEED_ID]);
+	set_column(&given, KEPT_NUMBER, Int64GetDatum(number));
+	set_column(&given, KEPT_RELATION, feed->row.values[FEED_RELATION]);
+	set_column(&given, KEPT_BATCH, PointerGetDatum(batch));
+	set_column(&given, KEPT_WORKER, PG_GETARG_DATUM(3));
+	set_column(&given, KEPT_TOKEN, Int64GetDatum(new_token()));
+	set_column(&given, KEPT_TAKEN, FullTransactionIdGetDatum(GetTopFullTransactionId()));
+	set_column(&given, KEPT_TRIES, Int32GetDatum(1));
+	set_column(&given, KEPT_TRIED, lease_end);
+	set_column(&given, KEPT_LEASE_END, lease_end);
+	if (!PG_ARGISNULL(6))
+		set_column(&given, KEPT_MAX_TRIES, PG_GETARG_DATUM(6));
+	return given;
+}
+
+/*
+ * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
+ *
+ * What follows the position of a feed that is in no order, and in which no other batch waits; with a feed and no
+ * number, if nothing does.  Null if more is to be looked at.
+ */
+Datum
+new_batch(PG_FUNCTION_ARGS)
+{
+	Wanted		wanted = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
+	Row			given = {0};
+	Feed		feed;
+	Table		table;
+	HeapTupleHeader batch;
+	BatchEnd	end;
+
+	if (PG_ARGISNULL(0) || (wanted.is_limited && wanted.max_rows < 1) ||
+		!open_feed(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), true, &feed) || feed.is_divided ||
+		!feed.position.nulls[POSITION_ORDERING] || is_one_free(&feed, PG_GETARG_DATUM(3)))
+		PG_RETURN_NULL();
+	table = known_table(feed.table, PG_GETARG_OID(2));
+	wanted.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
+	if (!find_next(&table, &feed.position, &wanted, &batch, &end) ||
+		(!end.has_row && (feed.is_poll_due || is_swapped(&table))))
+		PG_RETURN_NULL();
+	memset(given.nulls, true, sizeof(given.nulls));
+	set_column(&given, KEPT_FEED, feed.row.values[FEED_ID]);
+	if (end.has_row)
+	{
+		int64		number;
+
+		check_ground(&table);
+		number = move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], batch), feed.asked,
+						   end.is_all, true);
+		given = given_batch(&feed, batch, number, fcinfo);
+		store_batch(&given);
+	}
+	PG_RETURN_DATUM(batch_datum(fcinfo->flinfo->fn_oid, &given));
+}
+
+/* Lock a row as it is now, after others that changed it; false if there is none any more */
+static bool
+lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
+{
+	TM_FailureData failure;
+	int			flags = IsolationUsesXactSnapshot() ? 0 : TUPLE_LOCK_FLAG_FIND_LAST_VERSION;
+	TM_Result	result = table_tuple_lock(table, place, GetActiveSnapshot(), slot, GetCurrentCommandId(true),
+										  LockTupleExclusive, LockWaitBlock, flags, &failure);
+
+	if (result != TM_Ok && IsolationUsesXactSnapshot())
+		refuse_concurrent();
+	return result == TM_Ok;
+}
+
+/* Whether a batch is one that the caller of feed_finish_batch() names */
+static bool
+is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
+{
+	slot_getallattrs(slot);
+	if (!DatumGetBool(slot->tts_values[KEPT_WRITTEN_HERE]))
+		return false;
+	if (PG_ARGISNULL(4))
+		return !slot->tts_isnull[KEPT_SET_ASIDE];
+	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
+}
+
+/* Whether the caller may still move a feed whose table is there: the lock on a batch may have been waited for. */
+static bool
+is_movable_now(Datum id, Oid relation, Oid caller)
+{
+	Row			feed;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	feed = feed_by_id(id);
+	PopActiveSnapshot();
+	return feed.tuple != NULL && get_rel_relkind(relation) != '\0' && role_may_move(caller, &feed);
+}
+
+/*
+ * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
+ *
+ * That a worker finishes by its token, or anybody if it is set aside; false unless it is there, and the caller may.
+ */
+Datum
+delete_batch(PG_FUNCTION_ARGS)
+{
+	Relation	batches;
+	Row			batch;
+	TupleTableSlot *slot;
+	bool		result;
+
+	PreventCommandIfReadOnly("DELETE");
+	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
+	batch = batch_by_number(PG_GETARG_DATUM(0), PG_GETARG_DATUM(3));
+	slot = table_slot_create(batches, NULL);
+	result = batch.tuple != NULL && lock_row(batches, &batch.tuple->t_self, slot) && is_named(slot, fcinfo) &&
+		is_movable_now(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2));
+	if (result)
+	{
+		CatalogTupleDelete(batches, &slot->tts_tid);
+		CommandCounterIncrement();
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(batches, NoLock);
+	PG_RETURN_BOOL(result);
+}

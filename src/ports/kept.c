@@ -1,0 +1,644 @@
+/*
+ * kept.c
+ *	  What is kept of a feed: looked up by its name, as it is now, and moved.
+ *
+ * Each read of a feed does so, and to start the executor for it takes ten times
+ * as long as to find these rows by their keys.  So they are found as the server
+ * finds those of the catalog: by the index, in a snapshot.  Who comes here is
+ * the owner of the tables, under the lock of become_owner(); and what is not as
+ * a read needs it is left to SQL, which says why (checked_feed(), find_feed()).
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#include "compat.h"
+#include "ports/kept.h"
+
+PG_FUNCTION_INFO_V1(may_move);
+PG_FUNCTION_INFO_V1(movable_feed);
+PG_FUNCTION_INFO_V1(seen_feed);
+PG_FUNCTION_INFO_V1(lock_readable_table);
+PG_FUNCTION_INFO_V1(move_state);
+
+/* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
+enum
+{
+	ROLE_ID, ROLE_NAME, ROLE_COLUMNS
+};
+enum
+{
+	TAKEN_FEED, TAKEN_CALLER, TAKEN_NAME, TAKEN_RELATION, TAKEN_TABLE, TAKEN_POSITION, TAKEN_WHOLE, TAKEN_SHARED,
+	TAKEN_SHARED_BY, TAKEN_IS_POLL_DUE, TAKEN_IS_RENAMED, TAKEN_ASKED, TAKEN_NEXT, TAKEN_IS_FOUND, TAKEN_COLUMNS
+};
+
+enum
+{
+	SHARE_COLUMN_NAME, SHARE_ATTNUM, SHARE_KIND, SHARE_COUNT, SHARE_FINGERPRINT, SHARE_COLUMNS
+};
+
+/* The highest number of a batch: see next_number() */
+#define BATCH_MAX ((INT64CONST(1) << 53) - 1)
+
+/* A table of the state */
+Oid
+state_table(const char *name)
+{
+	return get_relname_relid(name, get_namespace_oid(INTERNAL_SCHEMA, false));
+}
+
+static ScanKeyData
+equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
+{
+	ScanKeyData key;
+
+	ScanKeyEntryInitialize(&key, 0, column, BTEqualStrategyNumber, InvalidOid, collation, function, value);
+	return key;
+}
+
+/* The first row of an index with these keys, in the active snapshot: from its end if it is read backward */
+static Row
+first_row(Relation table, const char *index_name, int count, ScanKeyData *keys, ScanDirection direction)
+{
+	Row			row = {0};
+	Relation	index = index_open(state_table(index_name), AccessShareLock);
+	SysScanDesc scan = systable_beginscan_ordered(table, index, GetActiveSnapshot(), count, keys);
+	HeapTuple	tuple = systable_getnext_ordered(scan, direction);
+
+	if (HeapTupleIsValid(tuple))
+	{
+		row.tuple = heap_copytuple(tuple);
+		heap_deform_tuple(row.tuple, RelationGetDescr(table), row.values, row.nulls);
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, NoLock);
+	return row;
+}
+
+static Row
+row_by_key(const char *table_name, int columns, const char *index_name, int count, ScanKeyData *keys,
+		   ScanDirection direction)
+{
+	Relation	table = table_open(state_table(table_name), AccessShareLock);
+	Row			row;
+
+	expect_columns(RelationGetDescr(table), columns, table_name);
+	row = first_row(table, index_name, count, keys, direction);
+	table_close(table, NoLock);
+	return row;
+}
+
+/* Whether a role is the one that has this name, or is of this server: is_right() */
+static bool
+is_right(Oid role, const char *name, const char *system)
+{
+	const char *now = GetUserNameFromId(role, true);
+
+	return (now != NULL && strcmp(now, name) == 0) || strcmp(system, system_of_server()) == 0;
+}
+
+static bool
+is_role(Oid caller, Datum role, Datum name, const char *system)
+{
+	return is_right(DatumGetObjectId(role), NameStr(*DatumGetName(name)), system) &&
+		has_privs_of_role(caller, DatumGetObjectId(role));
+}
+
+static bool
+is_mover(Oid caller, Datum movers, const char *system)
+{
+	ArrayType  *roles = DatumGetArrayTypeP(movers);
+	Datum	   *role;
+	bool	   *nulls;
+	int			count;
+
+	if (ARR_NDIM(roles) == 0)
+		return false;
+	deconstruct_array(roles, ARR_ELEMTYPE(roles), -1, false, TYPALIGN_DOUBLE, &role, &nulls, &count);
+	for (int i = 0; i < count; i++)
+	{
+		Row			row = row_of(role[i], nulls[i], ROLE_COLUMNS);
+
+		if (!row.nulls[ROLE_ID] && !row.nulls[ROLE_NAME] &&
+			is_role(caller, row.values[ROLE_ID], row.values[ROLE_NAME], system))
+			return true;
+	}
+	return false;
+}
+
+/* Its owner, the owner of its table, roles of feed_grant() */
+bool
+role_may_move(Oid caller, const Row *feed)
+{
+	const char *system = TextDatumGetCString(feed->values[FEED_SYSTEM]);
+
+	return is_role(caller, feed->values[FEED_OWNER], feed->values[FEED_OWNER_NAME], system) ||
+		role_owns(caller, DatumGetObjectId(feed->values[FEED_RELATION])) ||
+		is_mover(caller, feed->values[FEED_MOVERS], system);
+}
+
+/* may_move(caller oid, f feed) -> boolean; false for no feed */
+Datum
+may_move(PG_FUNCTION_ARGS)
+{
+	Row			feed = row_of(PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), PG_ARGISNULL(1), FEED_COLUMNS);
+
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !feed.nulls[FEED_ID] && role_may_move(PG_GETARG_OID(0), &feed));
+}
+
+/* One of a role of this server, which the caller may move; false if it is not known to be one */
+static bool
+find_movable(Datum name, Datum owner, Oid caller, Row *feed)
+{
+	ScanKeyData keys[] = {
+		equals(FEED_NAME + 1, DEFAULT_COLLATION_OID, F_TEXTEQ, name),
+		equals(FEED_OWNER + 1, InvalidOid, F_OIDEQ, owner),
+		equals(FEED_SYSTEM + 1, DEFAULT_COLLATION_OID, F_TEXTEQ, CStringGetTextDatum(system_of_server()))
+	};
+
+	*feed = row_by_key("feed", FEED_COLUMNS, "feed_name_owner_system_key", lengthof(keys), keys, ForwardScanDirection);
+	return feed->tuple != NULL && role_may_move(caller, feed);
+}
+
+/* movable_feed(name text, owner oid, caller oid) -> feed, or null */
+Datum
+movable_feed(PG_FUNCTION_ARGS)
+{
+	Row			feed;
+	TupleDesc	columns;
+	Datum		result;
+
+	if (!find_movable(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), &feed))
+		PG_RETURN_NULL();
+	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
+	result = heap_copy_tuple_as_datum(feed.tuple, columns);
+	ReleaseTupleDesc(columns);
+	PG_RETURN_DATUM(result);
+}
+
+Row
+feed_by_id(Datum feed)
+{
+	ScanKeyData key = equals(FEED_ID + 1, InvalidOid, F_INT8EQ, feed);
+
+	return row_by_key("feed", FEED_COLUMNS, "feed_pkey", 1, &key, ForwardScanDirection);
+}
+
+/* The newest version of it */
+static Row
+state_of(Datum feed)
+{
+	ScanKeyData key = equals(STATE_FEED + 1, InvalidOid, F_INT8EQ, feed);
+
+	return row_by_key("feed_state", STATE_COLUMNS, "feed_state_pkey", 1, &key, BackwardScanDirection);
+}
+
+/* The description of a table, if it is readable by transactions here; else null */
+static Datum
+description_of(Oid relation, bool *is_here)
+{
+	ScanKeyData key = equals(TABLE_RELATION + 1, InvalidOid, F_OIDEQ, ObjectIdGetDatum(relation));
+	Relation	tables = table_open(state_table("feed_table"), AccessShareLock);
+	Row			row = first_row(tables, "feed_table_pkey", 1, &key, ForwardScanDirection);
+	Datum		result = (Datum) 0;
+
+	expect_columns(RelationGetDescr(tables), TABLE_COLUMNS, "feed_table");
+	if (row.tuple != NULL)
+	{
+		*is_here = DatumGetBool(row.values[TABLE_WRITTEN_HERE]) || DatumGetBool(row.values[TABLE_IS_GENERATED]);
+		result = heap_copy_tuple_as_datum(row.tuple, RelationGetDescr(tables));
+	}
+	table_close(tables, NoLock);
+	return result;
+}
+
+/* A batch of workers */
+Row
+batch_by_number(Datum feed, Datum number)
+{
+	ScanKeyData keys[] = {
+		equals(KEPT_FEED + 1, InvalidOid, F_INT8EQ, feed), equals(KEPT_NUMBER + 1, InvalidOid, F_INT8EQ, number)
+	};
+
+	return row_by_key("worker_batch", KEPT_COLUMNS, "worker_batch_pkey", lengthof(keys), keys, ForwardScanDirection);
+}
+
+/* Whether a batch is one that is looked for */
+typedef bool (*IsWanted) (HeapTuple batch, TupleDesc columns, Datum worker);
+
+static Datum
+column_of(HeapTuple batch, TupleDesc columns, int column)
+{
+	bool		is_null;
+	Datum		value = heap_getattr(batch, column + 1, columns, &is_null);
+
+	return is_null ? (Datum) 0 : value;
+}
+
+static bool
+is_any(HeapTuple batch, TupleDesc columns, Datum worker)
+{
+	return true;
+}
+
+/* One that the worker has, or that another one may have */
+static bool
+is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
+{
+	Datum		has = column_of(batch, columns, KEPT_WORKER);
+
+	return DatumGetTimestampTz(column_of(batch, columns, KEPT_LEASE_END)) <= GetCurrentTimestamp() ||
+		(has != (Datum) 0 && DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID, has, worker)));
+}
+
+/*
+ * The lowest number, from one on, of an unfinished batch of workers that is not set
+ * aside; or of one that is.  0 if there is none.
+ */
+static int64
+first_unfinished(Datum feed, int64 from, bool aside, IsWanted is_wanted, Datum worker)
+{
+	Relation	batches = table_open(state_table("worker_batch"), AccessShareLock);
+	const char *name = aside ? "worker_batch_feed_idx" : "worker_batch_feed_number_idx";
+	Relation	index = index_open(state_table(name), AccessShareLock);
+	TupleDesc	columns = RelationGetDescr(batches);
+	ScanKeyData keys[2] = {equals(KEPT_FEED + 1, InvalidOid, F_INT8EQ, feed)};
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int64		found = 0;
+
+	ScanKeyEntryInitialize(&keys[1], 0, KEPT_NUMBER + 1, BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8GE,
+						   Int64GetDatum(from));
+	scan = systable_beginscan_ordered(batches, index, GetActiveSnapshot(), aside ? 1 : 2, keys);
+	while (found == 0 && HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
+		if (DatumGetBool(column_of(tuple, columns, KEPT_WRITTEN_HERE)) && is_wanted(tuple, columns, worker))
+			found = DatumGetInt64(column_of(tuple, columns, KEPT_NUMBER));
+	systable_endscan_ordered(scan);
+	index_close(index, NoLock);
+	table_close(batches, NoLock);
+	return found;
+}
+
+static int64
+lowest_of(const Row *state)
+{
+	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
+}
+
+/* Whether a poll that finds nothing is recorded: the first one after rows, and two a minute */
+static bool
+is_poll_due(const Feed *feed)
+{
+	const Row  *state = &feed->state;
+	TimestampTz polled = DatumGetTimestampTz(state->nulls[STATE_POLLED] ? feed->row.values[FEED_CREATED] :
+											 state->values[STATE_POLLED]);
+	TimestampTz now = GetCurrentTimestamp();
+	bool		is_same = state->nulls[STATE_POLLED] ? state->nulls[STATE_CAUGHT_UP_AT] :
+		!state->nulls[STATE_CAUGHT_UP_AT] && state->values[STATE_POLLED] == state->values[STATE_CAUGHT_UP_AT];
+
+	/* The clock may have been set back. */
+	return (!is_same && !feed->is_divided) ||
+		!feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
+}
+
+/* Not after the snapshot in which rows are looked for */
+static TimestampTz
+time_of_look(void)
+{
+	return XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
+}
+
+/* Whether the caller may read a table, which then is locked; one that lost the privilege while it waited may not */
+static bool
+lock_readable(Oid caller, Oid relation)
+{
+	/* A role without the privilege does not lock the table. */
+	if (!role_may_read(caller, relation))
+		return false;
+	LockRelationOid(relation, AccessShareLock);
+	return role_may_read(caller, relation);
+}
+
+/* lock_readable(relation oid, caller oid) -> boolean */
+Datum
+lock_readable_table(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
+}
+
+/* Whether a worker that asks would get an unfinished batch: has_free() */
+bool
+is_one_free(const Feed *feed, Datum worker)
+{
+	bool		result;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	result = feed->is_shared &&
+		first_unfinished(feed->row.values[FEED_ID], lowest_of(&feed->state), false, is_for_worker, worker) != 0;
+	PopActiveSnapshot();
+	return result;
+}
+
+/* What is to be known of a feed before it is read; false if its table cannot be read as its description says */
+static bool
+look_closely(Feed *feed, bool must_read)
+{
+	const char *owner = GetUserNameFromId(DatumGetObjectId(feed->row.values[FEED_OWNER]), true);
+	Row			shares = row_of(feed->row.values[FEED_SHARED_BY], feed->row.nulls[FEED_SHARED_BY], SHARE_COLUMNS);
+	Datum		id = feed->row.values[FEED_ID];
+	bool		is_here = false;
+
+	feed->table = description_of(DatumGetObjectId(feed->row.values[FEED_RELATION]), &is_here);
+	if (must_read && !is_here)
+		return false;
+	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
+	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
+	feed->is_divided = !shares.nulls[SHARE_COUNT];
+	/* In the order of a column no batch goes before one that is set aside. */
+	feed->is_shared = !feed->is_divided &&
+		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
+		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));
+	feed->is_poll_due = is_poll_due(feed);
+	feed->is_renamed = owner != NULL && strcmp(owner, NameStr(*DatumGetName(feed->row.values[FEED_OWNER_NAME]))) != 0 &&
+		strcmp(TextDatumGetCString(feed->row.values[FEED_SYSTEM]), system_of_server()) == 0;
+	feed->asked = time_of_look();
+	return true;
+}
+
+/*
+ * A feed as it is now, after the table was waited for; false unless the caller may
+ * move it and, if she must, read its table.
+ */
+static bool
+see_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
+{
+	bool		result;
+
+	if (must_read ? !lock_readable(caller, relation) : get_rel_relkind(relation) == '\0')
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	feed->row = feed_by_id(id);
+	feed->state = state_of(id);
+	result = feed->row.tuple != NULL && feed->state.tuple != NULL &&
+		DatumGetObjectId(feed->row.values[FEED_RELATION]) == relation &&
+		DatumGetBool(feed->state.values[STATE_WRITTEN_HERE]) &&
+		role_may_move(caller, &feed->row) && look_closely(feed, must_read);
+	PopActiveSnapshot();
+	return result;
+}
+
+/*
+ * A feed that the caller may move and read, as it is now; if she moves it, once it is her turn.  False if it is
+ * not known to be one.
+ */
+bool
+open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
+{
+	Row			row;
+
+	if (!find_movable(name, owner, caller, &row))
+		return false;
+	if (moves)
+		take_turn(row.values[FEED_ID]);
+	if (see_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
+		return true;
+	/* The error about what came meanwhile, unless it went again */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) owner_call("checked_feed", 4, (Value[]) {
+		value_of(row.values[FEED_ID], INT8OID), value_of(ObjectIdGetDatum(caller), OIDOID),
+			value_of(BoolGetDatum(true), BOOLOID), value_of(BoolGetDatum(false), BOOLOID)
+	});
+	PopActiveSnapshot();
+	return false;
+}
+
+/* seen_feed(feed bigint, relation oid, caller oid, must_read boolean) -> taken, or null */
+Datum
+seen_feed(PG_FUNCTION_ARGS)
+{
+	Datum		values[MANY_COLUMNS] = {0};
+	bool		nulls[MANY_COLUMNS] = {0};
+	Feed		feed;
+	TupleDesc	columns;
+	HeapTuple	taken;
+
+	if (!see_feed(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_BOOL(3), &feed))
+		PG_RETURN_NULL();
+	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
+	expect_columns(columns, TAKEN_COLUMNS, "taken");
+	values[TAKEN_FEED] = feed.row.values[FEED_ID];
+	values[TAKEN_CALLER] = PG_GETARG_DATUM(2);
+	values[TAKEN_NAME] = feed.row.values[FEED_NAME];
+	values[TAKEN_RELATION] = feed.row.values[FEED_RELATION];
+	values[TAKEN_TABLE] = feed.table;
+	nulls[TAKEN_TABLE] = feed.table == (Datum) 0;
+	values[TAKEN_POSITION] = feed.state.values[STATE_POSITION];
+	values[TAKEN_WHOLE] = feed.row.values[FEED_WHOLE];
+	values[TAKEN_SHARED] = BoolGetDatum(feed.is_shared);
+	values[TAKEN_SHARED_BY] = feed.row.values[FEED_SHARED_BY];
+	nulls[TAKEN_SHARED_BY] = !feed.is_divided;
+	values[TAKEN_IS_POLL_DUE] = BoolGetDatum(feed.is_poll_due);
+	values[TAKEN_IS_RENAMED] = BoolGetDatum(feed.is_renamed);
+	values[TAKEN_ASKED] = TimestampTzGetDatum(feed.asked);
+	nulls[TAKEN_NEXT] = true;
+	values[TAKEN_IS_FOUND] = BoolGetDatum(false);
+	taken = heap_form_tuple(columns, values, nulls);
+	ReleaseTupleDesc(columns);
+	PG_RETURN_DATUM(HeapTupleGetDatum(taken));
+}
+
+/* As the executor says it */
+void
+refuse_concurrent(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update")));
+}
+
+/* The newest version of a state, which is locked; error in a transaction whose snapshot sees an older one */
+static Row
+state_to_move(Datum feed)
+{
+	Row			seen = state_of(feed);
+	Row			now = seen;
+
+	if (IsolationUsesXactSnapshot())
+	{
+		PushActiveSnapshot(GetLatestSnapshot());
+		now = state_of(feed);
+		PopActiveSnapshot();
+	}
+	if (seen.tuple == NULL || now.tuple == NULL || !ItemPointerEquals(&seen.tuple->t_self, &now.tuple->t_self))
+		refuse_concurrent();
+	return seen;
+}
+
+void
+set_column(Row *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
+/* Whether a position is between two batches of whole transactions, and a batch begins with a whole one */
+static bool
+is_plain_step(const Row *position, const Row *batch)
+{
+	return !position->nulls[POSITION_TRANSACTIONS] && !batch->nulls[BATCH_TRANSACTIONS] && !batch->nulls[BATCH_FORMAT] &&
+		position->nulls[POSITION_PARTIAL] && position->nulls[POSITION_LAST_KEY] && position->nulls[POSITION_ORDERING] &&
+		batch->nulls[BATCH_RESUMED] && batch->nulls[BATCH_RESUMED_AFTER] && batch->nulls[BATCH_ORDERING];
+}
+
+/* Whether one set has no number of another, and both are of numbers that transactions have */
+static bool
+are_apart(Numbers set, Numbers other)
+{
+	Numbers		rest = without(set, other);
+
+	return rest.count == set.count && memcmp(rest.ranges, set.ranges, sizeof(Range) * set.count) == 0 &&
+		are_numbers(set) && are_numbers(other);
+}
+
+/* The transactions of a position after a batch; false unless the batch follows it */
+static bool
+add_batch(const Row *position, const Row *batch, Numbers *read)
+{
+	MultirangeType *before = DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS]);
+	MultirangeType *added = DatumGetMultirangeTypeP(batch->values[BATCH_TRANSACTIONS]);
+	int64		cut = DatumGetInt64(batch->values[BATCH_CUT]);
+	Range		last = {cut, cut + 1};
+	Numbers		set;
+
+	if (!is_bounded(before) || !is_bounded(added))
+		return false;
+	set = numbers_of(added);
+	*read = numbers_of(before);
+	if (!are_apart(set, *read))
+		return false;
+	*read = united(*read, batch->nulls[BATCH_CUT] ? set : without(set, (Numbers) {1, &last}));
+	return true;
+}
+
+/* The position after a batch: advance(), of which this is the part that most calls need */
+Datum
+position_after(Datum from_position, HeapTupleHeader batch)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(from_position);
+	Row			position = row_of(from_position, false, POSITION_COLUMNS);
+	Row			next = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
+	TupleDesc	columns;
+	HeapTuple	tuple;
+	Numbers		read;
+
+	if (!is_plain_step(&position, &next) || !add_batch(&position, &next, &read))
+		return owner_call("advance", 2, (Value[]) {
+			value_of(from_position, HeapTupleHeaderGetTypeId(header)),
+				value_of(PointerGetDatum(batch), HeapTupleHeaderGetTypeId(batch))
+		}).value;
+	position.values[POSITION_FORMAT] = next.values[BATCH_FORMAT];
+	position.values[POSITION_TRANSACTIONS] = numbers_datum(read);
+	position.values[POSITION_PARTIAL] = next.values[BATCH_CUT];
+	position.nulls[POSITION_PARTIAL] = next.nulls[BATCH_CUT];
+	position.values[POSITION_LAST_KEY] = next.values[BATCH_CUT_AFTER];
+	position.nulls[POSITION_LAST_KEY] = next.nulls[BATCH_CUT_AFTER];
+	position.values[POSITION_MEMBERS] = next.values[BATCH_MEMBERS];
+	position.nulls[POSITION_MEMBERS] = next.nulls[BATCH_MEMBERS];
+	position.values[POSITION_ORIGIN] = next.values[BATCH_ORIGIN];
+	position.nulls[POSITION_ORIGIN] = next.nulls[BATCH_ORIGIN];
+	columns = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+	tuple = heap_form_tuple(columns, position.values, position.nulls);
+	ReleaseTupleDesc(columns);
+	return HeapTupleGetDatum(tuple);
+}
+
+/* The number of the next batch, and the first unfinished one: not when one ends, for which the feed is not locked */
+static void
+give_batch(Row *state, Datum feed, Datum origin)
+{
+	int64		batch = DatumGetInt64(state->values[STATE_BATCH]);
+	int64		first = first_unfinished(feed, lowest_of(state), false, is_any, (Datum) 0);
+	bool		is_same = !state->nulls[STATE_BATCH_ORIGIN] &&
+		DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID, state->values[STATE_BATCH_ORIGIN], origin));
+
+	set_column(state, STATE_FIRST_BATCH, Int64GetDatum(first != 0 ? first : batch + 1));
+	set_column(state, STATE_BATCH, is_same && batch < BATCH_MAX ? Int64GetDatum(batch + 1) :
+			   owner_call("next_number", 2, (Value[]) {
+		value_of(state->values[STATE_BATCH], INT8OID),
+			(Value) {state->values[STATE_BATCH_ORIGIN], TEXTOID, state->nulls[STATE_BATCH_ORIGIN]}
+	}).value);
+	set_column(state, STATE_BATCH_ORIGIN, origin);
+}
+
+/* Move a feed that is locked; the number of the batch that is given away, if one is */
+int64
+move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
+{
+	Relation	states;
+	Row			state;
+	int64		page;
+	HeapTuple	moved;
+
+	PreventCommandIfReadOnly("UPDATE");
+	PreventCommandIfParallelMode("UPDATE");
+	states = table_open(state_table("feed_state"), RowExclusiveLock);
+	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the lock of the feed */
+	state = state_to_move(id);
+	page = ItemPointerGetBlockNumber(&state.tuple->t_self);
+	set_column(&state, STATE_POSITION, reached);
+	set_column(&state, STATE_MOVED, TimestampTzGetDatum(GetCurrentTimestamp()));
+	set_column(&state, STATE_POLLED, TimestampTzGetDatum(asked));
+	if (is_all)
+		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(asked));
+	/* The row has left a page: see state_of() in sql/ports/state.sql. */
+	if (state.nulls[STATE_PAGE] || DatumGetInt64(state.values[STATE_PAGE]) != page)
+		state.values[STATE_SEQ] = Int64GetDatum(DatumGetInt64(state.values[STATE_SEQ]) + 1);
+	set_column(&state, STATE_PAGE, Int64GetDatum(page));
+	if (gives)
+		give_batch(&state, id, attribute_of(DatumGetHeapTupleHeader(reached), "origin"));
+	PopActiveSnapshot();
+	set_column(&state, STATE_WRITTEN_HERE, BoolGetDatum(true));
+	moved = heap_form_tuple(RelationGetDescr(states), state.values, state.nulls);
+	CatalogTupleUpdate(states, &state.tuple->t_self, moved);
+	CommandCounterIncrement();
+	table_close(states, NoLock);
+	return DatumGetInt64(state.values[STATE_BATCH]);
+}
+
+/*
+ * move_state(feed bigint, from_position feed_position, past_batch feed_batch, asked timestamptz, is_all boolean,
+ * gives boolean) -> bigint
+ */
+Datum
+move_state(PG_FUNCTION_ARGS)
+{
+	HeapTupleHeader position = PG_GETARG_HEAPTUPLEHEADER(1);
+	Datum		reached = position_after(PointerGetDatum(position), PG_GETARG_HEAPTUPLEHEADER(2));
+	int64		number = move_feed(PG_GETARG_DATUM(0), reached, PG_GETARG_TIMESTAMPTZ(3), PG_GETARG_BOOL(4), PG_GETARG_BOOL(5));
+
+	if (!PG_GETARG_BOOL(5))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(number);
+}

@@ -1,0 +1,68 @@
+/*
+ * kept.h
+ *	  What is kept of a feed.
+ */
+#ifndef INORDER_KEPT_H
+#define INORDER_KEPT_H
+
+#include "ports/probe.h"
+
+/* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
+enum
+{
+	FEED_ID, FEED_NAME, FEED_OWNER, FEED_OWNER_NAME, FEED_SYSTEM, FEED_MOVERS, FEED_RELATION, FEED_WHOLE, FEED_SHARED_BY,
+	FEED_CREATED, FEED_COLUMNS
+};
+enum
+{
+	STATE_FEED, STATE_SEQ, STATE_PAGE, STATE_RELATION, STATE_POSITION, STATE_BATCH, STATE_BATCH_ORIGIN, STATE_FIRST_BATCH,
+	STATE_PLACES, STATE_MOVED, STATE_POLLED, STATE_CAUGHT_UP_AT, STATE_WRITTEN_HERE, STATE_COLUMNS
+};
+
+enum
+{
+	KEPT_FEED, KEPT_NUMBER, KEPT_RELATION, KEPT_BATCH, KEPT_WORKER, KEPT_TOKEN, KEPT_TAKEN, KEPT_TRIES, KEPT_TRIED,
+	KEPT_MAX_TRIES, KEPT_LEASE_END, KEPT_REASON, KEPT_FAILED, KEPT_SET_ASIDE, KEPT_SHARE, KEPT_PLACE, KEPT_PAGE, KEPT_ROWS, KEPT_IS_OPEN,
+	KEPT_WRITTEN_HERE, KEPT_FEED_SHARE, KEPT_COLUMNS
+};
+
+/* A feed as it is now */
+typedef struct Feed
+{
+	Row			row;
+	Row			state;
+	Row			position;
+	Row			order;			/* of the position */
+	Datum		table;			/* feed_table: its description, 0 if there is none */
+	bool		is_divided;		/* among workers, by a column */
+	bool		is_shared;		/* workers have unfinished batches of it */
+	bool		is_poll_due;	/* a poll that finds nothing is to be recorded */
+	bool		is_renamed;		/* its owner has another name */
+	TimestampTz asked;			/* when it was looked at */
+} Feed;
+
+extern Oid	state_table(const char *name);
+extern void set_column(Row *row, int column, Datum value);
+extern bool role_may_move(Oid caller, const Row *feed);
+extern Row	feed_by_id(Datum feed);
+extern Row	batch_by_number(Datum feed, Datum number);
+extern bool is_one_free(const Feed *feed, Datum worker);
+extern bool open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed);
+extern void refuse_concurrent(void);
+extern Datum position_after(Datum from_position, HeapTupleHeader batch);
+extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives);
+
+/* next.c */
+/* What is asked for: at most so many rows, if there is a limit; whole transactions only; also such as have no rows */
+typedef struct Wanted
+{
+	bool		is_limited;
+	int			max_rows;
+	bool		whole;
+	bool		passes;
+} Wanted;
+
+extern bool is_readable(Table *table, HeapTupleHeader batch);
+extern bool find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end);
+
+#endif							/* INORDER_KEPT_H */

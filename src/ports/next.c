@@ -1,0 +1,337 @@
+/*
+ * next.c
+ *	  What follows a position, if it is known by the indexes.
+ *
+ * Most looks find nothing, or rows of some transactions in a table that is as the position remembers
+ * it: then the batch that follows is found by a few descents in the indexes (probe.c, end.c).  Whatever
+ * else there may be is looked for by look() in sql/feed/next.sql.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/multirangetypes.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "compat.h"
+#include "keys/uuid_datum.h"
+#include "ports/kept.h"
+
+PG_FUNCTION_INFO_V1(next_by_index);
+PG_FUNCTION_INFO_V1(nothing_follows);
+PG_FUNCTION_INFO_V1(pages_read);
+
+/*
+ * What a probe may read before its answer is not "at once": index entries of a load
+ * that was rolled back are read at each probe, until VACUUM removes them.  The look
+ * that is made instead may pass these transactions: see find_next().
+ */
+#define COSTLY_PAGES 1000
+
+static int64 pages_in_vain;		/* of such a probe, before the look that is made instead */
+
+/* The format of positions and batches: position_format() in sql/ports/position.sql */
+#define FORMAT 1
+
+/* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
+static bool
+is_between(const Row *position, const Table *table, Numbers *read)
+{
+	Row			order = row_of(position->values[POSITION_ORDERING], position->nulls[POSITION_ORDERING], ORDER_COLUMNS);
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	if (!position->nulls[POSITION_PARTIAL] || position->nulls[POSITION_TRANSACTIONS] || !order.nulls[ORDER_FROZEN] ||
+		!is_bounded(DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS])))
+		return false;
+	*read = numbers_of(DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS]));
+	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table->reading.base);
+}
+
+/* Whether members are those of a table that was proved, as it is now */
+static bool
+are_members(const Table *table, Datum members)
+{
+	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
+}
+
+/* Whether a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
+static bool
+is_remembered(const Table *table, const Row *position)
+{
+	Row			order = row_of(position->values[POSITION_ORDERING], position->nulls[POSITION_ORDERING], ORDER_COLUMNS);
+
+	if (!position->nulls[POSITION_ORDERING] && DatumGetInt16(order.values[ORDER_ATTNUM]) != table->ground->order_column)
+		return false;
+	return !position->nulls[POSITION_MEMBERS] && are_members(table, position->values[POSITION_MEMBERS]);
+}
+
+/* Whether few probes are enough for a set; then the table is locked and proved */
+static bool
+is_usual(Table *table, const Row *position, Numbers set)
+{
+	if (table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
+		return false;
+	prove_ground(table);
+	return table->ground->leaf_count < MANY_LEAVES && is_remembered(table, position);
+}
+
+/* What the active snapshot sees of a set in a table that is locked */
+static Found
+probe_files(const Table *table, Numbers set)
+{
+	check_files(table->ground, GetActiveSnapshot());
+	return probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
+}
+
+/* Pages of tables and indexes that this process has looked at in the buffers */
+static int64
+pages_used(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+}
+
+/* Whether an answer came at once, since there were so many pages: else another look shall find out what it may pass. */
+static bool
+is_cheap(int64 before)
+{
+	int64		pages = pages_used() - before;
+
+	if (pages <= COSTLY_PAGES || XactReadOnly)
+		return true;
+	pages_in_vain = pages;
+	return false;
+}
+
+static Row
+position_row(HeapTupleHeader position)
+{
+	return row_of(PointerGetDatum(position), false, POSITION_COLUMNS);
+}
+
+/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: whether it is known at once that nothing follows */
+Datum
+nothing_follows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 2);
+	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
+	Numbers		set = ended_numbers(table.reading.base, true);
+	int64		pages = pages_used();
+	Numbers		read;
+	Found		found;
+
+	if (!is_between(&position, &table, &read))
+		PG_RETURN_BOOL(false);
+	set = without(set, read);
+	if (set.count == 0)
+		PG_RETURN_BOOL(true);
+	if (!is_usual(&table, &position, set))
+		PG_RETURN_BOOL(false);
+	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
+	found = probe_files(&table, set);
+	PopActiveSnapshot();
+	PG_RETURN_BOOL(!found.rows && !found.beyond && is_cheap(pages));
+}
+
+/* Whether it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
+bool
+has_no_other(Table *table, HeapTupleHeader position)
+{
+	Range		all = {0, XACT_NUMBER_MAX};
+	Row			row = position_row(position);
+	Numbers		read;
+	Numbers		others;
+	Found		found;
+
+	if (!is_between(&row, table, &read) || without(read, ended_numbers(table->reading.base, false)).count > 0)
+		return false;
+	others = without((Numbers) {1, &all}, read);
+	if (!is_usual(table, &row, others))
+		return false;
+	found = probe_files(table, others);
+	return !found.rows && !found.beyond;
+}
+
+/*
+ * Whether it is known at once that the rows of a batch can be read: it is of the table as it is, in no order, and of
+ * transactions that have ended in the newest snapshot.  Then the table is locked and proved.
+ */
+bool
+is_readable(Table *table, HeapTupleHeader batch)
+{
+	Row			row = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
+	MultirangeType *set = DatumGetMultirangeTypeP(row.values[BATCH_TRANSACTIONS]);
+	bool		result;
+
+	if (!row.nulls[BATCH_ORDERING] || row.nulls[BATCH_MEMBERS] || !is_bounded(set))
+		return false;
+	prove_ground(table);
+	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
+	result = are_members(table, row.values[BATCH_MEMBERS]) &&
+		without(numbers_of(set), ended_numbers(table->reading.base, false)).count == 0;
+	if (result)
+		check_files(table->ground, GetActiveSnapshot());
+	PopActiveSnapshot();
+	return result;
+}
+
+/* The members of a set up to a number */
+static Numbers
+up_to(Numbers set, int64 number)
+{
+	Range		above = {number + 1, PG_INT64_MAX};
+
+	return without(set, (Numbers) {1, &above});
+}
+
+/* Attributes of the type next_found, in their order; the last one counts them. */
+enum
+{
+	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
+};
+
+/* The columns of the type next_found, of which the first one is a batch */
+static TupleDesc
+next_columns(void)
+{
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("next_found"), ObjectIdGetDatum(schema));
+	TupleDesc	columns = lookup_rowtype_tupdesc(type, -1);
+
+	expect_columns(columns, NEXT_COLUMNS, "next_found");
+	return columns;
+}
+
+static HeapTupleHeader
+batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
+{
+	TupleDesc	next = next_columns();
+	TupleDesc	columns = lookup_rowtype_tupdesc(TupleDescAttr(next, NEXT_BATCH)->atttypid, -1);
+	Datum		values[MANY_COLUMNS] = {0};
+	bool		nulls[MANY_COLUMNS];
+	HeapTuple	tuple;
+
+	expect_columns(columns, BATCH_COLUMNS, "feed_batch");
+	memset(nulls, true, sizeof(nulls));
+	nulls[BATCH_FORMAT] = nulls[BATCH_TRANSACTIONS] = nulls[BATCH_MEMBERS] = nulls[BATCH_ORIGIN] = false;
+	values[BATCH_FORMAT] = Int32GetDatum(FORMAT);
+	values[BATCH_TRANSACTIONS] = numbers_datum(set);
+	values[BATCH_MEMBERS] = table->members.value;
+	values[BATCH_ORIGIN] = origin_of_server();
+	nulls[BATCH_CUT] = nulls[BATCH_CUT_AFTER] = cut_after == (Datum) 0;
+	values[BATCH_CUT] = Int64GetDatum(cut);
+	values[BATCH_CUT_AFTER] = cut_after;
+	tuple = heap_form_tuple(columns, values, nulls);
+	ReleaseTupleDesc(columns);
+	ReleaseTupleDesc(next);
+	return DatumGetHeapTupleHeader(HeapTupleGetDatum(tuple));
+}
+
+/*
+ * The batch of a set, in the snapshot that is active, and its end; null if it has no rows, and the caller does not pass
+ * over them.  False if the indexes do not show it.
+ */
+static bool
+look_for_batch(const Table *table, Numbers set, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end)
+{
+	Found		found = probe_files(table, set);
+
+	if (found.beyond)
+		return false;
+	if (found.rows || wanted->passes)
+		*batch = batch_of(table, set, 0, (Datum) 0);
+	if (!found.rows)
+		return true;
+	/* Without a limit it is whether there is a row. */
+	if (!find_end(table, *batch, wanted->is_limited ? wanted->max_rows : 0, end))
+		return false;
+	end->is_all = end->is_all || !wanted->is_limited;
+	if (end->is_all)
+		return true;
+	if (!wanted->whole && end->place != 0 && end->last_key == (Datum) 0)
+		return false;
+	*batch = batch_of(table, up_to(set, end->number), end->number, wanted->whole ? (Datum) 0 : end->last_key);
+	return true;
+}
+
+/* What follows a position: the batch, which may be null, and its end.  False if it is not known at once. */
+bool
+find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end)
+{
+	int64		pages = pages_used();
+	bool		is_known;
+	Numbers		read;
+	Numbers		set;
+
+	*batch = NULL;
+	*end = (BatchEnd) {.is_all = true};
+	set = ended_numbers(table->reading.base, true);
+	/* Nor if such a look was just made in vain: it has removed what it met from the indexes, and seems cheap now. */
+	if (pages_in_vain > 0 || !is_between(position, table, &read))
+		return false;
+	set = without(set, read);
+	if (set.count == 0)
+		return true;
+	if (!is_usual(table, position, set))
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
+	set = without(ended_numbers(table->reading.base, true), read);
+	is_known = set.count > 0 && look_for_batch(table, set, wanted, batch, end) &&
+		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages));
+	PopActiveSnapshot();
+	return is_known;
+}
+
+/*
+ * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> next_found
+ *
+ * Null if it is not known at once.
+ */
+Datum
+next_by_index(PG_FUNCTION_ARGS)
+{
+	Table		table = known_table(PG_GETARG_DATUM(0), PG_GETARG_OID(5));
+	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
+	Wanted		wanted = {!PG_ARGISNULL(2), PG_GETARG_INT32(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4)};
+	Datum		values[MANY_COLUMNS] = {0};
+	bool		nulls[MANY_COLUMNS] = {0};
+	HeapTupleHeader batch;
+	BatchEnd	end;
+	TupleDesc	columns;
+	HeapTuple	tuple;
+
+	if (!find_next(&table, &position, &wanted, &batch, &end))
+		PG_RETURN_NULL();
+	columns = next_columns();
+	values[NEXT_BATCH] = PointerGetDatum(batch);
+	values[NEXT_HAS_ROWS] = BoolGetDatum(end.has_row);
+	values[NEXT_IS_ALL] = BoolGetDatum(end.is_all);
+	values[NEXT_MEMBERS] = table.members.value;
+	nulls[NEXT_BATCH] = nulls[NEXT_MEMBERS] = batch == NULL;
+	nulls[NEXT_REST] = true;
+	values[NEXT_IS_COSTLY] = BoolGetDatum(false);
+	tuple = heap_form_tuple(columns, values, nulls);
+	ReleaseTupleDesc(columns);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+/* pages_read(t feed_table, begins boolean) -> bigint */
+Datum
+pages_read(PG_FUNCTION_ARGS)
+{
+	int64		before = PG_GETARG_BOOL(1) ? pages_in_vain : 0;
+
+	pages_in_vain = 0;
+	PG_RETURN_INT64(pages_used() - before);
+}
