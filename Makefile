@@ -33,6 +33,7 @@ SQL_SOURCES = \
     ports/guard.sql \
     ports/table.sql \
     ports/ground.sql \
+    ports/columns.sql \
     ports/ports.sql \
     feed/query.sql \
     feed/order.sql \
@@ -54,6 +55,7 @@ SQL_SOURCES = \
     feed/enable.sql \
     feed/restore.sql \
     feed/prepare.sql \
+    feed/groups.sql \
     feed/count.sql \
     feed/retention.sql \
     feed/backlog.sql \

@@ -6,12 +6,6 @@
 -- up to 32 keys of a statement, as an array for each column: what a row and its place in the index cost would be most
 -- of the price. A row without keys is a marker: whatever the table had before, it now has the rows that it has.
 
--- A type, such as that of a column, as text of a statement.
-CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
-LANGUAGE sql STABLE
-RETURN concat(format_type(type, (a).atttypmod),
-              CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
-
 -- The primary key of a table in the order of its columns, with those of its log. Where equal values may differ, their
 -- text distinguishes them.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
@@ -36,14 +30,10 @@ DECLARE
     type regtype := (SELECT k.type FROM inorder_internal.changed_key(relation) AS k
                   WHERE k.type <> ALL (inorder_internal.order_types()) ORDER BY k.place LIMIT 1);
 BEGIN
-    RETURN coalesce(inorder_internal.problem(relation), CASE
-        WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
-        THEN 'is a partition, or inherits from a table, whose statements fire no statement trigger of its'
+    RETURN coalesce(inorder_internal.statement_problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_subscription_rel AS s
                      WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
-        WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
-        THEN 'is a log of changes, into which rows come without a statement'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
         -- The server shows statement triggers a row as it was before its partition computed such a column.
         WHEN EXISTS (SELECT FROM inorder_internal.changed_key(relation) AS k
@@ -108,22 +98,11 @@ RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 CREATE FUNCTION inorder_internal.fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT hashtextextended(string_agg(concat_ws(' ', m.oid, v.version), ','
-                                               ORDER BY m.oid, v.version COLLATE "C"), 0)
-            FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid) CROSS JOIN LATERAL (
-                SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
-                WHERE a.attrelid = m.oid AND a.attnum > 0
-                UNION ALL
-                -- Who changes a trigger again in the transaction that made it comes before the marker is read. Its cmin
-                -- would change with each transaction that rolls back.
-                SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
-                JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname WHERE g.tgrelid = m.oid
-                UNION ALL
-                SELECT concat_ws(' ', 'key', k.place, k.name) FROM inorder_internal.changed_key(relation) AS k
-                WHERE m.oid = relation
-                UNION ALL
-                SELECT concat_ws(' ', 'below', i.inhparent, i.xmin) FROM pg_inherits AS i WHERE i.inhrelid = m.oid)
-                AS v(version));
+    RETURN hashtextextended(concat_ws(
+        ',', inorder_internal.versions(inorder_internal.tree(relation)::oid[], NULL, ARRAY(
+            SELECT t.name FROM inorder_internal.logging_triggers() AS t)),
+        (SELECT string_agg(concat_ws(' ', 'key', k.place, k.name), ',' ORDER BY k.place)
+         FROM inorder_internal.changed_key(relation) AS k)), 0);
 END $$;
 
 -- A marker is a row with one of these kinds of change: the owner has asked for it, or somebody has truncated the table.

@@ -34,12 +34,6 @@ RETURN (SELECT format('%I.%I', n.nspname, concat(
             left(c.relname::text, 55 - octet_length(c.relname::text) + char_length(c.relname::text)), '_changes'))
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- A name of a column beside those of a key.
-CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
-LANGUAGE sql IMMUTABLE
-RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
-        WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
-
 -- The statement that makes the log of a table.
 CREATE FUNCTION inorder_internal.log_statement(relation regclass, log text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

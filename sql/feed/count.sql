@@ -230,6 +230,10 @@ DECLARE
     step inorder_internal.fold_step;
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
+    IF inorder_internal.fold_groups(caller, relation) > 0
+       AND NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation) THEN
+        RETURN 0;
+    END IF;
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
     PERFORM inorder_internal.lock_readable(relation, caller);

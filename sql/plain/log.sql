@@ -2,28 +2,6 @@
 -- the role that changes rows. So everybody may insert into the log, as far as its triggers let them: a key too many does
 -- no harm to a copy, a marker makes it read the whole table.
 
--- True if a role may write into a table or its partitions: itself, or by a view whose owner may.
-CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN has_table_privilege(role, relation, privileges) OR EXISTS (
-        WITH RECURSIVE reached(oid) AS (
-            SELECT m.oid FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid)
-            UNION
-            SELECT v.oid FROM reached AS r
-            JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
-                               AND d.classid = 'pg_rewrite'::regclass
-            JOIN pg_rewrite AS w ON w.oid = d.objid
-            JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
-            -- A view with the rights of its callers gives them none.
-            WHERE pg_relation_is_updatable(v.oid, true) <> 0
-              AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
-              AND (has_table_privilege(v.relowner, r.oid, privileges)
-                   OR has_any_column_privilege(v.relowner, r.oid, 'INSERT, UPDATE')))
-        SELECT FROM reached AS r
-        WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
-END $$;
-
 -- The trigger for rows of a log, which also marks it: its arguments are the table, and what that was (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,0 +1,595 @@
+-- Exact counts by group, of tables whose rows may change: a view that is always GROUP BY, and seldom reads the table.
+--
+-- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
+-- fold replaces those of ended transactions by their sums, and keeps in which snapshot it did so: all transactions below
+-- "xact" had ended in it but "open" ones. Who sees the fold sees all that it has counted, so the groups are
+--
+--     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
+--
+-- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
+-- proof: files, triggers and columns of the table. The view compares it with what the table is now; if they differ, it
+-- counts the table. All of these objects belong to the owner of the table, and are named in its functions: a set of
+-- groups is found by the function that its triggers call.
+
+-- A set of groups: the table, and the qualified names of the view, the table of deltas, which is that of the function of
+-- the triggers too, and the function that folds; and columns of the table.
+CREATE TYPE inorder_internal.group_set AS (
+    relation regclass, view text, deltas text, folding text, columns name[], id text
+);
+
+-- The set of a view. The prefix keeps room for suffixes within the 63 bytes of a name.
+CREATE FUNCTION inorder_internal.group_set(relation regclass, schema name, view text, columns name[])
+RETURNS inorder_internal.group_set
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT ROW(relation, format('%I.%I', schema, v.name), format('%I.%I', schema, concat(v.name, '_deltas')),
+                   format('%I.%I', schema, concat(v.name, '_fold')), columns,
+                   to_hex(hashtext(v.name)))::inorder_internal.group_set
+        FROM substr(concat('_deltas', view)::name::text, 8) AS v(name));
+
+CREATE FUNCTION inorder_internal.new_group_set(relation regclass, columns name[]) RETURNS inorder_internal.group_set
+LANGUAGE sql STABLE
+RETURN (SELECT inorder_internal.group_set(relation, n.nspname, concat(c.relname, CASE
+            WHEN columns = '{}'::name[] THEN '_count' ELSE concat('_by_', array_to_string(columns, '_'::text)) END), columns)
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
+
+-- The sets of groups of a table. The columns of a view keep their names.
+CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT (inorder_internal.group_set(relation, n.nspname, left(f.proname, -7), ARRAY(
+        SELECT a.attname FROM pg_class AS v JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
+        WHERE v.relname = left(f.proname, -7) AND v.relnamespace = f.pronamespace AND a.attnum < v.relnatts
+        ORDER BY a.attnum))).*
+    FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_namespace AS n ON n.oid = f.pronamespace
+    WHERE g.tgrelid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_insert$' AND f.proname ~ '_deltas$'
+    ORDER BY f.proname;
+END $$;
+
+-- A pattern for each column, filled with its place and its name.
+CREATE FUNCTION inorder_internal.group_list(columns name[], pattern text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
+        FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+
+-- The GROUP BY of a query with the groups first: by their places, since a column may have the name of another result.
+-- Without columns there is one group, which is always there.
+CREATE FUNCTION inorder_internal.grouping(columns name[]) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN columns <> '{}'::name[]
+            THEN concat(' GROUP BY ', substr(inorder_internal.group_list(columns, ', %s'), 3)) END;
+
+-- The columns by which a table and its partitions are partitioned; of an expression, all.
+CREATE FUNCTION inorder_internal.partition_columns(relation regclass) RETURNS SETOF name
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY SELECT DISTINCT a.attname
+    FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid) JOIN pg_partitioned_table AS p ON p.partrelid = m.oid
+    JOIN pg_attribute AS a ON a.attrelid = m.oid AND a.attnum > 0 AND NOT a.attisdropped
+                          AND ARRAY[a.attnum, 0::int2] && p.partattrs::int2[]
+    ORDER BY a.attname;
+END $$;
+
+-- What the table was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
+-- now, as they are for the planner; all else is what the snapshot sees.
+CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
+                ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules, d.relhassubclass,
+                c.relpersistence, c.relforcerowsecurity,
+                inorder_internal.versions(CASE WHEN c.relkind = 'r' AND NOT c.relhassubclass THEN ARRAY[c.oid]
+                                               ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
+                    SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgfoid = f.oid)),
+                CASE c.relkind WHEN 'r' THEN pg_relation_filenode(c.oid)::text ELSE (
+                    SELECT string_agg(concat(p.relid::oid, '/', pg_relation_filenode(p.relid)), ',' ORDER BY p.relid)
+                    FROM pg_partition_tree(c.oid) AS p) END), 0))
+            FROM pg_class AS c JOIN pg_class AS d ON d.oid = deltas
+            JOIN pg_proc AS f ON f.proname = d.relname AND f.pronamespace = d.relnamespace AND f.pronargs = 0
+            WHERE c.oid = relation);
+END $$;
+
+-- True; error unless a role may write into a table, by column or by a view.
+CREATE FUNCTION inorder_internal.exact_count_writes(caller oid, relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF inorder_internal.may_write(caller, relation, 'INSERT, UPDATE, DELETE') THEN
+        RETURN true;
+    END IF;
+    RAISE 'permission denied for the counts of table %', relation USING ERRCODE = 'insufficient_privilege',
+          DETAIL = 'Only roles that may write into a table write its counts.';
+END $$;
+
+-- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
+-- columns of the rows are named without their table, since a name behind that of a table may be a function.
+CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    target text := format('INSERT INTO %s (%sn)', s.deltas, inorder_internal.group_list(s.columns, 'g%s, '));
+    keys text := inorder_internal.group_list(s.columns, '%2$I AS g%1$s, ');
+    grouped text := inorder_internal.grouping(s.columns);
+    moved text := concat('inorder.moved_', s.id);
+    keys_of_parts name[] := ARRAY(SELECT inorder_internal.partition_columns(s.relation));
+BEGIN
+    RETURN format('
+#variable_conflict use_column
+BEGIN
+    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text
+       AND TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text THEN
+        IF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
+            %3$s SELECT %4$spg_catalog.count(*) FROM new_rows%5$s;
+        ELSIF TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN
+            %3$s SELECT %4$sOPERATOR(pg_catalog.-) pg_catalog.count(*) FROM old_rows%5$s;
+        ELSE
+%7$s            %3$s SELECT %8$spg_catalog.sum(n) FROM (
+                SELECT %4$s1 AS n FROM new_rows UNION ALL SELECT %4$s-1 FROM old_rows) AS k%6$s
+            HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
+        END IF;
+        -- After a swap by rename it may be the table of another function; after a restore it is another one.
+        IF %1$L::pg_catalog.regclass::pg_catalog.oid OPERATOR(pg_catalog.<>) TG_ARGV[0]::pg_catalog.oid THEN
+            PERFORM FROM pg_catalog.pg_trigger AS g
+            JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
+            JOIN pg_catalog.pg_class AS c ON c.relname OPERATOR(pg_catalog.=) f.proname
+                                         AND c.relnamespace OPERATOR(pg_catalog.=) f.pronamespace
+            WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
+              AND g.tgrelid OPERATOR(pg_catalog.=) TG_RELID AND g.tgname OPERATOR(pg_catalog.=) TG_NAME;
+            IF NOT FOUND THEN
+                RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
+                    HINT = ''Let its owner call exact_count_start() again.'';
+            END IF;
+        END IF;
+        -- A thousandth of all transactions fold, if they may.
+        IF pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~~) ''%%000''::pg_catalog.text
+           AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
+           AND pg_catalog.to_regprocedure(%13$L) IS NOT NULL THEN
+            PERFORM %9$s();
+        END IF;
+    ELSIF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
+        IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
+            %3$s VALUES (%10$s-1);
+        END IF;
+        IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
+            %3$s VALUES (%11$s1);
+        END IF;
+    ELSIF TG_RELID OPERATOR(pg_catalog.<>) %1$L::pg_catalog.regclass THEN
+        PERFORM pg_catalog.set_config(%12$L, pg_catalog.concat(pg_catalog.current_setting(%12$L, true), ''x''), true);
+        RETURN NEW;
+    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
+        -- What a publisher has written is of its own rows.
+        RETURN CASE WHEN NEW.xact OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id() THEN NEW END;
+    END IF;
+    RETURN NULL;
+END
+', s.deltas, 'table % is not that of the counts of %', target, keys,
+        coalesce(grouped, ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'), grouped,
+        CASE WHEN keys_of_parts <> '{}' THEN format('            -- MERGE hides from this trigger the rows that it moves to another partition.
+            IF pg_catalog.current_setting(%1$L, true) OPERATOR(pg_catalog.<>) ''''::pg_catalog.text THEN
+                PERFORM FROM (SELECT %2$spg_catalog.row_number() OVER () AS place FROM old_rows) AS o
+                JOIN (SELECT %2$spg_catalog.row_number() OVER () AS place FROM new_rows) AS k
+                  ON o.place OPERATOR(pg_catalog.=) k.place
+                WHERE pg_catalog.record_image_ne(ROW(%3$s), ROW(%4$s))
+                HAVING pg_catalog.count(*) OPERATOR(pg_catalog.<)
+                       pg_catalog.length(pg_catalog.current_setting(%1$L, true));
+                IF FOUND THEN
+                    RAISE %5$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''feature_not_supported'',
+                        HINT = ''Use UPDATE for these rows.'';
+                END IF;
+                PERFORM pg_catalog.set_config(%1$L, '''', true);
+            END IF;
+', moved, inorder_internal.group_list(keys_of_parts, '%2$I AS p%1$s, '),
+                    substr(inorder_internal.group_list(keys_of_parts, ', o.p%s'), 3),
+                    substr(inorder_internal.group_list(keys_of_parts, ', k.p%s'), 3),
+                    'MERGE moved rows of % to another partition, which cannot be counted') END,
+        inorder_internal.group_list(s.columns, 'g%s, '), s.folding, inorder_internal.group_list(s.columns, 'OLD.%2$I, '),
+        inorder_internal.group_list(s.columns, 'NEW.%2$I, '), moved, concat(s.folding, '()'));
+END $$;
+
+-- The triggers of a set: on the table and its partitions, which write deltas; in a session with the role of a replica, or
+-- of a subscription, whose rows come without a statement, those of each row. And on deltas, since what a publisher
+-- has folded is of its own rows.
+CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
+RETURNS TABLE (relation oid, name name, enabled "char", definition text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT d.relation, concat('zz_inorder_count_', s.id, '_', d.suffix)::name, d.enabled,
+           format('TRIGGER %s %s EXECUTE FUNCTION %s(%s)', concat('zz_inorder_count_', s.id, '_', d.suffix),
+                  d.definition, s.deltas, quote_literal(d.argument))
+    FROM (
+        SELECT m.oid AS relation, lower(v.event) AS suffix, 'O'::"char" AS enabled,
+               format('AFTER %s ON %s %s FOR EACH STATEMENT', v.event, m.oid::regclass, v.referencing) AS definition,
+               to_regclass(s.deltas)::oid AS argument
+        FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
+        CROSS JOIN (VALUES ('INSERT', 'REFERENCING NEW TABLE AS new_rows'),
+                           ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+                           ('DELETE', 'REFERENCING OLD TABLE AS old_rows')) AS v(event, referencing)
+        UNION ALL
+        SELECT c.oid, 'row', 'R', format('AFTER INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', c.oid::regclass), NULL
+        FROM pg_class AS c WHERE c.oid = ANY (inorder_internal.tree(s.relation)::oid[]) AND c.relkind = 'r'
+        UNION ALL
+        SELECT s.relation, 'move', 'O', format(
+                   'BEFORE UPDATE ON %s FOR EACH ROW WHEN (pg_catalog.record_image_ne(ROW(%s), ROW(%s)))', s.relation,
+                   string_agg(format('OLD.%I', p.name), ', '), string_agg(format('NEW.%I', p.name), ', ')), NULL
+        FROM inorder_internal.partition_columns(s.relation) AS p(name) HAVING count(*) > 0
+        UNION ALL
+        SELECT to_regclass(s.deltas), 'replica', 'R',
+               format('BEFORE INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.deltas), NULL
+    ) AS d;
+END $$;
+
+-- The statements that make a set, or what is not right of it.
+CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    face text := inorder_internal.public_schema();
+    arguments text := format('%L::regclass, %L::regclass, %L::name[]', s.relation, s.deltas, s.columns);
+BEGIN
+    IF to_regclass(s.deltas) IS NULL THEN
+        RETURN NEXT format('CREATE TABLE %s (%sn int8 NOT NULL, xact xid8 DEFAULT CASE WHEN '
+                           -- Not a trigger with a condition, which the server parses for each statement.
+                           'has_table_privilege(%L::regclass::oid, ''INSERT, UPDATE, DELETE''::text) '
+                           'OR %s.exact_count_writes(%3$L::regclass) THEN pg_current_xact_id() END, '
+                           'open xid8[], proof text)', s.deltas, (
+            SELECT string_agg(format('g%s %s, ', k.place, inorder_internal.column_definition(a, a.atttypid)), ''
+                              ORDER BY k.place)
+            FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
+            JOIN pg_attribute AS a ON a.attrelid = s.relation AND a.attname = k.name), s.relation, face);
+        RETURN NEXT format('CREATE INDEX ON %s (xact) WHERE open IS NULL', s.deltas);
+        RETURN NEXT format('CREATE INDEX ON %s (xact%s) WHERE open IS NOT NULL', s.deltas,
+                           inorder_internal.group_list(s.columns, ', g%s'));
+        -- For publications of all tables.
+        RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
+        RETURN;
+    END IF;
+    -- Default privileges may have given some away. Every role that writes into the table writes deltas.
+    RETURN QUERY SELECT format('REVOKE ALL ON %s FROM %s CASCADE', s.deltas, CASE
+                            WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
+    FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+    WHERE c.oid = to_regclass(s.deltas) AND a.grantee <> c.relowner AND to_regclass(s.view) IS NULL GROUP BY a.grantee;
+    RETURN NEXT format('GRANT INSERT (%sn) ON %s TO PUBLIC', inorder_internal.group_list(s.columns, 'g%s, '), s.deltas);
+    IF to_regproc(s.folding) IS NULL THEN
+        RETURN NEXT format('CREATE FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
+                           '%s.exact_count_fold_soon(%s); END', s.folding, face, arguments);
+    END IF;
+    RETURN NEXT format('GRANT EXECUTE ON FUNCTION %s() TO PUBLIC', s.folding);
+    RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L',
+                       CASE WHEN to_regproc(s.deltas) IS NOT NULL THEN 'OR REPLACE' END, s.deltas,
+                       inorder_internal.group_body(s));
+    RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
+    RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
+        (concat('CREATE OR REPLACE ', t.definition)),
+        (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
+                CASE t.enabled WHEN 'R' THEN 'REPLICA' WHEN 'A' THEN 'ALWAYS' END, t.name))) AS u(statement);
+    IF to_regclass(s.view) IS NULL THEN
+        RETURN NEXT format(
+            'CREATE VIEW %1$s (%2$s%3$I) AS WITH fold AS MATERIALIZED ('
+            'SELECT f.xact AS bound, f.open, f.proof = %4$s.exact_count_proof(%5$s) AS stands '
+            'FROM %6$s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1) '
+            'SELECT %7$scoalesce(sum(k.n), 0)::int8 FROM ('
+            'SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NOT NULL AND d.xact = (SELECT f.bound FROM fold AS f WHERE f.stands) '
+            -- A range is taken for a small part of the table, so that it is read by the index.
+            'UNION ALL SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NULL '
+            'AND d.xact >= (SELECT f.bound FROM fold AS f WHERE f.stands) AND d.xact < %9$L::xid8 '
+            'UNION ALL SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NULL '
+            'AND d.xact = ANY ((SELECT f.open FROM fold AS f WHERE f.stands)::xid8[]) '
+            -- An unknown LIMIT is taken for a tenth of the rows: what is seldom read makes the planner neither start
+            -- workers nor compile.
+            'UNION ALL SELECT %10$scount(*) FROM (SELECT * FROM (SELECT * FROM (SELECT %11$s FROM %12$s AS t '
+            'LIMIT %13$s) AS t LIMIT %13$s) AS t LIMIT %13$s) AS t%14$s) AS k%14$s%15$s',
+            s.view, inorder_internal.group_list(s.columns, '%2$I, '), inorder_internal.name_beside('count', s.columns),
+            face, arguments, s.deltas, inorder_internal.group_list(s.columns, 'k.g%s, '),
+            inorder_internal.group_list(s.columns, 'd.g%s, '), '18446744073709551615',
+            inorder_internal.group_list(s.columns, 't.g%s, '),
+            coalesce(nullif(rtrim(inorder_internal.group_list(s.columns, 't.%2$I AS g%1$s, '), ', '), ''), '1 AS one'),
+            s.relation, 'CASE WHEN (SELECT f.stands FROM fold AS f) THEN 0 END', inorder_internal.grouping(s.columns),
+            CASE WHEN s.columns <> '{}' THEN ' HAVING sum(k.n) <> 0' END);
+    END IF;
+END $$;
+
+-- Why a column cannot have groups, or null.
+CREATE FUNCTION inorder_internal.group_problem(relation regclass, column_name name) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT CASE
+                WHEN a.attnum IS NULL THEN 'does not exist'
+                WHEN a.atttypid = ANY ('{float4, float8}'::regtype[]::oid[])
+                THEN 'has a floating-point type, whose values are not exact'
+                WHEN a.atttypid <> ALL (inorder_internal.order_types()) AND y.typtype <> 'e'
+                THEN format('is of type %s, whose values others may compare', a.atttypid::regtype)
+                WHEN NOT l.collisdeterministic THEN 'has a nondeterministic collation, so that groups have no one name'
+                WHEN a.attgenerated = 'v' THEN 'is computed when it is read'
+                -- The server shows statement triggers a row as it was before its partition computed such a column.
+                WHEN a.attgenerated <> '' AND c.relkind = 'p' THEN 'is generated, and the table is partitioned' END
+            FROM pg_class AS c
+            LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = column_name AND a.attnum > 0
+                                       AND NOT a.attisdropped
+            LEFT JOIN pg_type AS y ON y.oid = a.atttypid LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
+            WHERE c.oid = relation);
+END $$;
+
+-- Error unless the caller is the owner of a table whose rows can be counted by some columns.
+CREATE FUNCTION inorder_internal.check_groups(caller oid, relation regclass, columns name[]) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
+    problem text := inorder_internal.statement_problem(relation);
+BEGIN
+    PERFORM inorder_internal.check_local(relation);
+    IF owner <> caller THEN
+        RAISE 'rows of % can be counted by group by its owner only', relation USING ERRCODE = 'insufficient_privilege',
+              HINT = format('SET ROLE %s', quote_ident(inorder_internal.role_name(owner)));
+    ELSIF problem IS NOT NULL THEN
+        RAISE 'cannot count % by group: it %', relation, problem USING ERRCODE = 'wrong_object_type',
+              HINT = 'Tables can be counted that are permanent, and have no children but partitions. Of a partition '
+                     'count the table above it.';
+    END IF;
+    SELECT format('column %I %s', c.name, g.problem) INTO problem
+    FROM unnest(columns) WITH ORDINALITY AS c(name, place)
+    CROSS JOIN LATERAL inorder_internal.group_problem(relation, c.name) AS g(problem)
+    WHERE g.problem IS NOT NULL ORDER BY c.place LIMIT 1;
+    IF FOUND THEN
+        RAISE 'cannot count % by group: %', relation, problem
+        USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column' ELSE 'feature_not_supported' END,
+              HINT = 'Groups can be numbers but floating-point ones, texts, times, uuid, bool, bytea, bit strings, '
+                     'addresses and enumerations.';
+    END IF;
+    PERFORM inorder_internal.refuse_hidden(caller, relation);
+END $$;
+
+-- The definition of a trigger, without its condition, or its argument, which a restore makes another one.
+CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN split_part(regexp_replace(definition, '[(][^()]*[)]$'::text, ''::text), ' WHEN '::text, 1);
+
+-- What of a set is not as exact_count_start() makes it, or null.
+CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+BEGIN
+    RETURN coalesce((
+        SELECT CASE WHEN k.owned < 2 THEN format('table %s or view %s is missing, or has another owner', s.deltas, s.view)
+                    WHEN f.prosrc IS DISTINCT FROM inorder_internal.group_body(s) OR f.proowner <> c.relowner
+                         OR f.prosecdef OR f.proconfig IS NOT NULL
+                    THEN format('function %s was changed', s.deltas) END
+        FROM pg_class AS c LEFT JOIN pg_proc AS f ON f.oid = to_regprocedure(concat(s.deltas, '()'))
+        CROSS JOIN LATERAL (SELECT count(*) AS owned FROM pg_class AS k WHERE k.relowner = c.relowner
+                            AND k.oid IN (to_regclass(s.deltas), to_regclass(s.view))) AS k
+        WHERE c.oid = s.relation
+    ), (
+        SELECT format('trigger %I of table %s is missing or was changed', t.name, t.relation::regclass)
+        FROM inorder_internal.group_triggers(s) AS t
+        LEFT JOIN pg_trigger AS g ON g.tgrelid = t.relation AND g.tgname = t.name
+        WHERE g.tgenabled IS DISTINCT FROM t.enabled
+           OR inorder_internal.trigger_kind(pg_get_triggerdef(g.oid))
+              <> inorder_internal.trigger_kind(concat('CREATE ', t.definition))
+        ORDER BY t.relation, t.name LIMIT 1));
+END $$;
+
+-- The statement that folds a set: it adds the deltas of ended transactions to the sums and deletes them, in one snapshot.
+-- If the proof does not stand, the view counts the table; the sums are what that has without other deltas.
+CREATE FUNCTION inorder_internal.fold_statement(
+    s inorder_internal.group_set, proof text, recounts boolean, waits boolean
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    newest text := format('SELECT f.xact AS bound, f.open, f.proof FROM %s AS f '
+                          'WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1', s.deltas);
+    -- A range is taken for a small part of the table, so that it is read by the index.
+    highest text := '''18446744073709551615''::xid8';
+    fold text := format('
+        WITH s AS MATERIALIZED (
+            SELECT pg_snapshot_xmax(p) AS bound, ARRAY(
+                SELECT x FROM (SELECT pg_snapshot_xip(p) UNION SELECT pg_current_xact_id()) AS u(x)
+                WHERE x < pg_snapshot_xmax(p)) AS open
+            FROM pg_current_snapshot() AS p
+        ), f AS MATERIALIZED (%s), %%s, v(%sn) AS (
+            SELECT * FROM %s
+            UNION ALL SELECT %s-d.n FROM %s AS d
+            WHERE d.open IS NULL AND d.xact >= (SELECT bound FROM s) AND d.xact < %s
+            UNION ALL SELECT %4$s-d.n FROM %5$s AS d
+            WHERE d.open IS NULL AND d.xact = ANY ((SELECT open FROM s)::xid8[])
+        ), k AS (SELECT %2$ssum(n) AS n FROM v%7$s)
+        INSERT INTO %5$s (%2$sn, xact, open, proof)
+        SELECT %2$sk.n, s.bound, s.open, NULL FROM k CROSS JOIN s WHERE k.n <> 0
+        UNION ALL SELECT %8$s0, s.bound, s.open, %9$L FROM s',
+        newest, inorder_internal.group_list(s.columns, 'g%s, '), s.view,
+        inorder_internal.group_list(s.columns, 'd.g%s, '), s.deltas, highest, inorder_internal.grouping(s.columns),
+        inorder_internal.group_list(s.columns, 'NULL, '), proof);
+    removal text := format('DELETE FROM %s AS d WHERE %%s', s.deltas);
+    is_ended text := 'd.open IS NULL AND d.xact < (SELECT bound FROM s) AND d.xact <> ALL ((SELECT open FROM s)::xid8[])';
+BEGIN
+    RETURN format('DO %L', format('
+BEGIN
+    BEGIN
+        LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN;
+    END;
+    IF (SELECT f.proof FROM (%s) AS f) = %L THEN
+        %s%s;
+    ELSIF %L THEN
+        %s;
+    END IF;
+END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, newest, proof,
+        -- Each fold writes all groups.
+        CASE WHEN NOT waits THEN format('
+        PERFORM FROM (%s) AS f CROSS JOIN LATERAL (
+            SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - f.bound::text::int8 AS passed) AS p
+        WHERE p.passed > (SELECT count(*) FROM (
+            SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d);
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;', newest, s.deltas) END,
+        format(fold, format('gone AS (%s), ended AS (%s), ended_too AS (%s)',
+                            format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
+                            format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || is_ended),
+                            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || is_ended))),
+        recounts, format(fold, format('gone AS (%s)', format(removal, format('d.open IS NOT NULL OR %s', is_ended))))));
+END $$;
+
+-- Whether this transaction may have changed what is proved of a table, so that it could do so again, unseen.
+CREATE FUNCTION inorder_internal.may_have_changed(relation regclass) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.pid = pg_backend_pid() AND l.relation = ANY (inorder_internal.tree(may_have_changed.relation)::oid[])
+                     AND l.mode IN ('ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+                     AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
+END $$;
+
+-- Fold the sets of groups of a table; their number.
+CREATE FUNCTION inorder_internal.fold_groups(caller oid, relation regclass) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s inorder_internal.group_set;
+    fault text;
+    folded bigint := 0;
+BEGIN
+    FOR s IN SELECT * FROM inorder_internal.group_sets(relation) LOOP
+        PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.'),
+                inorder_internal.check_groups(caller, relation, s.columns);
+        fault := inorder_internal.group_fault(s);
+        IF fault IS NOT NULL THEN
+            RAISE '% is not as exact_count_start() makes it', s.view
+            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault,
+                  HINT = format('Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns);
+        ELSIF inorder_internal.may_have_changed(relation) THEN
+            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
+            USING ERRCODE = 'active_sql_transaction', DETAIL = 'What it may have changed could change again, unseen.',
+                  HINT = format('Commit first; then call exact_count_fold(%L).', relation);
+        END IF;
+        PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
+            s, inorder_internal.exact_count_proof(caller, relation, s.deltas::regclass, s.columns), true, true)], caller);
+        folded := folded + 1;
+    END LOOP;
+    RETURN folded;
+END $$;
+
+-- What a writer does now and then, if it may and need not wait: small tables are counted again where the proof does not
+-- stand.
+CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass, columns name[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s inorder_internal.group_set;
+BEGIN
+    SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
+    WHERE to_regclass(g.deltas) = exact_count_fold_soon.deltas AND g.columns = exact_count_fold_soon.columns;
+    IF FOUND AND current_setting('transaction_isolation') = 'read committed'
+       AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
+       AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
+       AND inorder_internal.group_fault(s) IS NULL AND NOT inorder_internal.may_have_changed(relation) THEN
+        BEGIN
+            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
+                s, inorder_internal.exact_count_proof(caller, relation, deltas, columns), (
+                    SELECT sum(pg_relation_size(m)) <= 8388608 FROM unnest(inorder_internal.tree(relation)) AS m),
+                false)], caller);
+        EXCEPTION WHEN OTHERS THEN
+            NULL;  -- exact_count_fold() says it to the owner
+        END;
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, by name[]) RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s inorder_internal.group_set;
+    fault text;
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    IF by IS NULL OR cardinality(by) > 4 OR array_position(by, NULL) > 0
+       OR cardinality(by) <> (SELECT count(DISTINCT c) FROM unnest(by) AS c) THEN
+        RAISE 'by must be at most four different columns, not %', coalesce(quote_literal(by), 'NULL')
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'Without columns, ''{}'', all rows are one group.';
+    END IF;
+    PERFORM inorder_internal.require_read_committed('exact_count_start', 'It would not see what changed since.'),
+            inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
+            inorder_internal.check_groups(caller, relation, by);
+    s := inorder_internal.new_group_set(relation, by);
+    SELECT * INTO s FROM (SELECT g.* FROM inorder_internal.group_sets(relation) AS g
+                          WHERE g.columns = by OR g.deltas = s.deltas LIMIT 1) AS g;
+    IF FOUND THEN
+        s.columns := by;
+    ELSE
+        s := inorder_internal.new_group_set(relation, by);
+        SELECT t INTO fault FROM unnest(ARRAY[to_regclass(s.view)::text, to_regclass(s.deltas)::text, 
+            to_regprocedure(concat(s.deltas, '()'))::text, to_regprocedure(concat(s.folding, '()'))::text]) AS t
+        WHERE t IS NOT NULL LIMIT 1;
+        IF FOUND THEN
+            RAISE '% exists, and is not of the counts of %', fault, relation USING ERRCODE = 'duplicate_table',
+                  HINT = 'Rename it; or drop it, if it is of a table that was dropped.';
+        END IF;
+    END IF;
+    IF inorder_internal.group_fault(s) IS NOT NULL THEN
+        FOR step IN 1 .. CASE WHEN to_regclass(s.deltas) IS NULL THEN 2 ELSE 1 END LOOP
+            PERFORM inorder_internal.run_statements(ARRAY(SELECT inorder_internal.group_statements(s)), caller);
+        END LOOP;
+        PERFORM inorder_internal.check_owner(caller, relation);
+        fault := inorder_internal.group_fault(s);
+        IF fault IS NOT NULL THEN
+            RAISE '% is not as exact_count_start() makes it', s.view
+            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault,
+                  HINT = 'Another object has a name of it, or an event trigger changes it.';
+        END IF;
+    END IF;
+    RETURN s.view::regclass;
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass, by name[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s inorder_internal.group_set;
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation),
+            inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
+    WHERE g.columns = by OR g.deltas = (inorder_internal.new_group_set(exact_count_stop.relation, by)).deltas LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE 'table % has no count by %', relation, coalesce(quote_literal(by), 'NULL')
+        USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    PERFORM inorder_internal.run_statements(ARRAY[concat('DROP VIEW IF EXISTS ', s.view)] || ARRAY(
+        SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
+        WHERE g.tgfoid = to_regprocedure(concat(s.deltas, '()')) AND g.tgparentid = 0) || ARRAY[
+        format('DROP FUNCTION IF EXISTS %s()', s.folding), concat('DROP TABLE IF EXISTS ', s.deltas),
+        format('DROP FUNCTION %s()', s.deltas)], caller);
+END $$;
+
+CREATE FUNCTION @extschema@.exact_count_start(relation regclass, by name[]) RETURNS regclass
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
+'Count the rows of any table by up to four columns, or without columns ({}) as a whole: make a view of the name of the '
+'table with _by_ and the columns, or _count, in the same schema, with one row for each group, as GROUP BY has it. Its '
+'last column is count. Also makes a table of deltas (with _deltas), functions of that name and with _fold, and triggers on '
+'the table and its partitions, which write what each statement changes. Until the first exact_count_fold, in a '
+'transaction of its own, the view counts the table. Called again, it repairs what is missing. Returns the view.
+The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction: set '
+'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
+'wrong_object_type (a table that is not permanent, inherits, is a partition, or has foreign partitions), '
+'feature_not_supported (a floating-point column, a type of users but an enumeration, a nondeterministic collation, a '
+'virtual column, a generated one of a partitioned table; distributed by Citus), duplicate_table, '
+'object_not_in_prerequisite_state (row security hides rows from the owner), active_sql_transaction in REPEATABLE READ '
+'and SERIALIZABLE.';
+
+CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass, name[]) IS
+'Revert exact_count_start with the same columns: drop the view, the deltas, the functions and the triggers.
+Owner only. Takes ACCESS EXCLUSIVE. Errors: object_not_in_prerequisite_state (no such count), dependent_objects_still_exist, '
+'insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.exact_count_proof(relation regclass, deltas regclass, columns name[]) RETURNS text
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.exact_count_proof(regclass, regclass, name[]) IS
+'Internal function. Called by views that exact_count_start makes: what the table is, as text; a fold is valid for one.';
+
+CREATE FUNCTION @extschema@.exact_count_writes(relation regclass) RETURNS boolean
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
+'Internal function. Called by default expressions that exact_count_start makes: true; insufficient_privilege unless the '
+'caller may write into the table, by column or by a view.';
+
+CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass, columns name[]) RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_fold_soon(regclass, regclass, name[]) IS
+'Internal function. Called by functions that exact_count_start makes: folds, if the caller may, and need not wait.';

@@ -1,0 +1,67 @@
+-- What the statements need that make other tables, triggers and functions for a table; what its catalog was; and who writes into
+-- it.
+
+-- A type, such as that of a column, as text of a statement.
+CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
+LANGUAGE sql STABLE
+RETURN concat(format_type(type, (a).atttypmod),
+              CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
+
+-- A name of a column beside others.
+CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
+        WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
+
+-- The versions of some columns (null: of all), of some triggers and of the place of tables.
+-- Statistics, and the name of the table, do not matter.
+CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], triggers name[]) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN (SELECT string_agg(concat_ws(' ', m.oid, v.version), ',' ORDER BY m.oid, v.version COLLATE "C")
+            FROM unnest(members) AS m(oid) CROSS JOIN LATERAL (
+                SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
+                WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
+                UNION ALL
+                -- Who changes a trigger again in the transaction that made it comes before what is kept of it. Its cmin
+                -- would change with each transaction that rolls back.
+                SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
+                WHERE g.tgrelid = m.oid AND g.tgname = ANY (triggers)
+                UNION ALL
+                SELECT concat_ws(' ', 'below', i.inhparent, i.xmin) FROM pg_inherits AS i WHERE i.inhrelid = m.oid)
+                AS v(version));
+END $$;
+
+-- Why triggers for statements do not see all changes of a table, or null.
+CREATE FUNCTION inorder_internal.statement_problem(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN coalesce(inorder_internal.problem(relation), CASE
+        WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
+        THEN 'is a partition, or inherits from a table, whose statements fire no statement trigger of its'
+        WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
+        THEN 'is a log of changes, into which rows come without a statement' END);
+END $$;
+
+-- True if a role may write into a table or its partitions: itself, or by a view whose owner may.
+CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN has_table_privilege(role, relation, privileges) OR EXISTS (
+        WITH RECURSIVE reached(oid) AS (
+            SELECT m.oid FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid)
+            UNION
+            SELECT v.oid FROM reached AS r
+            JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
+                               AND d.classid = 'pg_rewrite'::regclass
+            JOIN pg_rewrite AS w ON w.oid = d.objid
+            JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
+            -- A view with the rights of its callers gives them none.
+            WHERE pg_relation_is_updatable(v.oid, true) <> 0
+              AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
+              AND (has_table_privilege(v.relowner, r.oid, privileges)
+                   OR has_any_column_privilege(v.relowner, r.oid, 'INSERT, UPDATE')))
+        SELECT FROM reached AS r
+        WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
+END $$;
+

@@ -1,0 +1,487 @@
+"""Counts by group: a view that is always GROUP BY, whatever happens to its table, and seldom reads it."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection
+from inorder.lab.server.cluster import Cluster
+
+from attack import refusal
+from conftest import scalar
+from ground import roles, run
+from restoring import copied
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+PLAIN = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text)",)
+PARTS = (
+    "CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text) PARTITION BY RANGE (id)",
+    "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (-100) TO (100)",
+    "CREATE TABLE high PARTITION OF orders FOR VALUES FROM (100) TO (10000) PARTITION BY RANGE (id)",
+    "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (100) TO (150)",
+    "CREATE TABLE high_2 PARTITION OF high FOR VALUES FROM (150) TO (10000)",
+)
+ROWS = "INSERT INTO orders SELECT n, 's' || nullif(n % 4, 0), n % 3, 'first' FROM generate_series(1, 200) AS n"
+START = "SELECT exact_count_start('orders', by => '{status}')"
+FOLD = "SELECT exact_count_fold('orders')"
+GROUPS = "SELECT status, count(*) FROM orders GROUP BY status"
+DIFFERENCE = "(TABLE {0} EXCEPT ALL {1}) UNION ALL ({1} EXCEPT ALL TABLE {0})"
+STANDS = """SELECT (SELECT f.proof = exact_count_proof('orders', 'orders_by_status_deltas', '{status}')
+                    FROM orders_by_status_deltas AS f WHERE f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""
+
+
+def difference(connection: Connection, view: str = "orders_by_status", groups: str = GROUPS) -> list[tuple[object, ...]]:
+    """In what the view is not GROUP BY, in one snapshot."""
+    return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
+
+
+def stands(connection: Connection) -> bool:
+    """False if the view counts the table."""
+    return scalar(connection, STANDS) is True
+
+
+def start(connection: Connection, tables: Sequence[str] = PLAIN) -> None:
+    run(connection, *tables, ROWS, START, FOLD)
+    assert stands(connection) and difference(connection) == []
+
+
+WRITES = (
+    "INSERT INTO orders VALUES (201, 'new', 1), (202, NULL, 1), (203, 's1', 1)",
+    "INSERT INTO orders SELECT n, 'many', n % 4 FROM generate_series(300, 900) AS n",
+    "INSERT INTO orders SELECT * FROM orders WHERE false",
+    "UPDATE orders SET status = 'second' WHERE id <= 10",
+    "UPDATE orders SET note = 'second'",
+    "UPDATE orders SET status = NULL WHERE id BETWEEN 20 AND 30",
+    "DELETE FROM orders WHERE id IN (3, 201)",
+    "DELETE FROM orders WHERE status = 'many' AND id < 700",
+    # To other partitions and back.
+    "UPDATE orders SET id = id + 1000, status = 'moved' WHERE id BETWEEN 95 AND 105",
+    "UPDATE orders SET id = id - 1000 WHERE id BETWEEN 1095 AND 1105",
+    "MERGE INTO orders USING (VALUES (1), (9), (950)) AS v(id) ON orders.id = v.id "
+    "WHEN MATCHED AND v.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET status = 'merged' "
+    "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
+    "INSERT INTO orders VALUES (2, 'twice'), (951, 'twice') ON CONFLICT (id) DO UPDATE SET status = excluded.status",
+    "INSERT INTO orders VALUES (2, 'never'), (952, 'once') ON CONFLICT DO NOTHING",
+    "WITH gone AS (DELETE FROM orders WHERE id = 8 RETURNING *) INSERT INTO orders SELECT 80000 / 100, status FROM gone "
+    "WHERE NOT EXISTS (SELECT FROM orders WHERE id = 800)",
+    "DO $$ BEGIN UPDATE orders SET status = 'undone'; RAISE division_by_zero; EXCEPTION WHEN OTHERS THEN "
+    "INSERT INTO orders VALUES (990, 'after'); END $$",
+    "DELETE FROM parents WHERE id = 1",
+    "UPDATE parents SET id = 5 WHERE id = 2",
+    "TRUNCATE orders CASCADE",
+    "INSERT INTO orders SELECT n, 'last' FROM generate_series(1, 5) AS n",
+)
+
+
+@pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("folds", [False, True])
+def test_every_kind_of_statement(fresh: Connection, tables: Sequence[str], folds: bool) -> None:
+    run(fresh, *tables, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
+        "INSERT INTO orders SELECT n, 's' || n % 4, n % 3 FROM generate_series(1, 200) AS n",
+        "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents ON DELETE CASCADE ON UPDATE CASCADE",
+        START, FOLD)  # fmt: skip
+    for statement in WRITES:
+        run(fresh, "BEGIN", statement)
+        assert difference(fresh) == [], statement
+        run(fresh, "ROLLBACK")
+        assert difference(fresh) == [], statement
+        run(fresh, "BEGIN", "SAVEPOINT s", statement, "RELEASE SAVEPOINT s", "COMMIT")
+        assert difference(fresh) == [], statement
+        assert stands(fresh) == (not statement.startswith("TRUNCATE") and "last" not in statement) or folds, statement
+        if folds:
+            run(fresh, FOLD)
+            assert stands(fresh) and difference(fresh) == [], statement
+
+
+def test_copy(fresh: Connection) -> None:
+    start(fresh)
+    with fresh.cursor().copy(b"COPY orders FROM STDIN") as copy:
+        for number in range(1000, 1600):
+            copy.write_row((number, f"copied {number % 3}", 1, ""))
+    assert difference(fresh) == [] and stands(fresh)
+
+
+ODD = '"Sch""ema"."Ta""ble\'s"'
+ODD_VIEW = '"Sch""ema"."Ta""ble\'s_by_count_n_xact_g2"'
+NAMES = ("count", "n", "xact", "g2", "below", "open", "proof", "k", "d", "t", "status", "g1", "inorder_place", "fold", "new")
+
+
+@pytest.mark.parametrize("partitioned", ["", " PARTITION BY LIST (n)"])
+def test_names_that_are_those_of_ours(fresh: Connection, partitioned: str) -> None:
+    columns = ", ".join(f'"{name}" int' for name in NAMES)
+    run(fresh, 'CREATE SCHEMA "Sch""ema"', f"CREATE TABLE {ODD} ({columns}){partitioned}",
+        *([f'CREATE TABLE "Sch""ema".p{n} PARTITION OF {ODD} FOR VALUES IN ({n})' for n in range(3)] if partitioned else []))
+    name = ODD.replace("'", "''")
+    run(fresh, f"SELECT exact_count_start('{name}', by => '{{count,n,xact,g2}}')", f"SELECT exact_count_fold('{name}')",
+        f"INSERT INTO {ODD} SELECT n % 2, n % 3, n % 5, n % 2 FROM generate_series(1, 100) AS n",
+        f"UPDATE {ODD} SET count = 7, n = (n + 1) % 3 WHERE xact = 1", f"DELETE FROM {ODD} WHERE g2 = 0 AND n = 2")
+    groups = f"SELECT count, n, xact, g2, count(*) FROM {ODD} GROUP BY 1, 2, 3, 4"
+    for _ in range(2):
+        assert difference(fresh, ODD_VIEW, groups) == []
+        assert scalar(fresh, f"SELECT max(count_) > 0 AND count(*) > 20 FROM {ODD_VIEW}") is True
+        run(fresh, f"SELECT exact_count_fold('{name}')", f"INSERT INTO {ODD} DEFAULT VALUES" if not partitioned else "SELECT 1")
+    run(fresh, f"SELECT exact_count_stop('{name}', by => '{{count,n,xact,g2}}')")
+
+
+def test_without_columns_all_rows_are_one_group(fresh: Connection) -> None:
+    run(fresh, *PLAIN, "SELECT exact_count_start('orders', by => '{}')", FOLD)
+    for statement in ("SELECT 1", ROWS, "DELETE FROM orders WHERE id > 50", FOLD, "DELETE FROM orders", FOLD, "TRUNCATE orders"):
+        run(fresh, statement)
+        assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == [], statement
+
+
+def test_several_sets_of_one_table(fresh: Connection) -> None:
+    start(fresh)
+    run(fresh, "SELECT exact_count_start('orders', by => '{tenant,status}')", "SELECT exact_count_start('orders', by => '{}')",
+        "UPDATE orders SET tenant = 9 WHERE id < 20", FOLD, "DELETE FROM orders WHERE id < 10")  # fmt: skip
+    both = "SELECT tenant, status, count(*) FROM orders GROUP BY 1, 2"
+    assert difference(fresh, "orders_by_tenant_status", both) == difference(fresh) == []
+    run(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "DELETE FROM orders WHERE id < 15")
+    assert difference(fresh, "orders_by_tenant_status", both) == []
+    assert scalar(fresh, "SELECT count FROM orders_count") == 186
+
+
+TYPES = ("int2", "int8", "numeric", "bool", "uuid", "date", "timestamptz", "interval", "varchar(5)", "char(3)", "bytea",
+         "inet", "mood", "name", 'text COLLATE "C"')  # fmt: skip
+VALUES = {
+    "bool": "true", "uuid": "00000000-0000-0000-0000-000000000000", "date": "2026-01-01", "timestamptz": "2026-01-01",
+    "interval": "1 day", "inet": "10.0.0.1", "mood": "sad",
+}  # fmt: skip
+
+
+def test_types_of_groups(fresh: Connection) -> None:
+    run(fresh, "CREATE TYPE mood AS ENUM ('sad', 'happy')")
+    for place, kind in enumerate(TYPES):
+        run(fresh, f"CREATE TABLE t{place} (v {kind})", f"SELECT exact_count_start('t{place}', by => '{{v}}')",
+            f"SELECT exact_count_fold('t{place}')", f"INSERT INTO t{place} VALUES ('{VALUES.get(kind, 1)}'), (NULL), (NULL)",
+            f"SELECT exact_count_fold('t{place}')", f"INSERT INTO t{place} SELECT * FROM t{place} LIMIT 1")  # fmt: skip
+        groups = f"SELECT v, count(*) FROM t{place} GROUP BY v"
+        assert difference(fresh, f"t{place}_by_v", groups) == [], kind
+        assert scalar(fresh, f"SELECT sum(count) FROM t{place}_by_v WHERE v = '{VALUES.get(kind, 1)}'") == 2
+
+
+REFUSED = {
+    "CREATE TABLE r (v float8)": "0A000",
+    "CREATE TABLE r (v json)": "0A000",
+    "CREATE DOMAIN v AS int; CREATE TABLE r (v v)": "0A000",
+    "CREATE COLLATION c (provider = icu, locale = 'und', deterministic = false); CREATE TABLE r (v text COLLATE c)": "0A000",
+    "CREATE TABLE r (w int, v int GENERATED ALWAYS AS (w) STORED) PARTITION BY LIST (w)": "0A000",
+    "CREATE TABLE r (w int)": "42703",
+    "CREATE TABLE q (v int); CREATE TABLE r () INHERITS (q)": "42809",
+    "CREATE TABLE r (v int); CREATE TABLE q () INHERITS (r)": "42809",
+    "CREATE TABLE q (v int) PARTITION BY LIST (v); CREATE TABLE r PARTITION OF q DEFAULT": "42809",
+    "CREATE UNLOGGED TABLE r (v int)": "42809",
+    "CREATE TEMP TABLE r (v int)": "42809",
+    "CREATE VIEW r AS SELECT 1 AS v": "42809",
+    "CREATE TABLE r (v int); CREATE TABLE r_by_v (v int)": "42P07",
+    "CREATE TABLE r (v int); CREATE TABLE r_by_v_deltas (v int)": "42P07",
+    "CREATE TABLE r (v int); CREATE FUNCTION r_by_v_fold() RETURNS int RETURN 1": "42P07",
+    "CREATE ROLE hidden; CREATE TABLE r (v int); ALTER TABLE r OWNER TO hidden; ALTER TABLE r ENABLE ROW LEVEL SECURITY; "
+    "ALTER TABLE r FORCE ROW LEVEL SECURITY; GRANT ALL ON SCHEMA public TO hidden; SET ROLE hidden": "55000",
+}  # fmt: skip
+
+
+def test_what_is_refused_before_the_first_statement(fresh: Connection) -> None:
+    for statements, code in REFUSED.items():
+        run(fresh, "BEGIN", *statements.split("; "))
+        assert refusal(fresh, "SELECT exact_count_start('r', by => '{v}')", code).strip(), statements
+        run(fresh, "ROLLBACK")
+    run(fresh, *PLAIN)
+    for by in ("NULL", "'{id,id}'", "'{NULL}'", "'{id,status,tenant,note,id}'"):
+        refusal(fresh, f"SELECT exact_count_start('orders', by => {by})", "22023")
+    run(fresh, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+    refusal(fresh, START, "25001")
+    run(fresh, "ROLLBACK")
+    refusal(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "55000")
+
+
+def snapshot(connection: Connection, level: str = "REPEATABLE READ") -> None:
+    run(connection, f"BEGIN ISOLATION LEVEL {level}", "SELECT 1")
+
+
+@pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
+def test_an_older_snapshot_sees_what_count_sees(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
+    """TRUNCATE and rewrites are not of a snapshot, and no trigger says so."""
+    start(fresh, tables)
+    for change in (
+        "DELETE FROM orders WHERE id < 50", "VACUUM FULL orders", "ALTER TABLE orders ALTER note TYPE varchar(9)",
+        "ALTER TABLE orders ADD extra timestamptz DEFAULT clock_timestamp()", "TRUNCATE orders", ROWS.replace(", 200", ", 99"),
+        *(("CREATE TABLE more (LIKE orders)", "INSERT INTO more VALUES (10001, 'more')") if tables is PARTS else ()),
+        *(("ALTER TABLE orders ATTACH PARTITION more FOR VALUES FROM (10000) TO (20000)", "DROP TABLE more", "TRUNCATE low")
+          if tables is PARTS else ()),
+    ):  # fmt: skip
+        snapshot(other)
+        run(fresh, change)
+        assert difference(other) == [], change
+        if refusal(fresh, FOLD):
+            run(fresh, START, FOLD)
+        assert difference(other) == difference(fresh) == [], change
+        assert stands(fresh), change
+        run(fresh, "INSERT INTO orders VALUES (-1, 'less')", "DELETE FROM orders WHERE id = -1")
+        assert difference(other) == difference(fresh) == [], change
+        run(other, "COMMIT")
+
+
+UNSEEN = {
+    "trigger disabled": ("ALTER TABLE orders DISABLE TRIGGER ALL", "DELETE FROM orders WHERE id < 9",
+                         "ALTER TABLE orders ENABLE TRIGGER ALL", "DELETE FROM orders WHERE id < 19"),
+    "trigger dropped": ("DO $$ BEGIN EXECUTE (SELECT format('DROP TRIGGER %I ON orders', tgname) FROM pg_trigger "
+                        "WHERE tgrelid = 'orders'::regclass AND tgname ~ '_delete$'); END $$",
+                        "DELETE FROM orders WHERE id < 9"),
+    "rewritten": ("VACUUM FULL orders", "INSERT INTO orders VALUES (-2, 'low')"),
+    "deltas emptied": ("TRUNCATE orders_by_status_deltas", "INSERT INTO orders VALUES (-2, 'low')"),
+    "child": ("CREATE TABLE child () INHERITS (orders)", "INSERT INTO child VALUES (-2, 'low')"),
+    "child that was filled": ("CREATE TABLE child (LIKE orders)", "INSERT INTO child VALUES (-2, 'low')",
+                              "ALTER TABLE child INHERIT orders"),
+    "partition of another": ("CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)",
+                             "ALTER TABLE above ATTACH PARTITION orders DEFAULT", "INSERT INTO above VALUES (-2, 'low')"),
+}  # fmt: skip
+UNSEEN_IN_PARTS = {
+    "new partition": ("CREATE TABLE more PARTITION OF orders FOR VALUES FROM (10000) TO (20000)",
+                      "INSERT INTO more VALUES (10001, 'more')", "INSERT INTO orders VALUES (10002, 'more')"),
+    "partition that was filled": ("CREATE TABLE more (LIKE orders)", "INSERT INTO more VALUES (10001, 'more')",
+                                  "ALTER TABLE orders ATTACH PARTITION more DEFAULT"),
+    "detached": ("ALTER TABLE orders DETACH PARTITION low", "DELETE FROM low"),
+    "detached concurrently": ("ALTER TABLE orders DETACH PARTITION low CONCURRENTLY",),
+    "dropped": ("DROP TABLE high_1",),
+    "detached and attached": ("ALTER TABLE orders DETACH PARTITION low", "DROP TABLE low",
+                              "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (-100) TO (100)"),
+    "partition truncated": ("TRUNCATE high_2",),
+    "triggers of a partition": ("ALTER TABLE high_1 DISABLE TRIGGER USER", "DELETE FROM high_1",
+                                "ALTER TABLE high_1 ENABLE TRIGGER USER"),
+}  # fmt: skip
+NOT_COUNTED_ANY_MORE = ("child", "child that was filled", "partition of another")
+
+
+@pytest.mark.parametrize(("tables", "changes"), [(PLAIN, UNSEEN), (PARTS, UNSEEN_IN_PARTS)], ids=["plain", "partitions"])
+def test_what_no_trigger_sees_makes_the_view_count(
+    fresh: Connection, tables: Sequence[str], changes: dict[str, Sequence[str]]
+) -> None:
+    for name, statements in changes.items():
+        start(fresh, tables)
+        run(fresh, *statements)
+        assert difference(fresh) == [] and not stands(fresh), name
+        if name in NOT_COUNTED_ANY_MORE:
+            assert refusal(fresh, FOLD) == "42809", name
+        else:
+            if refusal(fresh, FOLD):
+                run(fresh, START, FOLD)
+            assert difference(fresh) == [] and stands(fresh), name
+            run(fresh, "INSERT INTO orders VALUES (9999, 'high')", "DELETE FROM orders WHERE id BETWEEN 90 AND 110")
+            assert difference(fresh) == [], name
+        run(fresh, "DROP TABLE IF EXISTS orders, child, above, more, low CASCADE", "DROP TABLE orders_by_status_deltas",
+            "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
+
+
+def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
+    """A trigger that is disabled and enabled again by the transaction that enabled it is the same to others."""
+    start(fresh)
+    run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
+    assert refusal(fresh, FOLD) in ("25001", "55000")
+    run(fresh, "ROLLBACK", "BEGIN", FOLD, "ALTER TABLE orders DISABLE TRIGGER USER", "DELETE FROM orders WHERE id = 7",
+        "ALTER TABLE orders ENABLE TRIGGER USER")  # fmt: skip
+    assert difference(fresh) == []
+    run(fresh, "COMMIT")
+    assert difference(fresh) == []
+    run(fresh, START, "BEGIN", "LOCK TABLE orders")
+    assert refusal(fresh, FOLD) == "25001"
+
+
+def test_a_swap_by_rename(fresh: Connection) -> None:
+    """The view stays with its table."""
+    start(fresh)
+    run(fresh, "CREATE TABLE filled (LIKE orders)", "BEGIN", "ALTER TABLE orders RENAME TO orders_old",
+        "ALTER TABLE filled RENAME TO orders", "COMMIT", "INSERT INTO orders VALUES (1, 'other')",
+        "INSERT INTO orders_old VALUES (-1, 'old')")  # fmt: skip
+    assert difference(fresh, groups=GROUPS.replace("orders", "orders_old")) == []
+    assert refusal(fresh, START) == "42P07"
+    run(fresh, "SELECT exact_count_stop('orders_old', by => '{status}')", START)
+
+
+def test_a_swap_of_schemas(fresh: Connection) -> None:
+    """The names in the functions lead to the counts of another table: its writers stop until its owner repairs them."""
+    for schema in ("blue", "green"):
+        run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PLAIN, ROWS, START, FOLD)
+    run(fresh, "BEGIN", "ALTER SCHEMA blue RENAME TO red", "ALTER SCHEMA green RENAME TO blue", "COMMIT")
+    assert refusal(fresh, "INSERT INTO blue.orders VALUES (-1)", "42P01", "3F000") == "42P01"
+    assert refusal(fresh, "INSERT INTO red.orders VALUES (-1)") == "55000"
+    for schema in ("blue", "red"):
+        run(fresh, f"SET search_path = {schema}, public", START, "INSERT INTO orders VALUES (-1)")
+        assert difference(fresh) == []
+        run(fresh, FOLD, "INSERT INTO orders VALUES (-2)")
+        assert difference(fresh) == [] and stands(fresh)
+
+
+def test_merge_that_moves_rows_to_another_partition(fresh: Connection) -> None:
+    start(fresh, PARTS)
+    run(fresh, "DELETE FROM orders WHERE id BETWEEN 95 AND 110")
+    merge = ("MERGE INTO orders USING (VALUES {}) AS v(id) ON orders.id = v.id "
+             "WHEN MATCHED THEN UPDATE SET status = 'merged', id = orders.id + {} "
+             "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'new')")  # fmt: skip
+    run(fresh, merge.format("(60), (61), (-5)", 38), "UPDATE orders SET id = id + 300 WHERE id BETWEEN 40 AND 45")
+    assert difference(fresh) == [] and stands(fresh)
+    for moved in ("(1)", "(1), (98)", "(1), (-7)"):
+        state = refusal(fresh, merge.format(moved, 100))
+        assert state == "0A000" or difference(fresh) == [], (moved, state)
+    run(fresh, "UPDATE orders SET id = id + 300, status = 'again' WHERE id BETWEEN 2 AND 9")
+    assert difference(fresh) == [] and stands(fresh)
+
+
+def test_in_the_role_of_a_replica(fresh: Connection) -> None:
+    for tables in (PLAIN, PARTS):
+        start(fresh, tables)
+        run(fresh, "SET session_replication_role = replica")
+        for statement in WRITES:
+            if not any(word in statement for word in ("parents", "TRUNCATE", "'last'")):
+                run(fresh, statement)
+                assert difference(fresh) == [] and stands(fresh), statement
+        run(fresh, "RESET session_replication_role", FOLD, "DROP TABLE orders CASCADE",
+            "DROP TABLE orders_by_status_deltas", "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
+
+
+def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
+    """Those in progress are counted afterwards, with what they write before and after it; the fold's own, too."""
+    start(fresh)
+    run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
+    run(fresh, "INSERT INTO orders VALUES (-10, 'done')", FOLD, "BEGIN", "INSERT INTO orders VALUES (-11, 'own')", FOLD,
+        "INSERT INTO orders VALUES (-12, 'own')", "SAVEPOINT t", "UPDATE orders SET status = 'own' WHERE id = 6", FOLD)
+    assert difference(fresh) == difference(other) == []
+    run(other, "ROLLBACK TO s", "INSERT INTO orders VALUES (-2, 'open')")
+    run(fresh, "INSERT INTO orders VALUES (-13, 'own')", "COMMIT")
+    assert difference(fresh) == difference(other) == []
+    run(other, "PREPARE TRANSACTION 'of count'")
+    run(fresh, FOLD)
+    assert difference(fresh) == []
+    run(fresh, "COMMIT PREPARED 'of count'")
+    assert difference(fresh) == difference(other) == []
+    run(fresh, FOLD)
+    assert difference(fresh) == [] and stands(fresh)
+    run(fresh, "BEGIN", FOLD, "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM orders WHERE id = 7", FOLD, "ROLLBACK TO s",
+        "COMMIT")  # fmt: skip
+    assert difference(fresh) == [] and stands(fresh)
+    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE proof IS NOT NULL") == 1
+
+
+def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
+    """Rows that are committed between the triggers and the first fold are counted once."""
+    run(fresh, *PLAIN, ROWS, START)
+    run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')")
+    run(fresh, "INSERT INTO orders VALUES (-2, 'between')", "DELETE FROM orders WHERE id < 0", "DELETE FROM orders WHERE id = 9")
+    assert difference(fresh) == [] and not stands(fresh)
+    run(fresh, FOLD)
+    assert difference(fresh) == [] and stands(fresh)
+    run(other, "COMMIT")
+    assert difference(fresh) == difference(other) == []
+    run(fresh, FOLD)
+    assert difference(fresh) == [] and stands(fresh)
+
+
+def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
+    """Without cron; also where a transaction stays open, whose deltas are counted afterwards."""
+    run(fresh, *PLAIN, ROWS, START)
+    run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
+    for _ in range(2500):
+        fresh.execute(b"UPDATE orders SET status = 's' || (tenant + 1) % 4, tenant = tenant + 1 WHERE id = 2")
+    assert stands(fresh)
+    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas") < 2 * 1100
+    run(other, "COMMIT")
+    assert difference(fresh) == []
+
+
+def pages(connection: Connection) -> int:
+    """Read by a look at the view, of the newest deltas."""
+    run(connection, "SELECT pg_stat_force_next_flush()")
+    rows = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT * FROM orders_by_status").fetchall()
+    plan = "\n".join(str(row[0]) for row in rows)
+    found = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
+    assert found is not None and "Seq Scan on orders_by_status_deltas" not in plan, plan
+    return int(found[1]) + int(found[2] or 0)
+
+
+def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connection) -> None:
+    """Deltas that were folded remain, but below those that are read."""
+    start(fresh)
+    snapshot(other)
+    write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
+    at_first = 0
+    for turn in range(12):
+        for number in range(100):
+            fresh.execute(write.format(number).encode())
+        run(fresh, FOLD, write.format(turn))
+        at_first = at_first or pages(fresh)
+    assert pages(fresh) <= 3 * at_first
+    assert difference(fresh) == difference(other) == []
+
+
+GRANTS = ("GRANT USAGE ON SCHEMA public TO {0}", "GRANT {1} TO {0}")
+
+
+def test_who_may_write_and_read(fresh: Connection) -> None:
+    """Writers need nothing but what they write; readers of the view nothing of the table; others write no deltas."""
+    start(fresh)
+    run(fresh, "CREATE VIEW writable AS SELECT * FROM orders")
+    with roles(fresh, "writer", "by_column", "by_view", "reader", "stranger"):
+        run(fresh, "GRANT INSERT, DELETE ON orders TO writer", "GRANT SELECT (id) ON orders TO writer",
+            "GRANT INSERT (id, status) ON orders TO by_column", "GRANT INSERT ON writable TO by_view",
+            "GRANT SELECT ON orders_by_status TO reader", "GRANT SELECT ON orders TO stranger")  # fmt: skip
+        for role, statement in (("writer", "INSERT INTO orders VALUES (-1, 'w')"), ("writer", "DELETE FROM orders WHERE id = 9"),
+                                ("by_column", "INSERT INTO orders (id, status) VALUES (-2, 'c')"),
+                                ("by_view", "INSERT INTO writable VALUES (-3, 'v')")):  # fmt: skip
+            run(fresh, f"SET ROLE {role}", statement)
+            for forbidden in ("TABLE orders_by_status_deltas", "DELETE FROM orders_by_status_deltas",
+                              "INSERT INTO orders_by_status_deltas (n, xact) VALUES (1, '3')", "TABLE orders_by_status",
+                              "INSERT INTO orders_by_status_deltas (n, open, proof) VALUES (1, '{}', '')"):  # fmt: skip
+                assert refusal(fresh, forbidden) == "42501", (role, forbidden)
+            run(fresh, "RESET ROLE")
+        assert difference(fresh) == []
+        run(fresh, FOLD, "SET ROLE reader")
+        assert scalar(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
+        for role in ("reader", "stranger"):
+            run(fresh, f"SET ROLE {role}")
+            assert refusal(fresh, "INSERT INTO orders_by_status_deltas (g1, n) VALUES ('s1', 1)") == "42501"
+            for call in (START, FOLD, "SELECT exact_count_stop('orders', by => '{status}')"):
+                assert refusal(fresh, call) == "42501", (role, call)
+            run(fresh, "RESET ROLE")
+        # The view counts with the rights of its owner, too.
+        run(fresh, "VACUUM FULL orders", "SET ROLE reader")
+        assert scalar(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
+        run(fresh, "RESET ROLE")
+
+
+def test_default_privileges_give_nothing_away(fresh: Connection) -> None:
+    with roles(fresh, "app"):
+        run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app, PUBLIC", *PLAIN, "REVOKE ALL ON orders FROM app, PUBLIC",
+            "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC", ROWS, START, FOLD, "SET ROLE app")
+        assert refusal(fresh, "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('s1', 1, '3')") == "42501"
+        assert refusal(fresh, "CREATE TRIGGER t AFTER INSERT ON orders_by_status_deltas EXECUTE FUNCTION orders_by_status_deltas()")
+        assert scalar(fresh, "SELECT count(*) FROM orders_by_status") == 4
+        run(fresh, "RESET ROLE", "GRANT INSERT ON orders TO app", "SET ROLE app", "INSERT INTO orders VALUES (-1)",
+            "RESET ROLE", "DROP OWNED BY app")
+        assert difference(fresh) == []
+
+
+def test_stop_leaves_nothing(fresh: Connection) -> None:
+    objects = ("SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace), (SELECT count(*) FROM "
+               "pg_proc), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_depend)")  # fmt: skip
+    for tables in (PLAIN, PARTS):
+        run(fresh, *tables)
+        before = fresh.execute(objects.encode()).fetchall()
+        run(fresh, START, FOLD, ROWS, "SELECT exact_count_stop('orders', by => '{status}')")
+        assert fresh.execute(objects.encode()).fetchall() == before
+        run(fresh, "DROP TABLE orders")
+
+
+def test_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """The view counts there until the first fold; writers go on."""
+    start(fresh, PARTS)
+    run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
+    with copied(cluster, "tail", cluster, "restored", "custom", tmp_path) as restored:
+        run(restored, "SET search_path = public, inorder")
+        assert not stands(restored) and difference(restored) == []
+        run(restored, "INSERT INTO orders VALUES (-2, 'new')", "DELETE FROM orders WHERE id = 3")
+        assert difference(restored) == []
+        run(restored, FOLD, "DELETE FROM orders WHERE id = 4")
+        assert stands(restored) and difference(restored) == []
