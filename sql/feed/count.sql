@@ -231,7 +231,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     IF inorder_internal.fold_groups(caller, relation) > 0
-       AND NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation) THEN
+       AND NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k
+                       WHERE k.relation = exact_count_fold.relation) THEN
         RETURN 0;
     END IF;
     -- Sessions that fold take turns; sessions that count or write do not wait.

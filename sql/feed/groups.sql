@@ -1,18 +1,19 @@
 -- Exact counts by group, of tables whose rows may change: a view that is always GROUP BY, and seldom reads the table.
 --
--- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
--- fold replaces those of ended transactions by their sums, and keeps in which snapshot it did so: all transactions below
--- "xact" had ended in it but "open" ones. Who sees the fold sees all that it has counted, so the groups are
+-- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction).
+-- A fold replaces those of ended transactions by their sums. It keeps which these are: all below "xact" but those in
+-- "open".
+-- Whoever sees the fold sees all that it has counted, so the groups are
 --
 --     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
 --
 -- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
 -- proof: files, triggers and columns of the table. The view compares it with what the table is now; if they differ, it
--- counts the table. All of these objects belong to the owner of the table, and are named in its functions: a set of
--- groups is found by the function that its triggers call.
+-- counts the table. All of these objects belong to the owner of the table. A set of groups is found by the function
+-- that its triggers call.
 
--- A set of groups: the table, and the qualified names of the view, the table of deltas, which is that of the function of
--- the triggers too, and the function that folds; and columns of the table.
+-- A set of groups: the table; the qualified names of the view, of the table of deltas, which the function of the
+-- triggers has, too, and of the function that folds; columns of the table; and a part of the names of triggers.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
@@ -28,8 +29,9 @@ RETURN (SELECT ROW(relation, format('%I.%I', schema, v.name), format('%I.%I', sc
 
 CREATE FUNCTION inorder_internal.new_group_set(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE sql STABLE
-RETURN (SELECT inorder_internal.group_set(relation, n.nspname, concat(c.relname, CASE
-            WHEN columns = '{}'::name[] THEN '_count' ELSE concat('_by_', array_to_string(columns, '_'::text)) END), columns)
+RETURN (SELECT inorder_internal.group_set(
+            relation, n.nspname, concat(c.relname, CASE WHEN columns = '{}'::name[] THEN '_count' ELSE
+                concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
 -- The sets of groups of a table. The columns of a view keep their names.
@@ -77,8 +79,8 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
-                ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules, d.relhassubclass,
-                c.relpersistence, c.relforcerowsecurity,
+                ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
+                d.relhassubclass, c.relpersistence, c.relforcerowsecurity,
                 inorder_internal.versions(CASE WHEN c.relkind = 'r' AND NOT c.relhassubclass THEN ARRAY[c.oid]
                                                ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
                     SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgfoid = f.oid)),
@@ -101,31 +103,10 @@ BEGIN
           DETAIL = 'Only roles that may write into a table write its counts.';
 END $$;
 
--- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
--- columns of the rows are named without their table, since a name behind that of a table may be a function.
-CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    target text := format('INSERT INTO %s (%sn)', s.deltas, inorder_internal.group_list(s.columns, 'g%s, '));
-    keys text := inorder_internal.group_list(s.columns, '%2$I AS g%1$s, ');
-    grouped text := inorder_internal.grouping(s.columns);
-    moved text := concat('inorder.moved_', s.id);
-    keys_of_parts name[] := ARRAY(SELECT inorder_internal.partition_columns(s.relation));
-BEGIN
-    RETURN format('
-#variable_conflict use_column
-BEGIN
-    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text
-       AND TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text THEN
-        IF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
-            %3$s SELECT %4$spg_catalog.count(*) FROM new_rows%5$s;
-        ELSIF TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN
-            %3$s SELECT %4$sOPERATOR(pg_catalog.-) pg_catalog.count(*) FROM old_rows%5$s;
-        ELSE
-%7$s            %3$s SELECT %8$spg_catalog.sum(n) FROM (
-                SELECT %4$s1 AS n FROM new_rows UNION ALL SELECT %4$s-1 FROM old_rows) AS k%6$s
-            HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
-        END IF;
+-- What the function that writes deltas does last, after a statement.
+CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('
         -- After a swap by rename it may be the table of another function; after a restore it is another one.
         IF %1$L::pg_catalog.regclass::pg_catalog.oid OPERATOR(pg_catalog.<>) TG_ARGV[0]::pg_catalog.oid THEN
             PERFORM FROM pg_catalog.pg_trigger AS g
@@ -142,29 +123,21 @@ BEGIN
         -- A thousandth of all transactions fold, if they may.
         IF pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~~) ''%%000''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
-           AND pg_catalog.to_regprocedure(%13$L) IS NOT NULL THEN
-            PERFORM %9$s();
-        END IF;
-    ELSIF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
-        IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
-            %3$s VALUES (%10$s-1);
-        END IF;
-        IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
-            %3$s VALUES (%11$s1);
-        END IF;
-    ELSIF TG_RELID OPERATOR(pg_catalog.<>) %1$L::pg_catalog.regclass THEN
-        PERFORM pg_catalog.set_config(%12$L, pg_catalog.concat(pg_catalog.current_setting(%12$L, true), ''x''), true);
-        RETURN NEW;
-    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
-        -- What a publisher has written is of its own rows.
-        RETURN CASE WHEN NEW.xact OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id() THEN NEW END;
-    END IF;
-    RETURN NULL;
-END
-', s.deltas, 'table % is not that of the counts of %', target, keys,
-        coalesce(grouped, ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'), grouped,
-        CASE WHEN keys_of_parts <> '{}' THEN format('            -- MERGE hides from this trigger the rows that it moves to another partition.
-            IF pg_catalog.current_setting(%1$L, true) OPERATOR(pg_catalog.<>) ''''::pg_catalog.text THEN
+           AND pg_catalog.to_regprocedure(%3$L) IS NOT NULL THEN
+            PERFORM %3$s;
+        END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text, concat((s).folding, '()'));
+
+-- The setting in which a transaction counts rows whose UPDATE may move them to another partition.
+CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN concat('inorder.moving_', (s).id);
+
+-- What the function does first after an UPDATE of a table by partitions: MERGE hides from its trigger the rows that it
+-- moves to another one. Rows of both tables are in the same order.
+CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT format('
+            IF pg_catalog.current_setting(%1$L, true) OPERATOR(pg_catalog.<>) '''' THEN
                 PERFORM FROM (SELECT %2$spg_catalog.row_number() OVER () AS place FROM old_rows) AS o
                 JOIN (SELECT %2$spg_catalog.row_number() OVER () AS place FROM new_rows) AS k
                   ON o.place OPERATOR(pg_catalog.=) k.place
@@ -176,18 +149,57 @@ END
                         HINT = ''Use UPDATE for these rows.'';
                 END IF;
                 PERFORM pg_catalog.set_config(%1$L, '''', true);
-            END IF;
-', moved, inorder_internal.group_list(keys_of_parts, '%2$I AS p%1$s, '),
-                    substr(inorder_internal.group_list(keys_of_parts, ', o.p%s'), 3),
-                    substr(inorder_internal.group_list(keys_of_parts, ', k.p%s'), 3),
-                    'MERGE moved rows of % to another partition, which cannot be counted') END,
-        inorder_internal.group_list(s.columns, 'g%s, '), s.folding, inorder_internal.group_list(s.columns, 'OLD.%2$I, '),
-        inorder_internal.group_list(s.columns, 'NEW.%2$I, '), moved, concat(s.folding, '()'));
-END $$;
+            END IF;'::text, inorder_internal.moving_setting(s), inorder_internal.group_list(k.names, '%2$I AS p%1$s, '),
+                substr(inorder_internal.group_list(k.names, ', o.p%s'), 3),
+                substr(inorder_internal.group_list(k.names, ', k.p%s'), 3),
+                'MERGE moved rows of % to another partition, which cannot be counted'::text)
+        FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
+        WHERE k.names IS DISTINCT FROM NULL);
 
--- The triggers of a set: on the table and its partitions, which write deltas; in a session with the role of a replica, or
--- of a subscription, whose rows come without a statement, those of each row. And on deltas, since what a publisher
--- has folded is of its own rows.
+-- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
+-- columns of the rows are named without their table, since a name behind that of a table may be a function.
+CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('
+#variable_conflict use_column
+BEGIN
+    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text
+       AND TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text THEN
+        IF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
+            %1$s SELECT %2$spg_catalog.count(*) FROM new_rows%4$s;
+        ELSIF TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN
+            %1$s SELECT %2$sOPERATOR(pg_catalog.-) pg_catalog.count(*) FROM old_rows%4$s;
+        ELSE%6$s
+            %1$s SELECT %3$spg_catalog.sum(n) FROM (
+                SELECT %2$s1 AS n FROM new_rows UNION ALL SELECT %2$s-1 FROM old_rows) AS k%5$s
+            HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
+        END IF;%7$s
+    ELSIF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
+        IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
+            %1$s VALUES (%8$s-1);
+        END IF;
+        IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
+            %1$s VALUES (%9$s1);
+        END IF;
+    ELSIF TG_RELID OPERATOR(pg_catalog.<>) %10$L::pg_catalog.regclass THEN
+        PERFORM pg_catalog.set_config(%11$L, pg_catalog.concat(pg_catalog.current_setting(%11$L, true), ''x''), true);
+        RETURN NEW;
+    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
+        -- Deltas of a publisher are of its own rows.
+        RETURN CASE WHEN NEW.xact OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id() THEN NEW END;
+    END IF;
+    RETURN NULL;
+END
+'::text, format('INSERT INTO %s (%sn)', (s).deltas, inorder_internal.group_list((s).columns, 'g%s, ')),
+    inorder_internal.group_list((s).columns, '%2$I AS g%1$s, '), inorder_internal.group_list((s).columns, 'g%s, '),
+    coalesce(inorder_internal.grouping((s).columns), ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'::text),
+    inorder_internal.grouping((s).columns), inorder_internal.before_deltas(s), inorder_internal.after_deltas(s),
+    inorder_internal.group_list((s).columns, 'OLD.%2$I, '), inorder_internal.group_list((s).columns, 'NEW.%2$I, '),
+    (s).deltas, inorder_internal.moving_setting(s));
+
+-- The triggers of a set, which write deltas: on the table and its partitions those of statements or, in the role of a
+-- replica, as a subscription has, whose rows come without a statement, those of rows. One on the deltas leaves out
+-- those that come from a publisher.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -218,72 +230,91 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that make a set, or what is not right of it.
-CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
+-- The statements that make the table of deltas. The default asks who writes: a trigger with a condition, which the
+-- server parses for each statement, takes half of the time of a delta.
+CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    face text := inorder_internal.public_schema();
-    arguments text := format('%L::regclass, %L::regclass, %L::name[]', s.relation, s.deltas, s.columns);
 BEGIN
-    IF to_regclass(s.deltas) IS NULL THEN
-        RETURN NEXT format('CREATE TABLE %s (%sn int8 NOT NULL, xact xid8 DEFAULT CASE WHEN '
-                           -- Not a trigger with a condition, which the server parses for each statement.
-                           'has_table_privilege(%L::regclass::oid, ''INSERT, UPDATE, DELETE''::text) '
-                           'OR %s.exact_count_writes(%3$L::regclass) THEN pg_current_xact_id() END, '
-                           'open xid8[], proof text)', s.deltas, (
+    RETURN NEXT format(
+        'CREATE TABLE %s (%sn int8 NOT NULL, xact xid8 DEFAULT CASE WHEN '
+        'has_table_privilege(%L::regclass::oid, ''INSERT, UPDATE, DELETE''::text) OR %s.exact_count_writes('
+        '%3$L::regclass) THEN pg_current_xact_id() END, open xid8[], proof text)', s.deltas, (
             SELECT string_agg(format('g%s %s, ', k.place, inorder_internal.column_definition(a, a.atttypid)), ''
                               ORDER BY k.place)
             FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
-            JOIN pg_attribute AS a ON a.attrelid = s.relation AND a.attname = k.name), s.relation, face);
-        RETURN NEXT format('CREATE INDEX ON %s (xact) WHERE open IS NULL', s.deltas);
-        RETURN NEXT format('CREATE INDEX ON %s (xact%s) WHERE open IS NOT NULL', s.deltas,
-                           inorder_internal.group_list(s.columns, ', g%s'));
-        -- For publications of all tables.
-        RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
-        RETURN;
-    END IF;
+            JOIN pg_attribute AS a ON a.attrelid = s.relation AND a.attname = k.name
+        ), s.relation, inorder_internal.public_schema());
+    RETURN NEXT format('CREATE INDEX ON %s (xact) WHERE open IS NULL', s.deltas);
+    RETURN NEXT format('CREATE INDEX ON %s (xact%s) WHERE open IS NOT NULL', s.deltas,
+                       inorder_internal.group_list(s.columns, ', g%s'));
+    -- For publications of all tables.
+    RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
+END $$;
+
+-- Of transactions: higher than any. A range is taken for a small part of a table, so that it is read by the index.
+CREATE FUNCTION inorder_internal.below_all() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
+
+CREATE FUNCTION inorder_internal.newest_fold(s inorder_internal.group_set, more text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN format('SELECT f.xact AS bound, f.open, f.proof%s FROM %s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL '
+              'ORDER BY f.xact DESC LIMIT 1'::text, more, (s).deltas);
+
+-- The arguments of exact_count_proof() for a set.
+CREATE FUNCTION inorder_internal.proof_arguments(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('%L::regclass, %L::regclass, %L::name[]'::text, (s).relation, (s).deltas, (s).columns);
+
+-- The statement that makes the view. An unknown LIMIT is taken for a tenth of the rows: three of them keep the planner
+-- from starting workers and from compiling for what is seldom read.
+CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format(
+    'CREATE VIEW %1$s (%2$s) AS WITH fold AS MATERIALIZED (%3$s) SELECT %4$scoalesce(sum(k.n), 0)::int8 FROM ('
+    'SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NOT NULL '
+    'AND d.xact = (SELECT f.bound FROM fold AS f WHERE f.stands) '
+    'UNION ALL SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NULL '
+    'AND d.xact >= (SELECT f.bound FROM fold AS f WHERE f.stands) AND %7$s '
+    'UNION ALL SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NULL '
+    'AND d.xact = ANY ((SELECT f.open FROM fold AS f WHERE f.stands)::xid8[]) '
+    'UNION ALL SELECT %8$scount(*) FROM (SELECT * FROM (SELECT * FROM (SELECT %9$s FROM %10$s AS t '
+    'LIMIT %11$s) AS t LIMIT %11$s) AS t LIMIT %11$s) AS t%12$s) AS k%12$s%13$s'::text,
+    (s).view, concat(inorder_internal.group_list((s).columns, '%2$I, '),
+                     quote_ident(inorder_internal.name_beside('count', (s).columns))),
+    inorder_internal.newest_fold(s, format(', f.proof = %s.exact_count_proof(%s) AS stands'::text,
+                                           inorder_internal.public_schema(), inorder_internal.proof_arguments(s))),
+    inorder_internal.group_list((s).columns, 'k.g%s, '), inorder_internal.group_list((s).columns, 'd.g%s, '),
+    (s).deltas, inorder_internal.below_all(), inorder_internal.group_list((s).columns, 't.g%s, '),
+    coalesce(substr(nullif(inorder_internal.group_list((s).columns, ', t.%2$I AS g%1$s'), ''::text), 3),
+             '1 AS one'::text),
+    (s).relation, 'CASE WHEN (SELECT f.stands FROM fold AS f) THEN 0 END'::text,
+    inorder_internal.grouping((s).columns),
+    CASE WHEN (s).columns <> '{}'::name[] THEN ' HAVING sum(k.n) <> 0'::text END);
+
+-- The statements that make a set, or repair it, once there is its table of deltas.
+CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
     -- Default privileges may have given some away. Every role that writes into the table writes deltas.
     RETURN QUERY SELECT format('REVOKE ALL ON %s FROM %s CASCADE', s.deltas, CASE
-                            WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
+                            WHEN a.grantee = 0 THEN 'PUBLIC'
+                            ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
     FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
     WHERE c.oid = to_regclass(s.deltas) AND a.grantee <> c.relowner AND to_regclass(s.view) IS NULL GROUP BY a.grantee;
     RETURN NEXT format('GRANT INSERT (%sn) ON %s TO PUBLIC', inorder_internal.group_list(s.columns, 'g%s, '), s.deltas);
-    IF to_regproc(s.folding) IS NULL THEN
-        RETURN NEXT format('CREATE FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
-                           '%s.exact_count_fold_soon(%s); END', s.folding, face, arguments);
-    END IF;
+    RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
+                       '%s.exact_count_fold_soon(%s); END', 'OR REPLACE', s.folding, inorder_internal.public_schema(),
+                       inorder_internal.proof_arguments(s));
     RETURN NEXT format('GRANT EXECUTE ON FUNCTION %s() TO PUBLIC', s.folding);
-    RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L',
-                       CASE WHEN to_regproc(s.deltas) IS NOT NULL THEN 'OR REPLACE' END, s.deltas,
-                       inorder_internal.group_body(s));
+    RETURN NEXT inorder_internal.function_statement(s.deltas, inorder_internal.group_body(s));
     RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
-        (concat('CREATE OR REPLACE ', t.definition)),
+        (format('CREATE %s %s', 'OR REPLACE', t.definition)),
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
-                CASE t.enabled WHEN 'R' THEN 'REPLICA' WHEN 'A' THEN 'ALWAYS' END, t.name))) AS u(statement);
+                CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement);
     IF to_regclass(s.view) IS NULL THEN
-        RETURN NEXT format(
-            'CREATE VIEW %1$s (%2$s%3$I) AS WITH fold AS MATERIALIZED ('
-            'SELECT f.xact AS bound, f.open, f.proof = %4$s.exact_count_proof(%5$s) AS stands '
-            'FROM %6$s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1) '
-            'SELECT %7$scoalesce(sum(k.n), 0)::int8 FROM ('
-            'SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NOT NULL AND d.xact = (SELECT f.bound FROM fold AS f WHERE f.stands) '
-            -- A range is taken for a small part of the table, so that it is read by the index.
-            'UNION ALL SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NULL '
-            'AND d.xact >= (SELECT f.bound FROM fold AS f WHERE f.stands) AND d.xact < %9$L::xid8 '
-            'UNION ALL SELECT %8$sd.n FROM %6$s AS d WHERE d.open IS NULL '
-            'AND d.xact = ANY ((SELECT f.open FROM fold AS f WHERE f.stands)::xid8[]) '
-            -- An unknown LIMIT is taken for a tenth of the rows: what is seldom read makes the planner neither start
-            -- workers nor compile.
-            'UNION ALL SELECT %10$scount(*) FROM (SELECT * FROM (SELECT * FROM (SELECT %11$s FROM %12$s AS t '
-            'LIMIT %13$s) AS t LIMIT %13$s) AS t LIMIT %13$s) AS t%14$s) AS k%14$s%15$s',
-            s.view, inorder_internal.group_list(s.columns, '%2$I, '), inorder_internal.name_beside('count', s.columns),
-            face, arguments, s.deltas, inorder_internal.group_list(s.columns, 'k.g%s, '),
-            inorder_internal.group_list(s.columns, 'd.g%s, '), '18446744073709551615',
-            inorder_internal.group_list(s.columns, 't.g%s, '),
-            coalesce(nullif(rtrim(inorder_internal.group_list(s.columns, 't.%2$I AS g%1$s, '), ', '), ''), '1 AS one'),
-            s.relation, 'CASE WHEN (SELECT f.stands FROM fold AS f) THEN 0 END', inorder_internal.grouping(s.columns),
-            CASE WHEN s.columns <> '{}' THEN ' HAVING sum(k.n) <> 0' END);
+        RETURN NEXT inorder_internal.view_statement(s);
     END IF;
 END $$;
 
@@ -330,7 +361,8 @@ BEGIN
     WHERE g.problem IS NOT NULL ORDER BY c.place LIMIT 1;
     IF FOUND THEN
         RAISE 'cannot count % by group: %', relation, problem
-        USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column' ELSE 'feature_not_supported' END,
+        USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column'
+                             ELSE 'feature_not_supported' END,
               HINT = 'Groups can be numbers but floating-point ones, texts, times, uuid, bool, bytea, bit strings, '
                      'addresses and enumerations.';
     END IF;
@@ -347,7 +379,8 @@ CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETUR
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
     RETURN coalesce((
-        SELECT CASE WHEN k.owned < 2 THEN format('table %s or view %s is missing, or has another owner', s.deltas, s.view)
+        SELECT CASE WHEN k.owned < 2
+                    THEN format('table %s or view %s is missing, or has another owner', s.deltas, s.view)
                     WHEN f.prosrc IS DISTINCT FROM inorder_internal.group_body(s) OR f.proowner <> c.relowner
                          OR f.prosecdef OR f.proconfig IS NOT NULL
                     THEN format('function %s was changed', s.deltas) END
@@ -365,66 +398,73 @@ BEGIN
         ORDER BY t.relation, t.name LIMIT 1));
 END $$;
 
--- The statement that folds a set: it adds the deltas of ended transactions to the sums and deletes them, in one snapshot.
--- If the proof does not stand, the view counts the table; the sums are what that has without other deltas.
+CREATE FUNCTION inorder_internal.say_fault(s inorder_internal.group_set, fault text, remedy text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE '% is not as exact_count_start() makes it', s.view
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
+END $$;
+
+-- The statement that adds up the groups in one snapshot, without deltas of transactions that have not ended in it, and
+-- deletes what is added. If the proof does not stand, the view counts the table.
+CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, proof text, removals text) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('
+        WITH ended AS MATERIALIZED (SELECT %s.ended_transactions(0) AS set), s AS MATERIALIZED (
+            SELECT upper(e.set)::text::xid8 AS bound, ARRAY(
+                SELECT generate_series(lower(r), upper(r) - 1)::text::xid8
+                FROM unnest(int8multirange(int8range(0, upper(e.set))) - e.set) AS r) AS open
+            FROM ended AS e
+        ), f AS MATERIALIZED (%s), %s, v(%sn) AS (
+            SELECT * FROM %s
+            UNION ALL SELECT %s-d.n FROM %s AS d WHERE d.open IS NULL AND d.xact >= (SELECT bound FROM s) AND %s
+            UNION ALL SELECT %6$s-d.n FROM %7$s AS d
+            WHERE d.open IS NULL AND d.xact = ANY ((SELECT open FROM s)::xid8[])
+        ), k AS (SELECT %4$ssum(n) AS n FROM v%9$s)
+        INSERT INTO %7$s (%4$sn, xact, open, proof)
+        SELECT %4$sk.n, s.bound, s.open, NULL FROM k CROSS JOIN s WHERE k.n <> 0
+        UNION ALL SELECT %10$s0, s.bound, s.open, %11$L FROM s'::text,
+    inorder_internal.public_schema(), inorder_internal.newest_fold(s, NULL), removals,
+    inorder_internal.group_list((s).columns, 'g%s, '), (s).view, inorder_internal.group_list((s).columns, 'd.g%s, '),
+    (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
+    inorder_internal.group_list((s).columns, 'NULL, '), proof);
+
+-- Whether so many transactions have passed since the newest fold as it has groups, all of which a fold writes.
+CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('EXISTS (
+        SELECT FROM (%s) AS f CROSS JOIN LATERAL (
+            SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - f.bound::text::int8 AS passed) AS p
+        WHERE p.passed > (SELECT count(*) FROM (
+            SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d))'::text,
+    inorder_internal.newest_fold(s, NULL), (s).deltas);
+
+-- The statement that folds a set. Folds take turns.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, recounts boolean, waits boolean
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    newest text := format('SELECT f.xact AS bound, f.open, f.proof FROM %s AS f '
-                          'WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1', s.deltas);
-    -- A range is taken for a small part of the table, so that it is read by the index.
-    highest text := '''18446744073709551615''::xid8';
-    fold text := format('
-        WITH s AS MATERIALIZED (
-            SELECT pg_snapshot_xmax(p) AS bound, ARRAY(
-                SELECT x FROM (SELECT pg_snapshot_xip(p) UNION SELECT pg_current_xact_id()) AS u(x)
-                WHERE x < pg_snapshot_xmax(p)) AS open
-            FROM pg_current_snapshot() AS p
-        ), f AS MATERIALIZED (%s), %%s, v(%sn) AS (
-            SELECT * FROM %s
-            UNION ALL SELECT %s-d.n FROM %s AS d
-            WHERE d.open IS NULL AND d.xact >= (SELECT bound FROM s) AND d.xact < %s
-            UNION ALL SELECT %4$s-d.n FROM %5$s AS d
-            WHERE d.open IS NULL AND d.xact = ANY ((SELECT open FROM s)::xid8[])
-        ), k AS (SELECT %2$ssum(n) AS n FROM v%7$s)
-        INSERT INTO %5$s (%2$sn, xact, open, proof)
-        SELECT %2$sk.n, s.bound, s.open, NULL FROM k CROSS JOIN s WHERE k.n <> 0
-        UNION ALL SELECT %8$s0, s.bound, s.open, %9$L FROM s',
-        newest, inorder_internal.group_list(s.columns, 'g%s, '), s.view,
-        inorder_internal.group_list(s.columns, 'd.g%s, '), s.deltas, highest, inorder_internal.grouping(s.columns),
-        inorder_internal.group_list(s.columns, 'NULL, '), proof);
     removal text := format('DELETE FROM %s AS d WHERE %%s', s.deltas);
-    is_ended text := 'd.open IS NULL AND d.xact < (SELECT bound FROM s) AND d.xact <> ALL ((SELECT open FROM s)::xid8[])';
+    has_ended text := 'd.open IS NULL AND d.xact < (SELECT bound FROM s) '
+                      'AND d.xact <> ALL ((SELECT open FROM s)::xid8[])';
 BEGIN
     RETURN format('DO %L', format('
 BEGIN
-    BEGIN
-        LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN;
-    END;
+    LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
     IF (SELECT f.proof FROM (%s) AS f) = %L THEN
-        %s%s;
-    ELSIF %L THEN
-        %s;
+        IF %s THEN%s;
+        END IF;
+    ELSIF %L THEN%s;
     END IF;
-END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, newest, proof,
-        -- Each fold writes all groups.
-        CASE WHEN NOT waits THEN format('
-        PERFORM FROM (%s) AS f CROSS JOIN LATERAL (
-            SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - f.bound::text::int8 AS passed) AS p
-        WHERE p.passed > (SELECT count(*) FROM (
-            SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d);
-        IF NOT FOUND THEN
-            RETURN;
-        END IF;', newest, s.deltas) END,
-        format(fold, format('gone AS (%s), ended AS (%s), ended_too AS (%s)',
-                            format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
-                            format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || is_ended),
-                            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || is_ended))),
-        recounts, format(fold, format('gone AS (%s)', format(removal, format('d.open IS NOT NULL OR %s', is_ended))))));
+END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_fold(s, NULL), proof,
+        CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
+        inorder_internal.adding_statement(s, proof, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
+            format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
+            format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || has_ended),
+            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), recounts,
+        inorder_internal.adding_statement(s, proof, format('gone AS (%s)', format(
+            removal, format('d.open IS NOT NULL OR %s', has_ended))))));
 END $$;
 
 -- Whether this transaction may have changed what is proved of a table, so that it could do so again, unseen.
@@ -432,7 +472,8 @@ CREATE FUNCTION inorder_internal.may_have_changed(relation regclass) RETURNS boo
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM pg_locks AS l
-                   WHERE l.pid = pg_backend_pid() AND l.relation = ANY (inorder_internal.tree(may_have_changed.relation)::oid[])
+                   WHERE l.pid = pg_backend_pid()
+                     AND l.relation = ANY (inorder_internal.tree(may_have_changed.relation)::oid[])
                      AND l.mode IN ('ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
                      AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 END $$;
@@ -450,16 +491,16 @@ BEGIN
                 inorder_internal.check_groups(caller, relation, s.columns);
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
-            RAISE '% is not as exact_count_start() makes it', s.view
-            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault,
-                  HINT = format('Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns);
+            PERFORM inorder_internal.say_fault(s, fault, format(
+                'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns));
         ELSIF inorder_internal.may_have_changed(relation) THEN
             RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
             USING ERRCODE = 'active_sql_transaction', DETAIL = 'What it may have changed could change again, unseen.',
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-            s, inorder_internal.exact_count_proof(caller, relation, s.deltas::regclass, s.columns), true, true)], caller);
+            s, inorder_internal.exact_count_proof(caller, relation, s.deltas::regclass, s.columns),
+            true, true)], caller);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
@@ -490,6 +531,31 @@ BEGIN
     END IF;
 END $$;
 
+-- The set of a table with some columns, as it is there or as it would be made: then its names must not be taken.
+CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s inorder_internal.group_set := inorder_internal.new_group_set(relation, columns);
+    known inorder_internal.group_set;
+    taken text;
+BEGIN
+    SELECT * INTO known FROM inorder_internal.group_sets(set_to_make.relation) AS g
+    WHERE g.columns = set_to_make.columns OR g.deltas = s.deltas LIMIT 1;
+    IF FOUND THEN
+        known.columns := columns;
+        RETURN known;
+    END IF;
+    SELECT t INTO taken FROM unnest(ARRAY[
+        to_regclass(s.view)::text, to_regclass(s.deltas)::text, to_regprocedure(concat(s.deltas, '()'))::text,
+        to_regprocedure(concat(s.folding, '()'))::text]) AS t
+    WHERE t IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        RAISE '% exists, and is not of the counts of %', taken, relation USING ERRCODE = 'duplicate_table',
+              HINT = 'Rename it; or drop it, if it is of a table that was dropped.';
+    END IF;
+    RETURN s;
+END $$;
+
 CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, by name[]) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -505,31 +571,17 @@ BEGIN
     PERFORM inorder_internal.require_read_committed('exact_count_start', 'It would not see what changed since.'),
             inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
             inorder_internal.check_groups(caller, relation, by);
-    s := inorder_internal.new_group_set(relation, by);
-    SELECT * INTO s FROM (SELECT g.* FROM inorder_internal.group_sets(relation) AS g
-                          WHERE g.columns = by OR g.deltas = s.deltas LIMIT 1) AS g;
-    IF FOUND THEN
-        s.columns := by;
-    ELSE
-        s := inorder_internal.new_group_set(relation, by);
-        SELECT t INTO fault FROM unnest(ARRAY[to_regclass(s.view)::text, to_regclass(s.deltas)::text, 
-            to_regprocedure(concat(s.deltas, '()'))::text, to_regprocedure(concat(s.folding, '()'))::text]) AS t
-        WHERE t IS NOT NULL LIMIT 1;
-        IF FOUND THEN
-            RAISE '% exists, and is not of the counts of %', fault, relation USING ERRCODE = 'duplicate_table',
-                  HINT = 'Rename it; or drop it, if it is of a table that was dropped.';
-        END IF;
-    END IF;
+    s := inorder_internal.set_to_make(relation, by);
     IF inorder_internal.group_fault(s) IS NOT NULL THEN
-        FOR step IN 1 .. CASE WHEN to_regclass(s.deltas) IS NULL THEN 2 ELSE 1 END LOOP
-            PERFORM inorder_internal.run_statements(ARRAY(SELECT inorder_internal.group_statements(s)), caller);
-        END LOOP;
-        PERFORM inorder_internal.check_owner(caller, relation);
+        IF to_regclass(s.deltas) IS NULL THEN
+            PERFORM inorder_internal.run_statements(ARRAY(SELECT inorder_internal.deltas_statements(s)), caller);
+        END IF;
+        PERFORM inorder_internal.run_statements(ARRAY(SELECT inorder_internal.group_statements(s)), caller),
+                inorder_internal.check_owner(caller, relation);
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
-            RAISE '% is not as exact_count_start() makes it', s.view
-            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault,
-                  HINT = 'Another object has a name of it, or an event trigger changes it.';
+            PERFORM inorder_internal.say_fault(
+                s, fault, 'Another object has its name, or an event trigger changed it.');
         END IF;
     END IF;
     RETURN s.view::regclass;
@@ -560,8 +612,8 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
 'Count the rows of any table by up to four columns, or without columns ({}) as a whole: make a view of the name of the '
 'table with _by_ and the columns, or _count, in the same schema, with one row for each group, as GROUP BY has it. Its '
-'last column is count. Also makes a table of deltas (with _deltas), functions of that name and with _fold, and triggers on '
-'the table and its partitions, which write what each statement changes. Until the first exact_count_fold, in a '
+'last column is count. Also makes a table of deltas (with _deltas), functions of that name and with _fold, and '
+'triggers on the table and its partitions, which write what each statement changes. Until the first exact_count_fold, in a '
 'transaction of its own, the view counts the table. Called again, it repairs what is missing. Returns the view.
 The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction: set '
 'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
@@ -575,8 +627,8 @@ CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETUR
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass, name[]) IS
 'Revert exact_count_start with the same columns: drop the view, the deltas, the functions and the triggers.
-Owner only. Takes ACCESS EXCLUSIVE. Errors: object_not_in_prerequisite_state (no such count), dependent_objects_still_exist, '
-'insufficient_privilege.';
+Owner only. Takes ACCESS EXCLUSIVE. Errors: object_not_in_prerequisite_state (no such count), '
+'dependent_objects_still_exist, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.exact_count_proof(relation regclass, deltas regclass, columns name[]) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL RESTRICTED;
@@ -586,8 +638,8 @@ COMMENT ON FUNCTION @extschema@.exact_count_proof(regclass, regclass, name[]) IS
 CREATE FUNCTION @extschema@.exact_count_writes(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
-'Internal function. Called by default expressions that exact_count_start makes: true; insufficient_privilege unless the '
-'caller may write into the table, by column or by a view.';
+'Internal function. Called by default expressions that exact_count_start makes: true; insufficient_privilege unless '
+'the caller may write into the table, by column or by a view.';
 
 CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass, columns name[]) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -11,8 +11,7 @@ BEGIN
 END
 ---- writing_statements: sql
 BEGIN ATOMIC
-    SELECT format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L', 'OR REPLACE'::text, log,
-                  inorder_internal.logging_body(relation, log))
+    SELECT inorder_internal.function_statement(log::text, inorder_internal.logging_body(relation, log))
     UNION ALL
     SELECT format('GRANT INSERT (%s) ON %s TO PUBLIC', string_agg(quote_ident(c.name), ', '::text), log)
     FROM unnest((inorder_internal.log_columns(relation, log)).names[2:]) AS c(name)

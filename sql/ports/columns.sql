@@ -1,11 +1,16 @@
--- What the statements need that make other tables, triggers and functions for a table; what its catalog was; and who writes into
--- it.
+-- What it takes to make other tables, triggers and functions for a table; what its catalog was; who writes into it.
 
 -- A type, such as that of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
+
+-- The statement that makes the function of triggers, or replaces it.
+CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text, 'OR REPLACE'::text, function,
+              body);
 
 -- A name of a column beside others.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name

@@ -66,7 +66,7 @@ VALUES = {
     "regrole": f"'{WRITER}'", "int4": "3", "int8": "5", "interval": "'1 second'", "bool": "true",
     "uuid": "'018bcfe5-6800-7000-8000-000000000001'", "timestamptz": "'2024-01-01 00:00:00+00'",
     "tstzrange": "'[2024-01-01 00:00:00+00,2025-01-01 00:00:00+00)'", "bytea": "'0123456789abcdef'",
-    "uuid_v1": "'c232ab00-9414-11ec-b3c8-9f6bdeced846'", "int8multirange": "'{[0,5)}'",
+    "_name": "'{t}'", "uuid_v1": "'c232ab00-9414-11ec-b3c8-9f6bdeced846'", "int8multirange": "'{[0,5)}'",
 }  # fmt: skip
 OF_ARGUMENTS = {
     "statement": "'SELECT pg_catalog.count(*) FROM batch'", "start": "'beginning'", "method": "'btree'",

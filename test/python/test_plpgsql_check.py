@@ -23,6 +23,7 @@ ALLOWED: dict[tuple[str, str], str] = {
         'unused parameter "asked"',
     ): "for the SQL edition",
     ("inorder_internal.feed_prepare(oid,regclass,name)", 'unused parameter "caller"'): TO_TWINS,
+    ("inorder_internal.exact_count_proof(oid,regclass,regclass,name[])", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "t"'): BESIDE,
