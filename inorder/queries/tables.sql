@@ -90,3 +90,16 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
       pg_catalog.lower(c.relname::pg_catalog.text),
       pg_catalog.lower(pg_catalog.concat(n.nspname, '.', c.relname))])
 ORDER BY c.oid LIMIT 3
+
+-- count_view: The view of the counts of a table by some columns: its schema and its name.
+SELECT n.nspname, v.relname
+FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
+JOIN pg_catalog.pg_class AS v ON v.relnamespace OPERATOR(pg_catalog.=) f.pronamespace
+    AND v.relname OPERATOR(pg_catalog.=) pg_catalog.left(f.proname::pg_catalog.text, -7)
+WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}
+  AND g.tgname OPERATOR(pg_catalog.~) '^zz_inorder_count_[0-9a-f]+_insert$'
+  AND {columns}::pg_catalog.name[] OPERATOR(pg_catalog.=) ARRAY(
+      SELECT a.attname FROM pg_catalog.pg_attribute AS a
+      WHERE a.attrelid OPERATOR(pg_catalog.=) v.oid AND a.attnum OPERATOR(pg_catalog.>) '0'::pg_catalog.int2
+        AND a.attnum OPERATOR(pg_catalog.<) v.relnatts ORDER BY a.attnum)

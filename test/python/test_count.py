@@ -119,3 +119,36 @@ def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connectio
         assert scalar(other, "SELECT sum(rows) FROM inorder_internal.count_part") == scalar(
             other, "SELECT count(*) FROM parts"
         )
+
+
+def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> None:
+    for statement in (
+        'CREATE TABLE orders (id int PRIMARY KEY, status text, "Day" date)',
+        "INSERT INTO orders SELECT n, 's' || nullif(n % 3, 0), '2026-01-01' FROM generate_series(1, 1300) AS n",
+    ):
+        fresh.execute(statement.encode())
+    refused = count("orders", "--by", "status", code=2)
+    assert "table public.orders has no count by status" in refused
+    assert "HINT:  Its owner starts one: inorder count orders --by 'status' --start" in refused
+    table = count("orders", "--by", "status", "--start")
+    assert table == "status  count\ns1        434\n(null)    433\ns2        433\n"
+    fresh.execute("UPDATE orders SET status = 's1' WHERE id > 10")
+    assert count("orders", "--by", "STATUS") == "status  count\ns1      1,294\n(null)      3\ns2          3\n"
+    rows = count("orders", "--by", "status", "--format", "json").splitlines()
+    assert [json.loads(row) for row in rows][1] == {"status": None, "count": 3}
+    assert count("orders", "--by", "status", "--format", "csv") == "status,count\ns1,1294\n,3\ns2,3\n"
+    assert count("orders", "--by", 'status,"Day"', "--start").splitlines()[1] == "s1      2026-01-01  1,294"
+    assert count("orders", "--by", "", "--start") == "count\n1,300\n"
+    assert count("orders", "--fold") == "0\n"
+    assert count("orders", "--by", "status", "--stop") == ""
+    assert "excludes --by" in count("orders", "--by", "status", "--fold", code=2)
+    assert scalar(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
+
+
+def test_watching_groups(count: Tail, fresh: Connection) -> None:
+    fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
+    count("orders", "--by", "status", "--start")
+    with count.started("orders", "--by", "status", "--watch", "50ms", "--format", "json") as running:
+        fresh.execute("INSERT INTO orders VALUES (1, 'open')")
+        assert running.stdout is not None
+        assert json.loads(running.stdout.readline()) == {"status": "open", "count": 1}

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import psycopg
 import pytest
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
@@ -33,7 +32,9 @@ STANDS = """SELECT (SELECT f.proof = exact_count_proof('orders', 'orders_by_stat
                     FROM orders_by_status_deltas AS f WHERE f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""
 
 
-def difference(connection: Connection, view: str = "orders_by_status", groups: str = GROUPS) -> list[tuple[object, ...]]:
+def difference(
+    connection: Connection, view: str = "orders_by_status", groups: str = GROUPS
+) -> list[tuple[object, ...]]:
     """In what the view is not GROUP BY, in one snapshot."""
     return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
 
@@ -65,7 +66,7 @@ WRITES = (
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
     "INSERT INTO orders VALUES (2, 'twice'), (951, 'twice') ON CONFLICT (id) DO UPDATE SET status = excluded.status",
     "INSERT INTO orders VALUES (2, 'never'), (952, 'once') ON CONFLICT DO NOTHING",
-    "WITH gone AS (DELETE FROM orders WHERE id = 8 RETURNING *) INSERT INTO orders SELECT 80000 / 100, status FROM gone "
+    "WITH gone AS (DELETE FROM orders WHERE id = 8 RETURNING *) INSERT INTO orders SELECT 800, status FROM gone "
     "WHERE NOT EXISTS (SELECT FROM orders WHERE id = 800)",
     "DO $$ BEGIN UPDATE orders SET status = 'undone'; RAISE division_by_zero; EXCEPTION WHEN OTHERS THEN "
     "INSERT INTO orders VALUES (990, 'after'); END $$",
@@ -106,37 +107,79 @@ def test_copy(fresh: Connection) -> None:
 
 ODD = '"Sch""ema"."Ta""ble\'s"'
 ODD_VIEW = '"Sch""ema"."Ta""ble\'s_by_count_n_xact_g2"'
-NAMES = ("count", "n", "xact", "g2", "below", "open", "proof", "k", "d", "t", "status", "g1", "inorder_place", "fold", "new")
+NAMES = (
+    "count",
+    "n",
+    "xact",
+    "g2",
+    "below",
+    "open",
+    "proof",
+    "k",
+    "d",
+    "t",
+    "status",
+    "g1",
+    "inorder_place",
+    "fold",
+    "new",
+)
 
 
 @pytest.mark.parametrize("partitioned", ["", " PARTITION BY LIST (n)"])
 def test_names_that_are_those_of_ours(fresh: Connection, partitioned: str) -> None:
     columns = ", ".join(f'"{name}" int' for name in NAMES)
-    run(fresh, 'CREATE SCHEMA "Sch""ema"', f"CREATE TABLE {ODD} ({columns}){partitioned}",
-        *([f'CREATE TABLE "Sch""ema".p{n} PARTITION OF {ODD} FOR VALUES IN ({n})' for n in range(3)] if partitioned else []))
+    run(
+        fresh,
+        'CREATE SCHEMA "Sch""ema"',
+        f"CREATE TABLE {ODD} ({columns}){partitioned}",
+        *(
+            [f'CREATE TABLE "Sch""ema".p{n} PARTITION OF {ODD} FOR VALUES IN ({n})' for n in range(3)]
+            if partitioned
+            else []
+        ),
+    )
     name = ODD.replace("'", "''")
-    run(fresh, f"SELECT exact_count_start('{name}', by => '{{count,n,xact,g2}}')", f"SELECT exact_count_fold('{name}')",
+    run(
+        fresh,
+        f"SELECT exact_count_start('{name}', by => '{{count,n,xact,g2}}')",
+        f"SELECT exact_count_fold('{name}')",
         f"INSERT INTO {ODD} SELECT n % 2, n % 3, n % 5, n % 2 FROM generate_series(1, 100) AS n",
-        f"UPDATE {ODD} SET count = 7, n = (n + 1) % 3 WHERE xact = 1", f"DELETE FROM {ODD} WHERE g2 = 0 AND n = 2")
+        f"UPDATE {ODD} SET count = 7, n = (n + 1) % 3 WHERE xact = 1",
+        f"DELETE FROM {ODD} WHERE g2 = 0 AND n = 2",
+    )
     groups = f"SELECT count, n, xact, g2, count(*) FROM {ODD} GROUP BY 1, 2, 3, 4"
     for _ in range(2):
         assert difference(fresh, ODD_VIEW, groups) == []
         assert scalar(fresh, f"SELECT max(count_) > 0 AND count(*) > 20 FROM {ODD_VIEW}") is True
-        run(fresh, f"SELECT exact_count_fold('{name}')", f"INSERT INTO {ODD} DEFAULT VALUES" if not partitioned else "SELECT 1")
+        run(
+            fresh,
+            f"SELECT exact_count_fold('{name}')",
+            f"INSERT INTO {ODD} DEFAULT VALUES" if not partitioned else "SELECT 1",
+        )
     run(fresh, f"SELECT exact_count_stop('{name}', by => '{{count,n,xact,g2}}')")
 
 
 def test_without_columns_all_rows_are_one_group(fresh: Connection) -> None:
     run(fresh, *PLAIN, "SELECT exact_count_start('orders', by => '{}')", FOLD)
-    for statement in ("SELECT 1", ROWS, "DELETE FROM orders WHERE id > 50", FOLD, "DELETE FROM orders", FOLD, "TRUNCATE orders"):
+    for statement in (
+        "SELECT 1",
+        ROWS,
+        "DELETE FROM orders WHERE id > 50",
+        FOLD,
+        "DELETE FROM orders",
+        FOLD,
+        "TRUNCATE orders",
+    ):
         run(fresh, statement)
         assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == [], statement
 
 
 def test_several_sets_of_one_table(fresh: Connection) -> None:
     start(fresh)
-    run(fresh, "SELECT exact_count_start('orders', by => '{tenant,status}')", "SELECT exact_count_start('orders', by => '{}')",
-        "UPDATE orders SET tenant = 9 WHERE id < 20", FOLD, "DELETE FROM orders WHERE id < 10")  # fmt: skip
+    run(fresh, "SELECT exact_count_start('orders', by => '{tenant,status}')",
+        "SELECT exact_count_start('orders', by => '{}')", "UPDATE orders SET tenant = 9 WHERE id < 20", FOLD,
+        "DELETE FROM orders WHERE id < 10")  # fmt: skip
     both = "SELECT tenant, status, count(*) FROM orders GROUP BY 1, 2"
     assert difference(fresh, "orders_by_tenant_status", both) == difference(fresh) == []
     run(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "DELETE FROM orders WHERE id < 15")
@@ -156,8 +199,10 @@ def test_types_of_groups(fresh: Connection) -> None:
     run(fresh, "CREATE TYPE mood AS ENUM ('sad', 'happy')")
     for place, kind in enumerate(TYPES):
         run(fresh, f"CREATE TABLE t{place} (v {kind})", f"SELECT exact_count_start('t{place}', by => '{{v}}')",
-            f"SELECT exact_count_fold('t{place}')", f"INSERT INTO t{place} VALUES ('{VALUES.get(kind, 1)}'), (NULL), (NULL)",
-            f"SELECT exact_count_fold('t{place}')", f"INSERT INTO t{place} SELECT * FROM t{place} LIMIT 1")  # fmt: skip
+            f"SELECT exact_count_fold('t{place}')",
+            f"INSERT INTO t{place} VALUES ('{VALUES.get(kind, 1)}'), (NULL), (NULL)",
+            f"SELECT exact_count_fold('t{place}')",
+            f"INSERT INTO t{place} SELECT * FROM t{place} LIMIT 1")  # fmt: skip
         groups = f"SELECT v, count(*) FROM t{place} GROUP BY v"
         assert difference(fresh, f"t{place}_by_v", groups) == [], kind
         assert scalar(fresh, f"SELECT sum(count) FROM t{place}_by_v WHERE v = '{VALUES.get(kind, 1)}'") == 2
@@ -167,7 +212,8 @@ REFUSED = {
     "CREATE TABLE r (v float8)": "0A000",
     "CREATE TABLE r (v json)": "0A000",
     "CREATE DOMAIN v AS int; CREATE TABLE r (v v)": "0A000",
-    "CREATE COLLATION c (provider = icu, locale = 'und', deterministic = false); CREATE TABLE r (v text COLLATE c)": "0A000",
+    "CREATE COLLATION c (provider = icu, locale = 'und', deterministic = false); "
+    "CREATE TABLE r (v text COLLATE c)": "0A000",
     "CREATE TABLE r (w int, v int GENERATED ALWAYS AS (w) STORED) PARTITION BY LIST (w)": "0A000",
     "CREATE TABLE r (w int)": "42703",
     "CREATE TABLE q (v int); CREATE TABLE r () INHERITS (q)": "42809",
@@ -179,8 +225,9 @@ REFUSED = {
     "CREATE TABLE r (v int); CREATE TABLE r_by_v (v int)": "42P07",
     "CREATE TABLE r (v int); CREATE TABLE r_by_v_deltas (v int)": "42P07",
     "CREATE TABLE r (v int); CREATE FUNCTION r_by_v_fold() RETURNS int RETURN 1": "42P07",
-    "CREATE ROLE hidden; CREATE TABLE r (v int); ALTER TABLE r OWNER TO hidden; ALTER TABLE r ENABLE ROW LEVEL SECURITY; "
-    "ALTER TABLE r FORCE ROW LEVEL SECURITY; GRANT ALL ON SCHEMA public TO hidden; SET ROLE hidden": "55000",
+    "CREATE ROLE hidden; CREATE TABLE r (v int); ALTER TABLE r OWNER TO hidden; "
+    "ALTER TABLE r ENABLE ROW LEVEL SECURITY; ALTER TABLE r FORCE ROW LEVEL SECURITY; "
+    "GRANT ALL ON SCHEMA public TO hidden; SET ROLE hidden": "55000",
 }  # fmt: skip
 
 
@@ -208,9 +255,11 @@ def test_an_older_snapshot_sees_what_count_sees(fresh: Connection, other: Connec
     start(fresh, tables)
     for change in (
         "DELETE FROM orders WHERE id < 50", "VACUUM FULL orders", "ALTER TABLE orders ALTER note TYPE varchar(9)",
-        "ALTER TABLE orders ADD extra timestamptz DEFAULT clock_timestamp()", "TRUNCATE orders", ROWS.replace(", 200", ", 99"),
+        "ALTER TABLE orders ADD extra timestamptz DEFAULT clock_timestamp()", "TRUNCATE orders",
+        ROWS.replace(", 200", ", 99"),
         *(("CREATE TABLE more (LIKE orders)", "INSERT INTO more VALUES (10001, 'more')") if tables is PARTS else ()),
-        *(("ALTER TABLE orders ATTACH PARTITION more FOR VALUES FROM (10000) TO (20000)", "DROP TABLE more", "TRUNCATE low")
+        *(("ALTER TABLE orders ATTACH PARTITION more FOR VALUES FROM (10000) TO (20000)", "DROP TABLE more",
+           "TRUNCATE low")
           if tables is PARTS else ()),
     ):  # fmt: skip
         snapshot(other)
@@ -237,7 +286,8 @@ UNSEEN = {
     "child that was filled": ("CREATE TABLE child (LIKE orders)", "INSERT INTO child VALUES (-2, 'low')",
                               "ALTER TABLE child INHERIT orders"),
     "partition of another": ("CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)",
-                             "ALTER TABLE above ATTACH PARTITION orders DEFAULT", "INSERT INTO above VALUES (-2, 'low')"),
+                             "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
+                             "INSERT INTO above VALUES (-2, 'low')"),
 }  # fmt: skip
 UNSEEN_IN_PARTS = {
     "new partition": ("CREATE TABLE more PARTITION OF orders FOR VALUES FROM (10000) TO (20000)",
@@ -256,7 +306,9 @@ UNSEEN_IN_PARTS = {
 NOT_COUNTED_ANY_MORE = ("child", "child that was filled", "partition of another")
 
 
-@pytest.mark.parametrize(("tables", "changes"), [(PLAIN, UNSEEN), (PARTS, UNSEEN_IN_PARTS)], ids=["plain", "partitions"])
+@pytest.mark.parametrize(
+    ("tables", "changes"), [(PLAIN, UNSEEN), (PARTS, UNSEEN_IN_PARTS)], ids=["plain", "partitions"]
+)
 def test_what_no_trigger_sees_makes_the_view_count(
     fresh: Connection, tables: Sequence[str], changes: dict[str, Sequence[str]]
 ) -> None:
@@ -346,8 +398,18 @@ def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> Non
     """Those in progress are counted afterwards, with what they write before and after it; the fold's own, too."""
     start(fresh)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
-    run(fresh, "INSERT INTO orders VALUES (-10, 'done')", FOLD, "BEGIN", "INSERT INTO orders VALUES (-11, 'own')", FOLD,
-        "INSERT INTO orders VALUES (-12, 'own')", "SAVEPOINT t", "UPDATE orders SET status = 'own' WHERE id = 6", FOLD)
+    run(
+        fresh,
+        "INSERT INTO orders VALUES (-10, 'done')",
+        FOLD,
+        "BEGIN",
+        "INSERT INTO orders VALUES (-11, 'own')",
+        FOLD,
+        "INSERT INTO orders VALUES (-12, 'own')",
+        "SAVEPOINT t",
+        "UPDATE orders SET status = 'own' WHERE id = 6",
+        FOLD,
+    )
     assert difference(fresh) == difference(other) == []
     run(other, "ROLLBACK TO s", "INSERT INTO orders VALUES (-2, 'open')")
     run(fresh, "INSERT INTO orders VALUES (-13, 'own')", "COMMIT")
@@ -359,8 +421,8 @@ def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> Non
     assert difference(fresh) == difference(other) == []
     run(fresh, FOLD)
     assert difference(fresh) == [] and stands(fresh)
-    run(fresh, "BEGIN", FOLD, "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM orders WHERE id = 7", FOLD, "ROLLBACK TO s",
-        "COMMIT")  # fmt: skip
+    run(fresh, "BEGIN", FOLD, "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM orders WHERE id = 7", FOLD,
+        "ROLLBACK TO s", "COMMIT")  # fmt: skip
     assert difference(fresh) == [] and stands(fresh)
     assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE proof IS NOT NULL") == 1
 
@@ -369,7 +431,12 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
     """Rows that are committed between the triggers and the first fold are counted once."""
     run(fresh, *PLAIN, ROWS, START)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')")
-    run(fresh, "INSERT INTO orders VALUES (-2, 'between')", "DELETE FROM orders WHERE id < 0", "DELETE FROM orders WHERE id = 9")
+    run(
+        fresh,
+        "INSERT INTO orders VALUES (-2, 'between')",
+        "DELETE FROM orders WHERE id < 0",
+        "DELETE FROM orders WHERE id = 9",
+    )
     assert difference(fresh) == [] and not stands(fresh)
     run(fresh, FOLD)
     assert difference(fresh) == [] and stands(fresh)
@@ -386,7 +453,7 @@ def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> Non
     for _ in range(2500):
         fresh.execute(b"UPDATE orders SET status = 's' || (tenant + 1) % 4, tenant = tenant + 1 WHERE id = 2")
     assert stands(fresh)
-    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas") < 2 * 1100
+    assert scalar(fresh, "SELECT count(*) < 2200 FROM orders_by_status_deltas") is True
     run(other, "COMMIT")
     assert difference(fresh) == []
 
@@ -427,7 +494,8 @@ def test_who_may_write_and_read(fresh: Connection) -> None:
         run(fresh, "GRANT INSERT, DELETE ON orders TO writer", "GRANT SELECT (id) ON orders TO writer",
             "GRANT INSERT (id, status) ON orders TO by_column", "GRANT INSERT ON writable TO by_view",
             "GRANT SELECT ON orders_by_status TO reader", "GRANT SELECT ON orders TO stranger")  # fmt: skip
-        for role, statement in (("writer", "INSERT INTO orders VALUES (-1, 'w')"), ("writer", "DELETE FROM orders WHERE id = 9"),
+        for role, statement in (("writer", "INSERT INTO orders VALUES (-1, 'w')"),
+                                ("writer", "DELETE FROM orders WHERE id = 9"),
                                 ("by_column", "INSERT INTO orders (id, status) VALUES (-2, 'c')"),
                                 ("by_view", "INSERT INTO writable VALUES (-3, 'v')")):  # fmt: skip
             run(fresh, f"SET ROLE {role}", statement)
@@ -453,19 +521,38 @@ def test_who_may_write_and_read(fresh: Connection) -> None:
 
 def test_default_privileges_give_nothing_away(fresh: Connection) -> None:
     with roles(fresh, "app"):
-        run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app, PUBLIC", *PLAIN, "REVOKE ALL ON orders FROM app, PUBLIC",
-            "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC", ROWS, START, FOLD, "SET ROLE app")
+        run(
+            fresh,
+            "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app, PUBLIC",
+            *PLAIN,
+            "REVOKE ALL ON orders FROM app, PUBLIC",
+            "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC",
+            ROWS,
+            START,
+            FOLD,
+            "SET ROLE app",
+        )
         assert refusal(fresh, "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('s1', 1, '3')") == "42501"
-        assert refusal(fresh, "CREATE TRIGGER t AFTER INSERT ON orders_by_status_deltas EXECUTE FUNCTION orders_by_status_deltas()")
+        assert refusal(
+            fresh, "CREATE TRIGGER t AFTER INSERT ON orders_by_status_deltas EXECUTE FUNCTION orders_by_status_deltas()"
+        )
         assert scalar(fresh, "SELECT count(*) FROM orders_by_status") == 4
-        run(fresh, "RESET ROLE", "GRANT INSERT ON orders TO app", "SET ROLE app", "INSERT INTO orders VALUES (-1)",
-            "RESET ROLE", "DROP OWNED BY app")
+        run(
+            fresh,
+            "RESET ROLE",
+            "GRANT INSERT ON orders TO app",
+            "SET ROLE app",
+            "INSERT INTO orders VALUES (-1)",
+            "RESET ROLE",
+            "DROP OWNED BY app",
+        )
         assert difference(fresh) == []
 
 
 def test_stop_leaves_nothing(fresh: Connection) -> None:
-    objects = ("SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace), (SELECT count(*) FROM "
-               "pg_proc), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_depend)")  # fmt: skip
+    objects = ("SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace), "
+               "(SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_trigger), "
+               "(SELECT count(*) FROM pg_depend)")  # fmt: skip
     for tables in (PLAIN, PARTS):
         run(fresh, *tables)
         before = fresh.execute(objects.encode()).fetchall()

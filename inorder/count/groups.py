@@ -1,0 +1,92 @@
+"""Counts by group: of a view of the extension, asked in a session and written for people and programs."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from psycopg import sql
+
+from inorder.connection.database import query
+from inorder.connection.session import Session
+from inorder.count.counter import FOLD, TABLE, Counter
+from inorder.errors import InputError
+from inorder.text import aligned, one_line, print_text, widths_of
+
+GIVEN = f"({TABLE}, by => {{columns}}::pg_catalog.name[])"
+START = sql.SQL(f"SELECT {{inorder}}.exact_count_start{GIVEN}::pg_catalog.oid::pg_catalog.text")
+STOP = sql.SQL(f"SELECT {{inorder}}.exact_count_stop{GIVEN}::pg_catalog.text")
+NULL = "(null)"
+
+
+def columns_of(text: str) -> list[str]:
+    """The columns of --by, as SQL would read them without quotes; none for all rows.
+
+    >>> columns_of("Status, tenant"), columns_of('"Status"'), columns_of("")
+    (['status', 'tenant'], ['Status'], [])
+    """
+    names = [name.strip() for name in text.split(",")] if text.strip() else []
+    return [name[1:-1].replace('""', '"') if name.startswith('"') else name.lower() for name in names]
+
+
+class GroupCounter(Counter):
+    """The counts of one table by some columns."""
+
+    def __init__(self, name: str, columns: list[str]) -> None:
+        super().__init__(name)
+        self.columns = columns
+
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.parts = {"table": self.table.oid, "columns": self.columns}
+
+    def start(self) -> None:
+        """In two transactions: what the first one has made is not proved within it."""
+        self.session.row(START, **self.parts)
+        self.session.row(FOLD, **self.parts)
+
+    def stop(self) -> None:
+        self.session.row(STOP, **self.parts)
+
+    def groups(self) -> list[dict[str, Any]]:
+        views = self.session.rows(query("count_view"), **self.parts)
+        if not views:
+            by = ",".join(self.columns)
+            raise InputError(
+                f"table {self.table.shown} has no count by {by or 'no column'}\n"
+                f"HINT:  Its owner starts one: inorder count {self.name} --by '{by}' --start"
+            )
+        rows = self.session.rows(sql.SQL("SELECT * FROM {view}"), view=sql.Identifier(*map(str, views[0])))
+        names = [*self.columns, "count"]
+        return [dict(zip(names, map(plain, row), strict=True)) for row in sorted(rows, key=by_count)]
+
+
+def by_count(row: Sequence[Any]) -> tuple[int, str]:
+    """The largest group first."""
+    return -row[-1], str(row)
+
+
+def plain(value: object) -> object:
+    """A value as JSON has it: numbers but integers, and times, as text."""
+    return value if value is None or isinstance(value, (int, str)) else str(value)
+
+
+def show_groups(groups: Sequence[dict[str, Any]], columns: Sequence[str], output: str, clear: bool) -> None:
+    if clear and sys.stdout.isatty():
+        click.clear()
+    if output == "json":
+        for group in groups:
+            print(json.dumps(group, ensure_ascii=False))
+    elif output == "csv":
+        writer = csv.DictWriter(sys.stdout, [*columns, "count"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(groups)
+    else:
+        table = [(*columns, "count")] + [
+            (*(NULL if group[name] is None else one_line(str(group[name])) for name in columns), f"{group['count']:,}")
+            for group in groups
+        ]
+        print_text("\n".join(aligned(row, widths_of(table), {len(columns)}) for row in table))
+    sys.stdout.flush()
