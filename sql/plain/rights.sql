@@ -37,14 +37,16 @@ BEGIN ATOMIC
                                WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid));
 END;
 
--- The functions that run as a role which writes into a table: those of keys, guards and logs, and what their texts call.
+-- The functions that run as a role which writes into a table, or reads a view of counts by group: those of keys, guards,
+-- logs and counts, and what their texts call.
 CREATE FUNCTION inorder_internal.called_by_writers() RETURNS SETOF oid
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     WITH RECURSIVE called(id) AS (
         SELECT o.object FROM inorder_internal.own_objects() AS o
         WHERE o.kind = 'FUNCTION'::text AND o.name ~ ('[.](uuid_[a-z0-9]+_nextval|xact_id|xact_id_generated|feed_guard|'
-                                                      'guarded_number|is_foreign|check_writer|check_marker)[(]'::text)
+                                                      'guarded_number|is_foreign|check_writer|check_marker|'
+                                                      'exact_count_(proof|writes|fold_soon))[(]'::text)
         UNION
         SELECT p.oid FROM called AS c
         CROSS JOIN LATERAL regexp_matches(pg_get_functiondef(c.id), 'inorder_internal[.]([a-z0-9_]+)'::text, 'g'::text) AS m
@@ -103,7 +105,8 @@ END $$;
 COMMENT ON FUNCTION @extschema@.feed_admit(regrole, boolean) IS
 'Let a role use the SQL edition of inorder: a role that is admitted writes all of the state, and so can move any feed and '
 'change any count, also of tables that it cannot read. Admit roles that trust each other. With only_writes it may make '
-'keys and write into tables that have keys, guards or logs, as far as it has the privileges on these, and nothing else.
+'keys, write into tables that have keys, guards, logs or counts by group, and read views of these counts, as far as it '
+'has the privileges on these, and nothing else.
 The role that installed inorder and its members only. Errors: insufficient_privilege, invalid_grant_operation for PUBLIC, '
 'undefined_object, null_value_not_allowed.';
 
