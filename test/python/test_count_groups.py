@@ -233,7 +233,10 @@ REFUSED = {
 
 
 def test_what_is_refused_before_the_first_statement(fresh: Connection) -> None:
+    has_icu = refusal(fresh, "CREATE COLLATION i (provider = icu, locale = 'und')") == ""
     for statements, code in REFUSED.items():
+        if "provider = icu" in statements and not has_icu:
+            continue
         run(fresh, "BEGIN", *statements.split("; "))
         assert refusal(fresh, "SELECT exact_count_start('r', by => '{v}')", code).strip(), statements
         run(fresh, "ROLLBACK")
