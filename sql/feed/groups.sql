@@ -614,7 +614,8 @@ COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
 'table with _by_ and the columns, or _count, in the same schema, with one row for each group, as GROUP BY has it. Its '
 'last column is count. Also makes a table of deltas (with _deltas), functions of that name and with _fold, and '
 'triggers on the table and its partitions, which write what each statement changes. Until the first '
-'exact_count_fold, in a transaction of its own, the view counts the table. Called again, it repairs what is missing. Returns the view.
+'exact_count_fold, in a transaction of its own, the view counts the table. Called again, it repairs what is '
+'missing. Returns the view.
 The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction: set '
 'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
 'wrong_object_type (a table that is not permanent, inherits, is a partition, or has foreign partitions), '

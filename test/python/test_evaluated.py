@@ -47,7 +47,7 @@ ALLOWED = {
     "src/ports/parts.c stringToNode": "the bounds of a partition, which are constants: nothing is planned or evaluated",
     "src/ports/parts.c OidOutputFunctionCall": f"{SERVERS}: those that are listed there",
     "src/ports/key_base.c stringToNode": "reads a tree of the catalog, and evaluates nothing",
-    "src/ports/query.c SPI_execute": "DDL, and sums of counts, as the caller, who owns the table or may delete from its deltas",
+    "src/ports/query.c SPI_execute": "DDL and folds, as the caller, who owns the table or its deltas",
     "src/ports/query.c SPI_execute_plan_extended": AS_CALLER,
     "src/ports/plan.c SPI_prepare_cursor": f"{AS_CALLER}, each time that it is planned",
     "src/ports/query.c SPI_prepare_cursor": AS_CALLER,
