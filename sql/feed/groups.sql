@@ -306,7 +306,7 @@ BEGIN
     RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
                        '%s.exact_count_fold_soon(%s); END', 'OR REPLACE', s.folding, inorder_internal.public_schema(),
                        inorder_internal.proof_arguments(s));
-    RETURN NEXT format('GRANT EXECUTE ON FUNCTION %s() TO PUBLIC', s.folding);
+    RETURN NEXT format('GRANT ALL ON FUNCTION %s() TO PUBLIC', s.folding);
     RETURN NEXT inorder_internal.function_statement(s.deltas, inorder_internal.group_body(s));
     RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
