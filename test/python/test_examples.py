@@ -32,7 +32,7 @@ for word; do
     [ "$word" = --follow ] || set -- "$@" "$word"
 done
 case " $* " in
-    *" --every "*)
+    *" --every "*|*" --watch "*)
         timeout --preserve-status --signal INT 2 {inorder} "$@"
         code=$?
         [ $code = 130 ] || exit $code ;;
