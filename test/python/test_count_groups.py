@@ -10,33 +10,14 @@ from inorder.lab.server.cluster import Cluster
 
 from attack import refusal
 from conftest import scalar
+from counted_groups import FOLD, GROUPS, PARTS, PLAIN, ROWS, START, difference
 from ground import roles, run
 from restoring import copied
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-PLAIN = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text)",)
-PARTS = (
-    "CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text) PARTITION BY RANGE (id)",
-    "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (-100) TO (100)",
-    "CREATE TABLE high PARTITION OF orders FOR VALUES FROM (100) TO (10000) PARTITION BY RANGE (id)",
-    "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (100) TO (150)",
-    "CREATE TABLE high_2 PARTITION OF high FOR VALUES FROM (150) TO (10000)",
-)
-ROWS = "INSERT INTO orders SELECT n, 's' || nullif(n % 4, 0), n % 3, 'first' FROM generate_series(1, 200) AS n"
-START = "SELECT exact_count_start('orders', by => '{status}')"
-FOLD = "SELECT exact_count_fold('orders')"
-GROUPS = "SELECT status, count(*) FROM orders GROUP BY status"
-DIFFERENCE = "(TABLE {0} EXCEPT ALL {1}) UNION ALL ({1} EXCEPT ALL TABLE {0})"
 STANDS = """SELECT (SELECT f.proof = exact_count_proof('orders', 'orders_by_status_deltas', '{status}')
                     FROM orders_by_status_deltas AS f WHERE f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""
-
-
-def difference(
-    connection: Connection, view: str = "orders_by_status", groups: str = GROUPS
-) -> list[tuple[object, ...]]:
-    """In what the view is not GROUP BY, in one snapshot."""
-    return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
 
 
 def stands(connection: Connection) -> bool:

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
+from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference
 from ground import run
-from test_count_groups import FOLD, PARTS, PLAIN, ROWS, START, difference
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
