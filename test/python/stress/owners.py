@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 import psycopg
@@ -144,8 +143,14 @@ class Owner(OwnerRole):
 
     def clean(self, connection: Connection) -> None:
         for (name,) in connection.execute(INVALID.encode()).fetchall():
-            with suppress(*GAVE_UP, psycopg.errors.UndefinedObject):
+            try:
                 connection.execute(f"DROP INDEX {name}".encode())
+            except psycopg.errors.UndefinedObject:
+                continue
+            except psycopg.Error as error:
+                # Another owner drops indexes, too.
+                if not gave_up(error):
+                    raise
 
 
 class Keys(OwnerRole):
