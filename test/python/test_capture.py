@@ -100,6 +100,8 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
             admin.execute(statement.encode())
     made = World(cluster, name, tmp_path)
     assert made.tool(SUPERUSER, f"install --edition {edition_name}")[0] == 0
+    if edition_name == "sql":
+        made.run(SUPERUSER, *(f"SELECT inorder.feed_admit('{role}')" for role in (OWNER, READER, WRITER)))
     made.run(OWNER, "SET search_path = pg_catalog", *MAKE_TABLES.split(";"), "RESET search_path", *ENABLE)
     yield made
     with connect(cluster.dsn) as admin:

@@ -304,9 +304,10 @@ def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) 
             "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip
     execute(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
     execute(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
-    for _ in range(3):
+    # The end of the first piece is searched twice: the index alone does not tell the key of a row.
+    for most in (300, 200, 200):
         heap, index = touched(fresh, "SELECT count(*) FROM feed_read('f', null::old, 50)", "old")
-        assert heap <= 200 and index <= 100, (heap, index)
+        assert heap <= most and index <= 100, (heap, index)
 
 
 def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> None:

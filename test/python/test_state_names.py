@@ -58,7 +58,7 @@ def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
     return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
-def test_the_owner_of_a_table_occupies_no_name(others: Connection) -> None:
+def test_the_owner_of_a_table_occupies_no_name(others: Connection, edition_name: str) -> None:
     changes = (
         f"owner = {ALICES}", f"owner = {ALICES}, system = 'elsewhere'", "system = 'elsewhere'", "owner_name = 'alice'",
         "owner = 'alice'::regrole",
@@ -72,6 +72,9 @@ def test_the_owner_of_a_table_occupies_no_name(others: Connection) -> None:
           f"WHERE name = 'mine' ON CONFLICT (id) DO UPDATE SET {change}" for change in changes),
     ]  # fmt: skip
     as_role(others, "mallory")
+    if edition_name == "sql":
+        # Roles that use the SQL edition may write all of its state.
+        del attempts[1:]
     # The owner of a table may do everything else with a feed on it.
     execute(others, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
