@@ -12,8 +12,8 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
--- What the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool calls: in
--- the schema of public functions others might create a function that matches better. Nobody but a superuser creates
+-- Functions that the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool
+-- calls. In the schema of public functions others might create a function that matches better. Only a superuser creates
 -- objects here, and there is no state to be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS

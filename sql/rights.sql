@@ -53,7 +53,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange)
 GRANT EXECUTE ON FUNCTION inorder_internal.text_of(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
--- Of their arguments only.
+-- Functions that only use their arguments.
 GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, anyelement, jsonb, int) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
@@ -67,12 +67,12 @@ GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_batch)
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of(jsonb) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_batch_of(jsonb) TO PUBLIC;
 
--- What PUBLIC may call and select, regardless of default privileges.
+-- Objects that PUBLIC may call and select, regardless of default privileges.
 DO $$
 DECLARE
     function regprocedure;
 BEGIN
-    -- Not those of others in the same schema, which is that of the type of a position.
+    -- Functions of others in the same schema are left out; the schema is that of the type of a position.
     FOR function IN SELECT p.oid FROM pg_proc AS p
                     JOIN pg_type AS t ON t.typnamespace = p.pronamespace
                     JOIN pg_attribute AS a ON a.atttypid = t.oid AND a.attname = 'position'
@@ -87,16 +87,16 @@ BEGIN
 END $$;
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
 
--- What the extension writes is a state: to look at it again took a 25th of a read of 500 rows. (In the SQL edition
+-- State that the extension writes is valid: checking it again took a 25th of a read of 500 rows. (In the SQL edition
 -- callers write it themselves.)
 ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CHECK (
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
--- What nobody but the owner can execute, and nothing but functions refers to, is only called while the path is pinned:
--- become_owner() does (state.c). To pin it in each function again took a tenth of the time of a call. (In the SQL
--- edition callers can execute all functions, on any path: PL/pgSQL keeps the types of variables, as names led to them,
--- for the session, in which a function of another role may call them.)
+-- Functions that only the owner can execute, and to which only functions refer, are only called while the path is
+-- pinned, which become_owner() does (state.c). Pinning it in each function again took a tenth of the time of a call.
+-- (In the SQL edition callers can execute all functions, on any path: PL/pgSQL keeps the types of variables, as names
+-- led to them, for the session, in which a function of another role may call them.)
 DO $$
 DECLARE
     function regprocedure;

@@ -37,10 +37,10 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes, in which k has the keys, and x the rows e that are there for them: the keys in the
--- log, with texts that distinguish equal ones; the conditions that a key has no null, a row has a key, is there, has
--- exactly this key; the columns of a row in the table, as x takes them, as x has them, and of one that is gone: its
--- key. Equal keys have one row, which comes once.
+-- Parts of the query for changes, in which k stands for the keys of the log and x for the rows e of the table that have
+-- these keys: the keys, with texts that distinguish equal ones; the conditions that a key has no null, that a row has a
+-- key, that it exists, and that it has exactly this key; the columns of a row in the table, as x takes them, as x has
+-- them, and of a deleted row, which is its key. The last part keeps one row of equal keys.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
     OUT unnested text, OUT is_key text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text,
@@ -50,7 +50,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
-    -- A marker has null instead of arrays, and is a row all the same. Bytes sort faster than texts.
+    -- A marker has null instead of arrays, and must still return a row. Bytes sort faster than texts.
     SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
                   string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
                                     'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
@@ -81,9 +81,10 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of what a snapshot sees, by the transactions that have ended in it: the more it sees, the higher. The
--- last of them, and how few before it have not. In this order, since a standby takes open savepoints for transactions
--- in progress. A row that is there is above a key that is gone: a sink may take the two for equal.
+-- The version of what a snapshot sees, computed from the transactions that have ended in it: a snapshot that sees more
+-- has a higher version. The upper bits are the last of these transactions, the lower bits how few before it have not
+-- ended. The order matters, because a standby takes open savepoints for transactions in progress. An existing row has a
+-- higher version than a deleted key, because a sink may take the two for equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -92,11 +93,11 @@ BEGIN
            | is_there::int;
 END $$;
 
--- The query for changes, by that for the rows of a batch of the log: what is to be done with a row, the version of the
--- snapshot, and the columns of the row in this form. Roles that write into the table may have put keys there by hand:
--- one with a null is none. After a marker all rows come; otherwise those that are deleted come first, since a sink may
--- take a key that was deleted, and the one that is there now, for equal. Keys are sorted, and each is looked up by the
--- index, whatever the planner thinks of their number.
+-- The query for changes, made from the query for the rows of a batch of the log. It returns what is to be done with a
+-- row, the version of the snapshot, and the columns of the row in this form. Keys with a null are left out: only roles
+-- that write into the table can have put them there by hand. After a marker all rows come. Otherwise deleted rows come
+-- first, because a sink may take a deleted key and an existing one for equal. Keys are sorted, and each is looked up by
+-- the index, even if the planner expects few or many.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -127,8 +128,7 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch; of none, if there is none: then all that is done is to look whether any went past
--- the log.
+-- The changes of an unfinished batch. If the batch is empty, this only checks whether changes went past the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -170,8 +170,8 @@ BEGIN
     END IF;
 END $$;
 
--- The query for the changes of a batch that the reader keeps, for who runs it; error if the position has read what this
--- snapshot does not see.
+-- The query for the changes of a batch that the reader keeps; the reader runs it. Error if the position has read what
+-- this snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS text
@@ -197,7 +197,7 @@ BEGIN
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;
-    -- The rows of the table are those of this snapshot, not of the one in which the batch was found.
+    -- The rows of the table are those of this snapshot, which may be later than the one in which the batch was found.
     PERFORM inorder_internal.followed(caller, log, row_type), inorder_internal.make_durable(false);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),

@@ -35,7 +35,7 @@ BEGIN
                      WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
-        -- The server shows statement triggers a row as it was before its partition computed such a column.
+        -- For such a column the server shows statement triggers the value from before its partition computed it.
         WHEN EXISTS (SELECT FROM inorder_internal.changed_key(relation) AS k
                      JOIN pg_attribute AS a ON a.attrelid = relation AND a.attname = k.name AND a.attgenerated <> ''
                      JOIN pg_partitioned_table AS p ON p.partrelid = a.attrelid)
@@ -93,8 +93,8 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- What a table was when its changes began to be logged: another key, other columns, triggers or partitions may have let
--- some go past the log. Statistics, and the name of the table, do not matter.
+-- A fingerprint of a table when its changes began to be logged: another key, other columns, triggers or partitions may
+-- have let changes go past the log. Statistics, and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -114,7 +114,7 @@ CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], 
 LANGUAGE sql STABLE
 RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
 
--- The trigger that marks a log, in the extension, fires for nothing: the guard refuses TRUNCATE.
+-- In the extension the trigger that marks a log never fires, because the guard refuses TRUNCATE.
 CREATE FUNCTION inorder_internal.mark_event(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT'::text, log);
@@ -137,8 +137,8 @@ CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RET
 LANGUAGE sql STABLE
 RETURN true;
 
--- Whether all changes of a table since it was last read are in its log, if the log is what it was. Its key has the
--- types of the table's: comparing values of others would run what their owner has made.
+-- True if all changes of a table since it was last read are in its log, and the log is unchanged. Its key must have the
+-- types of the table's: comparing values of other types would run their owner's code.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

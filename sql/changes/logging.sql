@@ -8,7 +8,7 @@ DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
 BEGIN
     PERFORM inorder_internal.check_local(relation);
-    -- The log then belongs to the role that makes it, and its owner must be that of the table.
+    -- The log belongs to the role that makes it, which must own the table.
     IF owner <> caller THEN
         RAISE 'the changes of table % can be logged by its owner only', relation
         USING ERRCODE = 'insufficient_privilege',
@@ -66,8 +66,9 @@ BEGIN
 END $$;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
--- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
--- owner of the state. In the SQL edition it has conditions; those of other triggers are refused.
+-- rows of the logged table. A role that once had TRIGGER, or owned the table, may have left such code. The guard
+-- belongs to the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another
+-- trigger is refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -124,7 +125,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- One that had the name before is no longer logged.
+    -- A table that had the name before is no longer logged.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF other IS NOT NULL THEN
@@ -134,13 +135,13 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the function that writes a log cannot have its name. In the extension there is none.
+-- Error if the function that writes a log cannot have its name. The extension has no such function.
 CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that let roles write a log by what they write into the table, and those that undo it. In the extension
--- none are needed.
+-- The statements that let the roles that may write into the table write into its log, and the statements that undo
+-- this. The extension needs none.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -166,8 +167,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that make the triggers, also those that are there; and drop those of tables that no longer belong to
--- this one, or had its name before.
+-- The statements that make the triggers, including those that exist, and drop the triggers of tables that no longer
+-- belong to this one or had its name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -196,7 +197,7 @@ END;
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- One that does not fit a new key is given up by renaming it.
+    -- The owner gives up a log that does not fit a new key by renaming it.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
@@ -232,7 +233,7 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The mark keeps what the table is with its triggers. The checks find what came between.
+    -- The mark includes the triggers. Changes made in between are found by the checks.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

@@ -1,4 +1,4 @@
--- In the public schema, since triggers on users' tables, and dumps of these, refer to it (logging.c).
+-- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it (logging.c).
 CREATE FUNCTION @extschema@.changes_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.changes_trigger() IS

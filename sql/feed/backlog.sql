@@ -1,7 +1,7 @@
--- Backlog: what a feed has not read, the number of transactions, and of their rows up to a limit.
+-- The backlog of a feed: the number of transactions that it has not read, and of their rows up to a limit.
 
--- What follows a position: the number of transactions of any table that have ended, of their rows (see unread_rows()),
--- and whether it is known that all rows were read. asked: the caller named the table, which it may read.
+-- The backlog after a position: the number of ended transactions of any table, of their rows (see unread_rows()), and
+-- true if it is known that all rows were read. asked: the caller named the table, which it may read.
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, asked boolean, OUT transactions bigint,
     OUT rows bigint, OUT caught_up boolean
@@ -11,7 +11,7 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- Whatever an owner did to a table, the view must show the other feeds.
+    -- The view must show the other feeds, whatever an owner did to a table.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
@@ -20,7 +20,8 @@ BEGIN
     IF isempty(numbers) THEN
         rows := 0;
     ELSE
-        -- An error takes back the locks of the look: this one, or that of a table that cannot be locked or read.
+        -- An error rolls back to a savepoint, which releases the locks of the look: the error raised here, or that of a
+        -- table that cannot be locked or read.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(
@@ -30,7 +31,7 @@ BEGIN
             NULL;
         END;
     END IF;
-    -- A transaction of which rows were read may have no more.
+    -- A transaction that was read in part may have no more rows.
     caught_up := CASE WHEN p.partial IS NOT NULL THEN nullif(later = 0, true)
                       WHEN (p.ordering).frozen IS NOT NULL THEN false ELSE rows = 0 END;
 END $$;

@@ -13,7 +13,7 @@ CREATE FUNCTION inorder_internal.batch_query(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- Of partitions of which all rows satisfy a condition (parts.c); null for all.
+    -- A condition that all rows of the partitions satisfy (parts.c); null to read all partitions.
     source text := inorder_internal.whole_table(t) || coalesce('(' || parts || ') AND ', '');
     query text;
 BEGIN
@@ -50,8 +50,8 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- A batch of many ranges of transactions, reduced to the first so many that have rows, where an index shows which have,
--- and to those of which it has a part.
+-- A batch of many ranges of transactions, reduced to the first ranges that have rows, if an index shows them, and to
+-- the transactions that the batch has in part.
 CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -65,8 +65,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for rows of a batch. Where indexes show which have any, only of the first so many ranges, and of
--- partitions.
+-- The query for rows of a batch. If indexes show which ranges and partitions have rows, it is limited to the first of
+-- these ranges, and to these partitions.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
 ) RETURNS text
@@ -95,8 +95,8 @@ CREATE FUNCTION inorder_internal.place_query(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
-    -- In the outer query, so that it is evaluated for these rows only.
+    -- The key is converted by the output function of the type instead of a cast, because any role may create a cast for
+    -- its own type. This is in the outer query, so that it is evaluated for these rows only.
     RETURN format('SELECT ARRAY[%s] FROM (SELECT e.*, pg_catalog.lead(%s) OVER () AS cmin '
                   'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 2) AS e) AS e LIMIT 1',
         concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)), 'pg_catalog.concat(e.cmin)',

@@ -1,16 +1,17 @@
--- Batches of workers that are unfinished: who has one, what becomes of them when their feed changes, and the view
+-- Unfinished batches of workers: which worker has one, what becomes of them when their feed changes, and the view
 -- feed_batches.
 --
--- A batch is given to the name of a worker, with a token. Only who has the token finishes it, returns it, or prolongs
--- the lease. Who asks under the same name gets it again at once, with another token: that is a restart, in any session,
--- and of two processes under one name the last one that asked goes on. Another worker gets it once it was returned, or
--- the lease is over by the clock of the server. A clock that jumps ends leases early or late, and no more: the token
--- decides who may finish. After so many tries a batch is set aside.
+-- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
+-- prolong the lease. A worker that asks under the same name gets the batch again at once, with another token: this is a
+-- restart, in any session. If two processes use one name, the last one that asked goes on. Another worker gets the
+-- batch once it was returned, or the lease is over by the clock of the server. A clock that jumps ends leases early or
+-- late, but does no other harm: the token decides which worker may finish. After a limited number of tries a batch is
+-- set aside.
 
--- The unfinished batches of the workers of a feed. Those before them are not looked for: under a transaction that is
--- open for long, their versions stay.
+-- The unfinished batches of the workers of a feed. Finished batches before them are skipped, because a transaction that
+-- is open for long keeps their versions.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
--- Few feeds have any; with 1000 expected of each, the views would be compiled (jit), which takes a second.
+-- Few feeds have any. If 1000 were expected of each, the server would compile the views (jit), which takes a second.
 LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
@@ -31,15 +32,16 @@ BEGIN
     END IF;
 END $$;
 
--- Who gets a batch
+-- Workers that get a batch
 
--- True if a worker got the batch in this transaction. It comes before one of the same name that another session
--- finished, or prolonged, until that transaction ended: the same call returns the same answer.
+-- True if a worker got the batch in this transaction. Such a batch comes before one of the same worker that another
+-- session finished, or prolonged, until that transaction ended: the same call returns the same answer.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
+-- The first unfinished batch of each share of a feed, which no other batch may overtake, except those that are set
+-- aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -53,7 +55,7 @@ BEGIN ATOMIC
     WHERE f.set_aside IS NULL;
 END;
 
--- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
+-- True if rows are left for a worker in a feed that is divided, perhaps after other rows of their share.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -65,7 +67,7 @@ BEGIN ATOMIC
                    WHERE last.is_open);
 END;
 
--- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
+-- True if a worker that asks would get a batch: its own, another worker's, or one that waits for a worker.
 CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -80,11 +82,11 @@ BEGIN
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
--- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
--- null if there is none. Of those to which rows may still be added, only with so many rows.
+-- The batch of a share that a worker has, otherwise a batch that it may have, of the share that it had last if
+-- possible; null if there is none. A batch to which rows may still be added needs this number of rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
--- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
+-- Without this setting each call would be planned anew, because a plan seems cheaper if the number of shares is known.
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     shares int;
@@ -95,7 +97,7 @@ BEGIN
     SELECT (f.shared_by).shares, n.places INTO shares, places
     FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS n ON n.feed = f.id
     WHERE f.id = share_batch.feed ORDER BY n.seq DESC LIMIT 1;
-    -- A share is its last worker's, until others have had twice as many turns as there are shares.
+    -- A share stays with its last worker until other workers have had twice as many turns as there are shares.
     FOR candidate IN
         SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
         LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
@@ -105,7 +107,7 @@ BEGIN
         ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
-        -- One that is locked is being finished, returned or prolonged at this moment.
+        -- Another session is finishing, returning or prolonging a batch that is locked.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
@@ -114,7 +116,7 @@ BEGIN
     RETURN found_batch;
 END $$;
 
--- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
+-- The batch that a worker has, otherwise the first one that it may have; null if there is none. For a feed that is
 -- divided, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
@@ -126,9 +128,10 @@ BEGIN
     IF least_rows IS NOT NULL THEN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
     END IF;
-    -- A transaction that is open for long keeps those that were finished since it began: each look would meet all.
+    -- A transaction that is open for long keeps the versions of batches that were finished since it began, and each
+    -- look would meet them all.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- One that is locked is being finished or returned at this moment.
+    -- Another session is finishing or returning a batch that is locked.
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
@@ -142,9 +145,9 @@ BEGIN
     RETURN found_batch;
 END $$;
 
--- Whether a worker asks for its batch again within the lease with which the last try began. That does not count as a
+-- True if a worker asks for its batch again within the lease with which the last try began. That does not count as a
 -- try: two processes of one name, which take the batch from each other, would use up all tries. A worker that crashes
--- with a batch each time uses up one for each lease.
+-- with a batch each time uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
@@ -158,7 +161,7 @@ DECLARE
     is_in_try boolean := inorder_internal.is_in_try(b, worker);
 BEGIN
     b.worker := given.worker;
-    -- 48 random bits. A number of JSON holds integers up to 2^53 exactly.
+    -- 48 random bits. A JSON number holds integers up to 2^53 exactly.
     b.token := concat('x', right(gen_random_uuid()::text, 12))::bit(48)::bigint;
     b.taken := pg_current_xact_id();
     b.max_tries := given.max_tries;
@@ -188,9 +191,9 @@ BEGIN
     END IF;
 END $$;
 
--- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
--- those that were tried too often. A batch that the worker got in this transaction stays as it is: a query that names
--- each column of the result, as (feed_take_batch(...)).* does, makes the call for each.
+-- Give a worker an unfinished batch, its own or a free one; null if there is none. Batches that were tried too often
+-- are set aside. A batch that the worker got in this transaction stays unchanged, because a query that names each
+-- column of the result, as (feed_take_batch(...)).* does, makes the call once for each column.
 CREATE FUNCTION inorder_internal.take_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
@@ -211,8 +214,8 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         before := b.number;
-        -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
-        -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
+        -- A batch gets its number when its first worker gets it. An earlier copy of the server that takes its place
+        -- knows the batch without this number, and perhaps with fewer rows: the batches must not have the same number.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -234,7 +237,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Error for a batch and a token that do not belong together: what became of the batch, and how that can be.
+-- Error if a batch and a token do not belong together. The message says what became of the batch, and why.
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -275,9 +278,9 @@ END $$;
 
 -- When the feed changes
 
--- The unfinished batches of workers: how many, the first one and the worker that has it, and their transactions, at
--- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
--- are not too large to be joined for all who see the feed.
+-- The unfinished batches of workers: how many, the first one and its worker, and their transactions, of which at least
+-- some rows are not read; the batches that are set aside, and how many shares they hold back; and whether the sets are
+-- small enough to be joined for everybody who sees the feed.
 CREATE FUNCTION inorder_internal.unfinished(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -319,8 +322,8 @@ BEGIN
     END IF;
 END $$;
 
--- Discard the batches of workers, before these transactions count as read and others do not. Error if rows of one that
--- is set aside would.
+-- Discard the batches of workers, before these transactions count as read and all others as unread. Error if rows of a
+-- batch that is set aside would be discarded.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void
@@ -338,7 +341,7 @@ BEGIN
                          'feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_aside(f);  -- of transactions that have other numbers here
+        PERFORM inorder_internal.warn_aside(f);  -- their transactions have other numbers here
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
@@ -352,7 +355,7 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed AND w.written_here IS NOT TRUE;
-    -- Under new numbers, since they may have more rows: those of partitions that were attached.
+    -- They get new numbers, because they may now have the rows of partitions that were attached.
     FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed ORDER BY w.number
              FOR UPDATE LOOP
         IF coalesce((b.batch).resumed, (b.batch).cut) IS NOT NULL THEN
@@ -374,7 +377,7 @@ END $$;
 
 -- The view feed_batches
 
--- What the view feed_batches shows for a batch.
+-- A row of the view feed_batches.
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, number bigint, worker text, tries int, max_tries int,
     lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,

@@ -1,6 +1,7 @@
--- A column that a feed depends on, besides that of the number: rows come in its order (order.sql), or workers divide
--- them by its hash (shares.sql). It is proved in the table and in each partition, which are locked, before each use:
--- rows without a place in the order, or a key that changed its share, would be lost or repeated.
+-- A column on which a feed depends, besides the column with the number: its rows are delivered in the order of this
+-- column (order.sql), or workers divide them by its hash (shares.sql). Before each use the column is proved in the
+-- table and in each partition, which are locked. Otherwise rows that have no place in the order, or whose key changed
+-- its share, would be lost or repeated.
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
@@ -14,7 +15,8 @@ BEGIN
           HINT = hint;
 END $$;
 
--- Error unless a column of a table that is proved gives an order or, if it divides rows, is in one share for good.
+-- Error unless a column of a table that is proved gives an order or, if rows are divided by it, keeps each row in one
+-- share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -59,15 +61,15 @@ BEGIN
              ELSE 'Choose a column whose values are drawn from a sequence.' END);
 END $$;
 
--- Which hash function of the server a key of this type has; null for types without one.
+-- The hash function of the server for keys of this type; null for types without one.
 CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- What differs if this server gives keys other hashes than the one that stored it: the hash of a value and, for text,
--- the encoding of the database. Not the collation, nor its version.
+-- A value that differs if this server hashes keys differently than the server that stored it: the hash of a value and,
+-- for text, the encoding of the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, text by its bytes.
@@ -86,19 +88,20 @@ DECLARE
 BEGIN
     SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
-    -- With an impossible number if there is no such column, or its type will not do: then each read says so.
+    -- The number of the column is an impossible one if the column is missing or has an unsuitable type. Each read then
+    -- reports this.
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
                inorder_internal.fingerprint(coalesce(kind, 'text')));
 END $$;
 
--- How a feed is divided by the column that has the name now, if no batch was made by another one.
+-- How a feed is divided by the column that has this name now, provided that no batch was made by another column.
 CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
 RETURNS inorder_internal.share_key
 LANGUAGE sql STABLE
 RETURN CASE WHEN (k).shares IS NOT NULL
             THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
 
--- How a restored feed is divided, with the column of that name in this database.
+-- How a restored feed is divided by the column of that name in this database.
 CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
 RETURNS inorder_internal.share_key
 LANGUAGE sql STABLE
@@ -106,20 +109,20 @@ RETURN CASE WHEN (k).shares IS NOT NULL
             THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
                      (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
 
--- A table whose rows are read by this column, for shares by a hash of this kind; error if it is not what it was, or can
--- no longer give an order or shares.
+-- A table whose rows are read by this column, for shares by a hash of this kind; error if the column has changed, or
+-- can no longer give an order or shares.
 CREATE FUNCTION inorder_internal.prove_known_column(
     t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
 ) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
-    -- Another feed may have proved the column since it has another type.
+    -- Another feed may have proved the column since its type was changed.
     IF inorder_internal.column_is_proved(t, column_name, attnum, divides)
        AND (kind IS NULL OR inorder_internal.share_kind(inorder_internal.type_of_column(
                t.relation, column_name::name)) = kind) THEN
         RETURN t;
-    -- A key that changed its share would be lost or repeated.
+    -- A row whose key changed its share would be lost or repeated.
     ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
                       WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
                         AND inorder_internal.present_name(t.relation, a.attnum) = column_name

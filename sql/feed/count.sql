@@ -5,8 +5,8 @@
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
 -- so each row is counted in exactly one of the two parts.
 
--- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
--- its guard; if is_placed, to be compared with what was stored.
+-- An identification of the file for which a stored number is valid: system identifier, file, and the versions of the
+-- attachments of a partition and of its guard; if is_placed, to be compared with a stored one.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -17,7 +17,7 @@ BEGIN
         WITH RECURSIVE up AS (
             SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
-            -- By the index for each parent, as in tree(): a join would read all of pg_inherits, for each partition.
+            -- Uses the index for each parent, as tree() does: a join would read all of pg_inherits for each partition.
             SELECT i.* FROM up AS u CROSS JOIN LATERAL (
                 SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
                 WHERE p.inhrelid = u.inhparent OFFSET 0
@@ -58,8 +58,8 @@ DECLARE
     now text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- Numbers that the server has not reached are of the server that was dumped. Into a table that receives rows come
-    -- with numbers that were counted, and rows that were counted go.
+    -- Numbers that the server has not reached yet are from the server of the dump. A table that receives rows gets rows
+    -- with numbers that were counted, and loses rows that were counted.
     IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(now, ' ', 2), '/')::bigint[])
@@ -69,7 +69,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A table that is counted; error unless the caller may read it, and there is a count.
+-- A table that is counted; error unless the caller may read it, and a count exists.
 CREATE FUNCTION inorder_internal.counted(relation regclass, caller oid) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -92,8 +92,8 @@ BEGIN
     RETURN t;
 END $$;
 
--- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
--- number; and the sum of the stored numbers.
+-- The tables that contain the rows; for each the transactions that are not counted, which is null without a valid
+-- stored number; and the sum of the stored numbers.
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )
@@ -134,13 +134,14 @@ BEGIN
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
 
--- A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set of transactions
--- after the fold; the number then, and how many rows it has more; and whether to store the set even if these are none.
+-- A fold of one table or partition: the file and the server for which the number is valid, in the snapshot that counts;
+-- the set of transactions and the number of rows after the fold; how many rows it adds; and whether the set is stored
+-- even if it adds none.
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
 
--- The steps of a fold of a table that is locked, in one snapshot: what has ended in it is visible in it.
+-- The steps of a fold of a table that is locked. They use one snapshot, in which everything that has ended is visible.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -152,7 +153,7 @@ DECLARE
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
-    -- Rows with numbers of this set may still be received, or go.
+    -- Rows with numbers of this set may still be received or removed.
     PERFORM inorder_internal.say_unaccepted(t.relation) WHERE t.written_here IS NOT TRUE;
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
@@ -173,12 +174,12 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
--- Store the number of a table or partition, unless its file may be of this transaction, in which TRUNCATE would empty
--- that file instead of replacing it.
+-- Store the number of a table or partition, unless its file may be of this transaction: TRUNCATE in that transaction
+-- would empty the file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+    -- A session that replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
     IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = step.part AND age(c.xmin) <= 0)
        AND EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.relation = step.part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid()) THEN
@@ -190,7 +191,7 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
--- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
+-- STABLE, because everything is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

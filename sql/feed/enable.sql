@@ -1,6 +1,6 @@
--- Making a table readable, and undoing that: what owners call.
+-- Functions with which owners make a table readable, and undo that.
 --
--- The statements of DDL run with the privileges of the caller; their result is checked afterwards, by the oids of the
+-- The statements of DDL run with the privileges of the caller. Their result is checked afterwards by the oids of the
 -- table and of the guard's function.
 
 -- Lock a table with its partitions. It may have another owner, or be gone, by the time the lock is granted.
@@ -23,7 +23,7 @@ DECLARE
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
-    -- Nobody else had the table since: feeds may know the new triggers for the old.
+    -- No other role had the table since, and feeds may know the new triggers for the old ones.
     IF stood THEN
         before := inorder_internal.members(was, true);
     END IF;
@@ -40,8 +40,8 @@ BEGIN
     END IF;
 END $$;
 
--- What feed_enable() does with a table that is not a restored one. Waits for writers, so that all rows that came
--- without the guard are there to be looked at.
+-- The part of feed_enable() for a table that was not restored. Waits for writers, after which all rows that came
+-- without the guard are visible to the checks.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -50,7 +50,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.require_read_committed(
         'feed_enable', 'Rows that came without the guard since this transaction began would not be looked at.');
-    -- Triggers are dropped under a stronger lock than making them takes.
+    -- Dropping triggers takes a stronger lock than creating them.
     PERFORM inorder_internal.lock_owned(caller, relation, CASE
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);
@@ -62,7 +62,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
-        -- By a lower base new rows would have numbers that were passed.
+        -- With a lower base new rows would have numbers that were passed.
         PERFORM inorder_internal.say_ahead(relation, p.highest, p.next)
         FROM (SELECT max(upper(inorder_internal.passed_by(s.position))) - 1 AS highest,
                      inorder_internal.next_transaction(t.base) AS next
@@ -70,7 +70,7 @@ BEGIN
               WHERE s.relation = enable_table.relation AND s.written_here) AS p
         WHERE p.highest >= p.next;
     END IF;
-    -- Rows that prevent that it is read.
+    -- The rows that prevent the table from being read.
     PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
                                                   inorder_internal.unnumbered_query(t)), caller);
     IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
@@ -79,15 +79,16 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- A read would refuse what this finds, as of a partition.
+            -- This finds faults that a read would refuse, in partitions, too.
             inorder_internal.prove_ground(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Call feed_enable() unless that was done: then no writer need wait, and who is not the owner may go on.
+-- Call feed_enable() unless the table is enabled: then no writer has to wait, and a caller who is not the owner may go
+-- on.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The guard is looked for in a snapshot that is taken after the wait for who makes another one.
+    -- The guard is looked up in a snapshot that is taken after the wait for another session that makes one.
     PERFORM inorder_internal.check_local(relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;
@@ -101,7 +102,7 @@ CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
-    -- What is known of a restored table must not be taken for what was seen here.
+    -- State of a restored table must not be taken for state that was recorded here.
     PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = feed_enable.relation;
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
@@ -126,7 +127,7 @@ DECLARE
     described record;
     base bigint;
 BEGIN
-    -- No row of an unfinished transaction may carry the old base: this waits for all of them.
+    -- This waits for all unfinished transactions, because none of their rows may have the old base.
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO described FROM inorder_internal.describe_restored(relation, coalesce(beyond, 0));
     t := described.t;

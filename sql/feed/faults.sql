@@ -1,5 +1,5 @@
--- What may be wrong with a table, a position or a batch before rows are read: rows would be lost, or delivered twice.
--- The queries look for such rows; those for whom they are made have them executed (find_fault in next.sql), and
+-- Faults of a table, a position or a batch that would lose rows, or deliver them twice, found before rows are read. The
+-- queries look for such rows; the roles for whom they are made have them executed (find_fault in next.sql), and
 -- complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
@@ -55,7 +55,8 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- An index without rows of number 0 has no nulls either: if there can be none, the table is not read for them.
+    -- An index without rows of number 0 has no nulls either. If the column cannot be null, the table is not read for
+    -- them.
     RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
                   'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
                   inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, 0),
@@ -107,7 +108,7 @@ BEGIN
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
 
--- The probe for rows added to a batch after it was created; null if that is impossible.
+-- The probe for rows that were added to a batch after it was created; null if this is impossible.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 ) RETURNS text
@@ -146,7 +147,7 @@ BEGIN
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
 
--- Whether a transaction has begun by now. In the SQL edition next_transaction() is that of the snapshot, which in
+-- True if a transaction has begun by now. In the SQL edition next_transaction() is that of the snapshot, which in
 -- REPEATABLE READ may be older than a position that its reader keeps.
 CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -167,7 +168,7 @@ BEGIN
                         highest);
 END $$;
 
--- Error if a position or batch kept by a reader is of another table.
+-- Error if a position or batch that a reader keeps belongs to another table.
 CREATE FUNCTION inorder_internal.check_same(
     t inorder_internal.feed_table, known @extschema@.feed_member[], what text
 ) RETURNS void
@@ -188,7 +189,7 @@ BEGIN
                         'had in the other one, and it has no others, take the members of a new position.', t.relation);
 END $$;
 
--- Error if a position that has read something lacks members, since it was constructed by a reader, or is of another
+-- Error if a position that has read something lacks members, because a reader constructed it, or belongs to another
 -- table.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void

@@ -125,7 +125,7 @@ BEGIN
     WHERE s.feed = f.id;
 END $$;
 
--- Set the position of a feed to these transactions or, if they are null, by a word.
+-- Set the position of a feed to these transactions or, if they are null, to the place that a word names.
 CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -195,7 +195,7 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
     f := inorder_internal.given_feed(feed, caller);
-    -- Not the owner of its table: readers of the other role would find a feed that they did not create.
+    -- The owner of its table may not rename it: readers of the other role would find a feed that they did not create.
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
         RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -412,7 +412,7 @@ COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrol
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
 'datatype_mismatch, serialization_failure if the batch is newer than the snapshot (retry in a new transaction), '
 'object_not_in_prerequisite_state if the feed was restored.';
--- What inorder tail calls: a function with the type of the table would match better than one with anyelement.
+-- The form that inorder tail calls: a function with the type of the table would match better than one with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -1,9 +1,10 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
--- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
--- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see backlog().
+-- The view does not plan or run a query over a user table, because planning may already execute functions of the
+-- table's owner. It does not wait for a lock on a user table, because the owner could then block everybody, and keeps
+-- none: see backlog().
 
--- What the view feeds shows for a feed.
+-- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_worker text, created timestamptz,
@@ -31,15 +32,15 @@ BEGIN
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
-    -- Readers of a table may create feeds on it with sets of any size: all who see them would wait until they are
-    -- read and decompressed, once for each mention.
+    -- Readers of a table may create feeds on it with sets of any size. Everybody who sees these feeds would wait until
+    -- the sets are read and decompressed, once for each mention.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
         t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
-    -- What the next function that is called will remove, is gone already: see sweep().
+    -- A feed that the next call will remove counts as gone: see sweep().
     WHERE inorder_internal.may_see(caller, f)
       AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
 END $$;
@@ -54,11 +55,11 @@ RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) 
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
--- Not STRICT, so that the planner can inline it; null has no holders.
+-- The function is not STRICT, which lets the planner inline it; null has no holders.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- The locks are read once, and not joined: the planner expects a few, and would compare each with each. What is in
-    -- a subquery of its own is evaluated once, and if it is needed.
+    -- The locks are read once instead of joined: the planner expects a few of them, and would compare each with each. A
+    -- subquery of its own is evaluated once, and only if it is needed.
     WITH writers AS (
         SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l
@@ -70,7 +71,7 @@ BEGIN ATOMIC
         GROUP BY l.pid, l.virtualtransaction
         HAVING bool_or(l.locktype = 'relation')
     ), ids AS (
-        -- How far an id of 32 bits is from the next one that the snapshot knows: it may have been assigned since.
+        -- The distance of an id of 32 bits from the next one that the snapshot knows. It may have been assigned since.
         SELECT w.pid, x.xid,
                (x.xid::text::bigint - (SELECT inorder_internal.next_transaction(0::bigint)) + 2147483648
                 & 4294967295::bigint) - 2147483648 AS distance

@@ -72,7 +72,7 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- What the table was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
+-- The table as it was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
 -- now, as they are for the planner; all else is what the snapshot sees.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
@@ -103,7 +103,7 @@ BEGIN
           DETAIL = 'Only roles that may write into a table write its counts.';
 END $$;
 
--- What the function that writes deltas does last, after a statement.
+-- The last part of the function that writes deltas, after a statement.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -132,8 +132,8 @@ CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RE
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- What the function does first after an UPDATE of a table by partitions: MERGE hides from its trigger the rows that it
--- moves to another one. Rows of both tables are in the same order.
+-- The first part of that function, after an UPDATE of a table by partitions: MERGE hides from its trigger the rows
+-- that it moves to another one. Rows of both tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -251,7 +251,8 @@ BEGIN
     RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
 END $$;
 
--- Of transactions: higher than any. A range is taken for a small part of a table, so that it is read by the index.
+-- A number higher than that of any transaction. A range is taken for a small part of a table, so it is read by the
+-- index.
 CREATE FUNCTION inorder_internal.below_all() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
@@ -374,7 +375,7 @@ CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(][^()]*[)]$'::text, ''::text), ' WHEN '::text, 1);
 
--- What of a set is not as exact_count_start() makes it, or null.
+-- The part of a set that is not as exact_count_start() makes it, or null.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -429,7 +430,7 @@ RETURN format('
     (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
     inorder_internal.group_list((s).columns, 'NULL, '), proof);
 
--- Whether so many transactions have passed since the newest fold as it has groups, all of which a fold writes.
+-- True if so many transactions have passed since the newest fold as it has groups, all of which a fold writes.
 CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('EXISTS (
@@ -467,7 +468,7 @@ END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_
             removal, format('d.open IS NOT NULL OR %s', has_ended))))));
 END $$;
 
--- Whether this transaction may have changed what is proved of a table, so that it could do so again, unseen.
+-- True if this transaction may have changed what is proved of a table, so that it could do so again, unseen.
 CREATE FUNCTION inorder_internal.may_have_changed(relation regclass) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -506,7 +507,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- What a writer does now and then, if it may and need not wait: small tables are counted again where the proof does not
+-- A writer does this now and then, if it may and need not wait: small tables are counted again where the proof does not
 -- stand.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS void

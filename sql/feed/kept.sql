@@ -1,7 +1,7 @@
--- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
+-- The state of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
 
--- A feed as it is now, whose owner may have got another name (is_renamed); and what follows its position, if that was
--- looked for (is_found).
+-- A feed as it is now, whose owner may have been renamed (is_renamed); and what follows its position, if that was
+-- looked up (is_found).
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
@@ -12,7 +12,7 @@ CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 
--- The owner of a feed, as an oid if the role was dropped or belongs to another server.
+-- The owner of a feed; an oid if the role was dropped or belongs to another server.
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed) RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
@@ -38,7 +38,7 @@ END $$;
 CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A feed that the caller may move, by its name and, if it is of another role, its owner.
+-- A feed that the caller may move, found by its name and, if it belongs to another role, by its owner.
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -61,7 +61,7 @@ BEGIN
     ORDER BY known.system = inorder_internal.server_system() DESC LIMIT 1;
     IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
         RETURN f;
-    -- A role that may not see a feed gets the same error as for a missing one.
+    -- A role that may not see a feed gets the error for a missing feed.
     ELSIF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     END IF;
@@ -146,22 +146,22 @@ END $$;
 
 -- Numbers of batches
 
--- The microseconds since 1970. Up to the year 2255 they are below 2^53, up to which a double, as of JavaScript, holds
--- each integer.
+-- The microseconds since 1970. Until the year 2255 they are below 2^53, up to which a double holds each integer, such
+-- as a number in JavaScript.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- The number from which those of a new feed count, or of one that gets another name. It is higher than those of all
--- feeds that had the name before: no feed has a batch each microsecond, and a promotion adds 10^9 at most to what the
--- clock says.
+-- The number from which the batches of a feed count that is new or renamed. It is higher than all numbers of earlier
+-- feeds of this name: no feed has a batch each microsecond, and a promotion adds at most 10^9 to the time.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
--- The number of the batch that follows the given one: the next one on the same server and timeline. On another one, how
--- many were given out before is not known, but fewer than 10^9 since that one. The clock of this server may be behind.
+-- The number of the batch that follows the given one. On the same server and timeline it is the next number. On another
+-- server it is unknown how many numbers were given out before, but they are fewer than 10^9. The clock of this server
+-- may be behind.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -197,7 +197,7 @@ BEGIN
     PERFORM inorder_internal.move_state(k.feed, k.at_position, past_batch, k.asked, is_all, false);
 END $$;
 
--- A position in a table as it is now. In the middle of a set the order is that of the set.
+-- A position in a table as it is now. In the middle of a set it keeps the order of the set.
 CREATE FUNCTION inorder_internal.with_table(
     t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
 )
@@ -227,7 +227,7 @@ BEGIN
     RETURN feed;
 END $$;
 
--- Whether a batch may be given to another worker: its lease is over, or the time after which it is tried again.
+-- True if a batch may be given to another worker: its lease is over, or the time after which it is tried again.
 CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp();

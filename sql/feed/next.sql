@@ -1,14 +1,15 @@
--- What follows a position: find_next() decides which transactions, where the batch ends, whether it has rows, and
--- whether these are all. It is asked by readers (look_next in take.sql, reader_next_batch in reader.sql), by workers
--- (take_any in workers.sql) and for shares (distribute_next in shares.sql), before any row is read:
+-- The batch after a position: find_next() decides which transactions it has, where it ends, whether it has rows, and
+-- whether these are all. Callers are readers (look_next in take.sql, reader_next_batch in reader.sql), workers
+-- (take_any in workers.sql) and shares (distribute_next in shares.sql), before any row is read:
 --
 --  which transactions?  find_next > look > next_batch: those that have ended, without the position
 --  is there a row?      find_next > look > probe_rows
 --  where does it end?   find_next > look > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
 --  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
 --
--- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
--- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
+-- look() is STABLE: functions that it calls see the snapshot of the statement that called it. Thereby the set of
+-- transactions that have ended, the proofs of the table, and the rows by which a batch is limited belong to one
+-- snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -63,7 +64,7 @@ BEGIN
        AND NOT inorder_internal.has_begun(highest - t.base) THEN
         PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
-    -- The members of this table are none of another one.
+    -- A position with the members of this table is not of another table.
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
@@ -87,7 +88,7 @@ BEGIN
     END IF;
 END $$;
 
--- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
+-- A batch that ends after a row or, without a key or if no key distinguishes the rows of a transaction, after the
 -- transaction.
 CREATE FUNCTION inorder_internal.cut_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
@@ -116,7 +117,7 @@ BEGIN
                   inorder_internal.found_query(t, b, NULL, '1', false));
 END $$;
 
--- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
+-- Error if a probe finds a fault of the table; otherwise, if it looks for rows, whether it finds any.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -130,21 +131,21 @@ BEGIN
     RETURN found IS NOT NULL;
 END $$;
 
--- Whether a batch has rows, or may have some, by queries; error if a condition of the table is violated.
+-- True if a batch has rows, or may have some, by queries; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.find_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
-    -- read come before it.
+    -- The rest of a set, or of a transaction, is looked for later by value or key: by number, all rows that were read
+    -- come before it.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
     found bigint;
     probe text;
 BEGIN
-    -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
-    -- numbers that this server has not reached. Most others find a row of the batch: the newest.
+    -- Most looks find nothing. A batch has no rows if there are none from its first transaction on, and then there are
+    -- no numbers either that this server has not reached. Most other looks find the newest row, which is in the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
         found := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
@@ -165,7 +166,7 @@ BEGIN
     RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
 END $$;
 
--- Whether a batch has rows, or has had some; error if a condition of the table is violated.
+-- True if a batch has rows, or has had some; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS boolean
@@ -181,8 +182,8 @@ BEGIN
     RETURN found[1];
 END $$;
 
--- The transaction of the n-th row of a batch, that of the row after it, empty if there is none, and the key; null if
--- there are fewer rows.
+-- The transaction of the n-th row of a batch; that of the next row, which is empty if there is none; and the key. Null
+-- if there are fewer rows.
 CREATE FUNCTION inorder_internal.find_place(
     t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
 ) RETURNS text[]
@@ -203,8 +204,8 @@ RETURN inorder_internal.has_old(t, numbers) AND coalesce(
     inorder_internal.has_row(t, inorder_internal.slice(t, inorder_internal.whole_table(t), 0, NULL::text[],
                                                        NULL::text[], '1::pg_catalog.int8'::text, true), caller));
 
--- Where a batch ends, by queries. Rows from before feed_prepare come first, by their key: by number the planner would
--- sort all of them.
+-- Where a batch ends, found by queries. Rows from before feed_prepare come first, in the order of their key: in the
+-- order of the number the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -225,15 +226,15 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch to which one is limited that has so many rows, if any. All that is known of the rows that it has is found
--- here, and by look_in_order() of a batch in the order of a column.
+-- The batch, limited to so many rows if a limit is given. Everything that is known of its rows is found here or, for a
+-- batch in the order of a column, by look_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.next_found
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
-    -- Without a limit it is whether there is a row.
+    -- Without a limit the number says whether there is a row.
     e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
     IF e.has_rows IS NULL AND max_rows IS NOT NULL THEN
@@ -245,7 +246,7 @@ BEGIN
     n.is_all := max_rows IS NULL OR e.number IS NULL;
     n.batch := CASE WHEN n.is_all THEN b
                     ELSE inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END) END;
-    -- A query finds the rest of a transaction that was read in part.
+    -- The rest of a transaction that was read in part is found by a query.
     n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
                                        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));
     RETURN n;
@@ -266,7 +267,7 @@ BEGIN
             PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name);
         END IF;
         t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
-        -- In a set that was read in part the rows that are left are looked for by value.
+        -- The rows that are left in a set that was read in part are looked up by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
@@ -282,14 +283,14 @@ BEGIN
     RETURN n;
 END $$;
 
--- What follows a position, if it is known at once (next.c): nothing, or rows of a table that is as the position
+-- Return what follows a position, if it is known at once (next.c): nothing, or rows of a table that is as the position
 -- remembers it. Otherwise null.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.next_found
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- What follows a position. If the caller passes over transactions that have no rows, the batch has these then, too.
+-- The batch after a position. If the caller passes over transactions without rows, the batch includes these, too.
 CREATE FUNCTION inorder_internal.find_next(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.next_found
@@ -309,8 +310,9 @@ BEGIN
     pages := inorder_internal.pages_read(t, true);
     t := inorder_internal.locked(t, caller);
     n := inorder_internal.look(t, p, max_rows, whole, caller);
-    -- As after a load that was rolled back, until VACUUM removes its rows. The first look of a session at a table reads
-    -- about half as many pages of the catalog, and for each partition.
+    -- A look that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
+    -- look of a session at a table reads about half as many pages of the catalog as this limit allows, and so for each
+    -- partition.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
@@ -323,7 +325,7 @@ END $$;
 
 -- Batches that were made before
 
--- Whoever waits, or begins a new transaction, sees what is missing; unless this primary has not come so far.
+-- Waiting, or a new transaction, lets the caller see what is missing, unless this primary has not come so far.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -335,8 +337,8 @@ BEGIN
                  'on a standby wait until it has come so far.';
 END $$;
 
--- One that can be read, of a table that is locked and proved: of this table, and of transactions that have all ended in
--- the current snapshot; else an error.
+-- A batch that can be read: of this table, which is locked and proved, and of transactions that have all ended in the
+-- current snapshot; else an error.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -344,7 +346,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
-    -- The members of this table are none of another one, or with another key.
+    -- A batch with the members of this table is of this table, and has the same key.
     IF inorder_internal.differ(b.members, members) THEN
         PERFORM inorder_internal.check_same(t, b.members, 'batch');
         IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
@@ -359,13 +361,13 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: of a table, locked and proved, its members as they were proved, and a batch, null if there are
--- no rows.
+-- The rows to be read: of a table that is locked and proved, with the members that were proved, and of a batch, which
+-- is null if there are no rows.
 CREATE TYPE inorder_internal.rows_found AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
--- The query for rows of a batch, for who runs it next: names are those of now.
+-- The query for rows of a batch, which the caller runs next. It has the present names.
 CREATE FUNCTION inorder_internal.text_for_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
 ) RETURNS text
@@ -374,8 +376,9 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, NULL, 'e.*', in_order);
 END $$;
 
--- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays. Unlike
--- others it does not say of which row type the relation is: plan.c looks at it each time, before it is planned.
+-- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays. In
+-- contrast to other queries it does not name the row type of the relation, because plan.c checks the relation each time
+-- before the query is planned.
 CREATE FUNCTION inorder_internal.kept_query(t inorder_internal.feed_table, is_many boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -389,7 +392,7 @@ BEGIN
     RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
 END $$;
 
--- All rows of one, of a table that is locked, the same each time.
+-- All rows of a batch of a table that is locked; the same text each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

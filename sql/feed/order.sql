@@ -14,17 +14,17 @@
 -- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
 -- ordering.
 
--- The order by a column of a position between two sets; null without a column.
+-- The order of a position between two sets, given by a column; null without a column.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
--- With an impossible number if there is no such column: then each read says so.
+-- The number of the column is an impossible one if there is no such column. Each read then reports this.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
--- The order of a restored position or batch, with the column of that name in this database.
+-- The order of a restored position or batch, given by the column of that name in this database.
 CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
 RETURNS @extschema@.feed_order
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -35,7 +35,7 @@ BEGIN
     RETURN o;
 END $$;
 
--- The transactions that a position has read, all rows of them or, of an ordered set, some.
+-- The transactions that a position has read, with all of their rows or, if a set is read in order, with some.
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
@@ -91,7 +91,7 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
 -- The end of a query for the rows of a set of transactions, found by number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
--- OFFSET 0 keeps the planner from the index of the order column.
+-- OFFSET 0 prevents the planner from using the index of the order column.
 RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has_old(t, numbers)
             THEN format('FROM (SELECT e.* FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
                         inorder_internal.in_range(t, numbers))
@@ -104,7 +104,7 @@ CREATE FUNCTION inorder_internal.piece(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- No value is below the first of these, nor above the last.
+    -- No value is below the first of these, and none is above the last.
     wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
                           '%3$L::pg_catalog.int8', (b.ordering).column_name,
                           greatest((b.ordering).from_value, walked_from, -9223372036854775808),
@@ -121,7 +121,7 @@ BEGIN
                   budget, inorder_internal.number_in(t, b.transactions));
 END $$;
 
--- The query for the lowest value in a set that is not below another.
+-- The query for the lowest value in a set, from a given value on.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
 ) RETURNS text
@@ -131,9 +131,9 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
               inorder_internal.typed_order(t, order_column));
 
--- The query for the highest value in a table, which no row of a set that has ended is above.
+-- The query for the highest value in a table. No row of a set that has ended is above it.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
--- Not of a share, which may have its last row anywhere.
+-- The condition of a share is left out, because its last row may be anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));

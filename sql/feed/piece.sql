@@ -1,21 +1,22 @@
--- Delivery in the order of a column: the next piece of a set. Why the order is right is said in order.sql.
+-- Delivery in the order of a column: the next piece of a set. order.sql explains why the order is right.
 --
--- There are two ways to find it. The index of the column may be walked from the first value on, leaving out the rows of
--- other transactions: good where the set is most of what is there, as in a backlog. Or the rows of the set are fetched
--- by number and sorted: good where they are few. Neither the planner nor statistics know which is better, so each in
--- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
--- better one.
+-- There are two ways to find a piece. The index of the column can be walked from the first value on, leaving out the
+-- rows of other transactions: this is good if the set is most of what there is, as in a backlog. Or the rows of the set
+-- are fetched by number and sorted: this is good if they are few. Neither the planner nor statistics know which is
+-- better. Each way in turn gets a budget of rows, which grows until one of them suffices, and the search costs a small
+-- multiple of the better one.
 
--- What follows a position: the batch, whose transactions are null if none has ended; whether it has rows, and all that
--- were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first.
--- is_costly: there are none, which took a look at many pages.
+-- The result of looking for rows after a position: the batch, whose transactions are null if none has ended; true if it
+-- has rows, and if it has all rows that were committed; the tables that were proved; the rest of a set that has no rows
+-- any more, which comes first. is_costly: there are no rows, and the look accessed many pages.
 CREATE TYPE inorder_internal.next_found AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
     rest @extschema@.feed_batch, is_costly boolean
 );
 
--- A search for a piece: where the index of the column is walked from, null if rows are found by number; where it ends;
--- and of the first rows, at most one more than are wanted, the number, the lowest and the highest value.
+-- A search for a piece: the value from which the index of the column is walked, null if rows are found by number; the
+-- value where it ends; and of the first rows, at most one more than are wanted, the number, the lowest and the highest
+-- value.
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
@@ -58,12 +59,12 @@ CREATE FUNCTION inorder_internal.first_by_either(
 ) RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- To walk too far costs less than to begin anew: where the set is most of what is there, a walk ends before.
+    -- A walk that goes too far costs less than a new one: if the set is most of what there is, the walk ends before.
     budget bigint := 100 + 16 * max_rows::bigint;
 BEGIN
     LOOP
         s := inorder_internal.first_rows(t, b, s, budget, max_rows, caller);
-        -- Or the index of the column has no more rows in the range than the budget is.
+        -- The second condition: the index of the column has no more rows in the range than the budget.
         IF s.amount > max_rows OR inorder_internal.find_number(t, format(
                'SELECT 1::pg_catalog.int8 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
                'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
@@ -87,8 +88,8 @@ DECLARE
     s inorder_internal.order_search;
     few bigint := 100 + 16 * max_rows::bigint;
 BEGIN
-    -- Where a set begins is known if there is nothing else. Otherwise few rows are fetched by number, and for many it
-    -- is found out.
+    -- If nothing was read before, the walk begins below all values. Otherwise few rows are fetched by number; for many
+    -- rows the lowest value is looked up.
     IF nothing_read THEN
         s.walked_from := -9223372036854775808;
     ELSIF inorder_internal.set_size(t, b, few, caller) < few THEN
@@ -97,7 +98,7 @@ BEGIN
         s.walked_from := inorder_internal.find_number(t, inorder_internal.lowest_query(
                              t, b, (b.ordering).column_name, -9223372036854775808), true, caller);
     END IF;
-    -- No row of transactions that have ended is above this value, now and later.
+    -- No row of transactions that have ended is or will be above this value.
     s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true,
                                             caller);
     IF s.walked_from IS NULL OR s.up_to IS NULL THEN
@@ -115,7 +116,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF s.amount <= max_rows THEN
         RETURN NULL;
-    -- Rows of one value are not divided.
+    -- Rows of one value stay together.
     ELSIF s.highest > s.lowest THEN
         RETURN s.highest;
     ELSIF s.highest = 9223372036854775807 THEN

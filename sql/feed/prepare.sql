@@ -1,7 +1,8 @@
 -- Existing tables: the statements that make them readable.
 
--- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and that of the
--- one above; and whether an earlier run has made it (null: it is not there; false: it is not valid) and attached it.
+-- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and the name of
+-- the index above it; and whether an earlier run has made the index (null: it is missing; false: it is not valid) and
+-- attached it.
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
@@ -45,8 +46,8 @@ BEGIN
         THEN '{}' ELSE ordered END;
 END $$;
 
--- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
--- run has made is omitted, and an index that it left invalid is dropped first.
+-- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes of an
+-- earlier run are left out; those that it left invalid are dropped first.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -61,7 +62,7 @@ BEGIN
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
         IF member.is_done IS NOT TRUE THEN
-            -- Existing rows have number 0: they are not in it, and are read by the primary key.
+            -- Existing rows have number 0. They are not in this index, but are read by the primary key.
             RETURN NEXT format(
                 'CREATE INDEX %s%I ON %s%s (%s) WHERE %I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
@@ -84,7 +85,7 @@ BEGIN
     fault := CASE
         WHEN c.relispartition THEN 'is a partition'
         WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
-        -- Of an array, too. The server says so of types that are made of it.
+        -- Arrays of the row type count, too. The server reports types that contain it by itself.
         ELSE (SELECT format('has a row type that column %I of %s has', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (
@@ -107,8 +108,8 @@ BEGIN
                   '--changes.', relation, inorder_internal.shell_word(relation));
 END $$;
 
--- Error if feed_enable(), which is the last of the statements, would refuse a table, or what it makes would be refused.
--- Returns the column as it is or will be.
+-- Error if feed_enable(), the last of the statements, would refuse the table, or the result of the other statements
+-- would be refused. Returns the column as it is or will be.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -166,7 +167,7 @@ BEGIN
 END $$;
 
 -- The functions, views and rules that mention a table, as far as the catalog shows: the texts of functions are searched
--- for its name. Those of extensions and of inorder mention none of users.
+-- for its name. Functions of extensions and of inorder are left out, because they mention no table of a user.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -194,7 +195,7 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
--- Say what else may depend on how many columns a table has.
+-- Report what else may depend on the number of columns of a table.
 CREATE FUNCTION inorder_internal.say_column_comes(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -244,7 +245,7 @@ BEGIN
     END IF;
     IF column_number IS NULL THEN
         PERFORM inorder_internal.say_column_comes(relation, key_column);
-        -- First with a constant default, which avoids a rewrite: existing rows count as transaction 0.
+        -- The first default is constant, which avoids a rewrite: existing rows count as transaction 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, '
                            'ALTER COLUMN %2$I SET DEFAULT %s.xact_id(''0''::pg_catalog.int8)',
                            relation, key_column, schema);

@@ -1,35 +1,38 @@
--- Text of queries: rows of a table by transaction number. The table has the alias e in each.
+-- The text of queries for rows of a table by transaction number. Each query gives the table the alias e.
 --
--- They run with the caller's privileges, in feed_apply() also with the caller's search_path. So every name is quoted as
--- data, a column of the table, or schema-qualified; literals have a type; and every function and operator is the
--- server's own, but feed_is_table(): query.c refuses any other query.
+-- The queries run with the caller's privileges, in feed_apply() also with the caller's search_path. Every name is
+-- therefore quoted as data, a column of the table, or schema-qualified; literals have a type; and every function and
+-- operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
--- The name of a table may lead to another relation when a text is run: its schema can be renamed. So each text says of
--- which row type the relation is. Of what a statement calls, the planner evaluates the functions in FROM first, before
--- it looks at policies, indexes and partition keys; those of constants then vanish from the plan.
+-- The name of a table may lead to another relation when a text is run, because its schema can be renamed. Each text
+-- therefore names the row type of the relation. Of the functions in a statement, the planner evaluates those in FROM
+-- first, before it looks at policies, indexes and partition keys; those with constant arguments then vanish from the
+-- plan.
 
 -- A table as the source of a query, which is an error if its name leads to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of
-    -- a table can have the name cmax: those in the bounds of a partition are not qualified.
+    -- A null of the row type is constant, and the planner drops a case that is false before it looks into it. No column
+    -- of a table can have the name cmax. The columns in the bounds of a partition are not qualified.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
--- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
--- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
+-- A condition that always holds, which stands before others. A query that has it is an error if the column is not of
+-- this type; otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
-LANGUAGE sql STABLE  -- as format() is: the server inlines no other
--- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
+LANGUAGE sql STABLE  -- STABLE as format() is: the server inlines only such a function
+-- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
+-- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same for those of some columns, or of all, that have a type of the server; null if none has.
+-- The same for some columns, or for all, that have a type of the server; null if no column has.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Not int2vector and oidvector, which are arrays and have some; nor pg_node_tree and others that have none.
+    -- int2vector and oidvector are left out, which are arrays and have array types; so are pg_node_tree and others
+    -- without an array type.
     RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
                                    ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
                                                a.attname, y.typname) END, '' ORDER BY a.attnum)
@@ -74,13 +77,13 @@ RETURN format(CASE WHEN (t).is_uuid
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
--- The given columns, each in a form, as text of a query; null for none.
+-- The given columns, each in a form, as text of a query; null without columns.
 CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     list text;
 BEGIN
-    -- Without a query, which takes ten times as long.
+    -- A query would take ten times as long.
     FOR i IN 1 .. cardinality(columns) LOOP
         list := concat_ws(', ', list, format(form, columns[i]));
     END LOOP;
@@ -126,9 +129,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    -- A bigint is compared by equality: then an index gives the rows by key, that of the primary key or one of number
-    -- and key, and a read that continues after a key begins there. With a range the planner would sort the whole
-    -- transaction.
+    -- A bigint is compared by equality: then an index returns the rows in the order of the key, be it that of the
+    -- primary key or one of number and key, and a read that continues after a key begins there. For a range the planner
+    -- would sort the whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
                   WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
                   ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)
@@ -139,7 +142,8 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index serves it, so the planner keeps to that of another condition.
+-- The condition that numbers are in a set. No index supports it, which keeps the planner with the index of another
+-- condition.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -148,8 +152,8 @@ BEGIN
     IF inorder_internal.is_range(numbers) THEN
         RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
     END IF;
-    -- In the n-th bucket are the keys from the n-th bound on: a range begins with each odd one. A multirange takes
-    -- twice as long to read, and four times for each row.
+    -- The n-th bucket has the keys from the n-th bound on: each odd bound begins a range. A multirange takes twice as
+    -- long to read, and four times as long for each row.
     SELECT array_agg(inorder_internal.key_text(t, n.number) ORDER BY n.number)
     INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
     RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) OPERATOR(pg_catalog.%%) '
@@ -172,12 +176,12 @@ BEGIN
                   low, inorder_internal.key_type(t), high);
 END $$;
 
--- Whether rows of a set of transactions include those that the index on the number has not.
+-- True if rows of a set of transactions include rows that the index on the number lacks.
 CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (t).is_partial AND numbers @> 0::bigint;
 
--- The condition of rows that were there before feed_prepare(), perhaps the whole table.
+-- The condition of rows that existed before feed_prepare(), perhaps of the whole table.
 CREATE FUNCTION inorder_internal.is_old(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, 0));
@@ -197,8 +201,8 @@ CREATE FUNCTION inorder_internal.from_bounds(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
-    -- with the table, which would read the whole index, and from reading the whole table.
+    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without it the planner
+    -- might join the set with the table, which would read the whole index, or read the whole table.
     RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s OFFSET 0) AS e', bounds, source,
                   inorder_internal.between_keys(t, 'b.low', 'b.high'), ending);
 END $$;
@@ -233,7 +237,8 @@ DECLARE
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
-    -- The rows from before feed_prepare, perhaps the whole table: by the primary key, whatever the index on numbers is.
+    -- The rows from before feed_prepare, perhaps the whole table, are read by the primary key, whatever the index on
+    -- numbers is.
     ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint OR inorder_internal.has_old(t, numbers) THEN
         RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, in_order),
                          inorder_internal.ranges(t, source, inorder_internal.minus(numbers, inorder_internal.one(0)),

@@ -26,7 +26,7 @@ BEGIN
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
         LATERAL (VALUES (inorder_internal.truncate_definition(member, t)),
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
-        -- One of this name that somebody else has made is an error.
+        -- A trigger of this name that another role has made is an error.
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate'
                                                         AND g.tgfoid = inorder_internal.guard_function());
 END $$;
@@ -41,10 +41,10 @@ BEGIN ATOMIC
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
 
--- Whether feed_enable() was called for a table, and its guard is intact.
+-- True if feed_enable() was called for a table, and its guard is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
--- Checking a guard may lock its table: so it is done for one row, not in a WHERE clause for all.
+-- Checking a guard may lock its table. It is therefore done for one row, instead of for all in a WHERE clause.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
@@ -66,8 +66,8 @@ BEGIN
     END IF;
 END $$;
 
--- Whether a table has a guard that it does not inherit. What the state says of other tables, which somebody may have
--- inserted, does not count for those above and below.
+-- True if a table has a guard that it does not inherit. State of other tables, which somebody may have inserted, does
+-- not count for tables above and below.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
@@ -94,9 +94,9 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The statements found our functions by their names.
+    -- The statements found the functions by their names.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
-        t.written_here := true;  -- not restored: it has lost the guard since a statement ago
+        t.written_here := true;  -- the table was not restored: it has lost the guard since the last statement
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
     PERFORM inorder_internal.sweep();

@@ -14,7 +14,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a position kept by a reader can be one of this server.
+-- Error unless a position that a reader keeps can be one of this server.
 CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -37,7 +37,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 
--- Error unless a batch kept by a reader can be one of this server.
+-- Error unless a batch that a reader keeps can be one of this server.
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -48,7 +48,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 
--- A position to begin with, in the order of a column if one is given.
+-- An initial position, in the order of a column if one is given.
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
 )
@@ -79,7 +79,7 @@ BEGIN
     RETURN inorder_internal.table_of(relation);
 END $$;
 
--- And the table is locked and proved.
+-- The same for a table that is then locked and proved.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -111,11 +111,12 @@ DECLARE
     t inorder_internal.feed_table;
     n inorder_internal.next_found;
 BEGIN
-    -- First: the wait for the table may end with a promotion, after which the position is of another timeline.
+    -- This comes first, because the wait for the table may end with a promotion, after which the position is of another
+    -- timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
-    -- What is left of a set comes first, since a batch is of one set.
+    -- The rest of a set comes first, because a batch belongs to one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;
     ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
@@ -173,20 +174,20 @@ DECLARE
     origin text := inorder_internal.server_origin();
     k inorder_internal.rows_found;
 BEGIN
-    -- What is looked at is of one snapshot, which must be that of the query, too.
+    -- All lookups use one snapshot, which must also be that of the query.
     IF current_setting('transaction_isolation') = 'read committed' THEN
         RAISE 'a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction',
               HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
-    -- Rows are as this snapshot sees them, which may have been updated since the batch was found.
+    -- The rows are returned as this snapshot sees them; they may have been updated since the batch was found.
     PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
     RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue', inorder_internal.text_for_rows(k.t, k.batch, true),
                   inorder_internal.typed(relation, NULL));
 END $$;
 
--- Wait until a look finds rows: of a feed, or after a position that a reader keeps.
+-- Wait until a look finds rows of a feed, or after a position that a reader keeps.
 CREATE FUNCTION inorder_internal.wait_for_rows(
     caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
     is_feed boolean
@@ -209,8 +210,8 @@ BEGIN
     -- An interval of months and days may equal one of less than a second, and last for a day.
     seconds := least(extract(epoch FROM timeout)::float8, 1);
     WHILE found IS NOT TRUE AND inorder_internal.await_look(seconds, found IS NULL) LOOP
-        -- An error takes back the locks of the look, which would leave ALTER TABLE with a lock_timeout no turn; and
-        -- this one is no error of the caller's.
+        -- Roll back to a savepoint to release the locks of the look: otherwise ALTER TABLE with a lock_timeout would
+        -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.
         BEGIN
             IF NOT is_feed THEN
                 t := inorder_internal.readable_table(caller, relation);
@@ -282,7 +283,7 @@ COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_bat
 Errors: serialization_failure if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby), or the '
 'server is promoted during the call (retry in a new transaction); object_not_in_prerequisite_state if the batch is of '
 'another server or timeline; insufficient_privilege, datatype_mismatch.';
--- What the tool calls: see inorder_text.feed_batch_rows().
+-- The form that the tool calls: see inorder_text.feed_batch_rows().
 CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -290,7 +291,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- A query for who runs it, with the settings of his by which it takes the index, until the transaction ends.
+-- A query for the caller to run, and the settings with which it uses the index, until the transaction ends.
 CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),

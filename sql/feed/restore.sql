@@ -1,7 +1,7 @@
 -- After a restore: functions that adapt a table and its feeds to another cluster. The body of feed_rebase() is in
 -- enable.sql.
 
--- How a restored table is read, and the query for its highest number; no query if numbers were recomputed.
+-- How a restored table is read, and the query for its highest number; null if numbers were recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -22,7 +22,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- Not max(uuid), which most versions of PostgreSQL lack.
+    -- max(uuid) is missing in most versions of PostgreSQL.
     highest_query := format('SELECT %s FROM %sTRUE AND e.%I %s ORDER BY e.%3$I DESC LIMIT 1',
                             inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column,
                             CASE WHEN t.is_partial THEN 'OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'
@@ -34,8 +34,9 @@ RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
-                              -- Transactions in progress may still insert, also with numbers that are in positions of
-                              -- another server. Where the table has been live all the time, no feed has passed them.
+                              -- Transactions in progress may still insert rows, even with numbers that are in positions
+                              -- of another server. If the table has been live all the time, no feed has passed these
+                              -- numbers.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s
@@ -61,9 +62,9 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
 -- here, if it received rows since.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
--- In a restored database role oids differ. The owner of the table confirms the names, which are those of the dump: on
--- this server a role is another one than the dropped one of its name. A role that has created another feed of the same
--- name since keeps that one.
+-- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump:
+-- on this server a role is not the dropped role that had its name. A role that has since created another feed of the
+-- same name keeps that one.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f
@@ -76,14 +77,14 @@ BEGIN
                       WHERE o.name = f.name
                         AND (o.owner = n.oid AND o.system = inorder_internal.server_system()
                              OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
-    -- A feed that has moved here may have passed numbers that rows of a publisher had since. Without members it needs
-    -- feed_seek(). The server of which this one is a clone had another identifier.
+    -- A feed that has moved here may have passed numbers that rows of a publisher got later. If the feed has no
+    -- members, it needs feed_seek(). A clone has another system identifier than its original.
     UPDATE inorder_internal.feed_state AS s
     SET position.members = NULL
     FROM inorder_internal.feed_table AS k
     WHERE s.relation = table_relation AND k.relation = s.relation AND s.written_here AND k.written_here IS NOT TRUE
       AND NOT k.is_generated AND split_part((s.position).origin, '/'::text, 1) = inorder_internal.server_system();
-    -- Of feeds of other roles, which were not restored: see leave_out_others().
+    -- State of feeds of other roles, which were not restored: see leave_out_others().
     DELETE FROM inorder_internal.feed_state AS s
     WHERE s.relation = table_relation AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = s.feed);
     DELETE FROM inorder_internal.worker_batch AS b
@@ -93,12 +94,12 @@ BEGIN
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
 END $$;
 
--- The tables stored in a restored position, found by name, as they are in this database.
+-- The tables that a restored position contains, found by name, as they are in this database.
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- What is not of another server or table stays as it is: it may have changed since the dump. Only the table itself is
--- attached to none.
+-- A member of another server or table stays as it is: it may have changed since the dump. Only the table itself has no
+-- attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
@@ -112,7 +113,7 @@ LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, since those returned elsewhere since the dump are unknown here.
 -- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
-    -- First, since a feed counts as accepted when its position is written.
+    -- This comes first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
         batch.ordering = inorder_internal.renumbered((t).relation, (b.batch).ordering),

@@ -1,4 +1,4 @@
--- Retention: which numbers, and which partitions, no feed of a table needs any more.
+-- Retention: the numbers, and the partitions, that no feed of a table needs any more.
 
 CREATE FUNCTION inorder_internal.first_gap(numbers int8multirange) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -40,7 +40,8 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- A table of which nothing is passed that is not seen: there must be no newer rows or feeds.
+-- A table of which the caller sees all rows and feeds; error in a transaction whose snapshot stays the same, and on a
+-- standby.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -68,8 +69,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
     members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
-    -- What has been read is looked up first, the rows in a later snapshot: a row that is committed in between counts as
-    -- not read.
+    -- The position is looked up first, the rows in a later snapshot: a row that is committed in between counts as not
+    -- read.
     query text := inorder_internal.passed_parts_query(t, caller);
 BEGIN
     IF query IS NOT NULL THEN

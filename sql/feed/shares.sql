@@ -13,7 +13,7 @@
 -- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See
 -- joined(). Who gets a batch, and what a token is worth, is in batches.sql.
 
--- A feed that is divided; error if its column is not what it was, or keys may have other hashes.
+-- A feed that is divided; error if its column has changed, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken) RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -34,7 +34,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
 LANGUAGE sql STABLE
--- By bytes, whatever the collation of the column or the database is: those of a library change with its version.
+-- Text is hashed by its bytes, whatever the collation of the column or the database is: collations of a library change
+-- with its version.
 RETURN format(CASE (k).kind
     WHEN 'int8'::text THEN '((pg_catalog.hashint8extended(e.%I::pg_catalog.int8, 0::pg_catalog.int8)'
     WHEN 'uuid'::text THEN '((pg_catalog.uuid_hash_extended(e.%I, 0::pg_catalog.int8)'
@@ -53,8 +54,8 @@ END $$;
 
 -- Distribution
 
--- A batch that, if it is a whole set, is found by number. A share may be held back for long, and the index of the order
--- column has no end there: all rows that came since would be walked over.
+-- A batch, which is found by number if it is a whole set. A share may be held back for long, and the range of the index
+-- of the order column has no end: a read would walk over all rows that came since.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,8 +65,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The batch of a share that has the rows of two, of which the second follows and no worker has had the first; null if
--- none has them in order.
+-- A batch of a share that has the rows of two others, of which the second follows the first, and no worker has had the
+-- first; null if no batch has them in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -73,8 +74,8 @@ BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NULL THEN
-        -- A transaction in which the first one ends, or the second begins, has its other rows of the share in the other
-        -- one, or none: if a piece between them had any, it would be the first one.
+        -- The other rows of this share in a transaction in which the first batch ends, or the second begins, are in the
+        -- other batch: a piece between the two that had any of these rows would itself be the first batch.
         b.transactions := b.transactions + more.transactions;
         b.cut := more.cut;
         b.cut_after := more.cut_after;
@@ -86,8 +87,8 @@ BEGIN
                        (more.ordering).next_value) > 0 THEN
         RETURN NULL;
     ELSE
-        -- Two sets that have all of their rows are one: of a row and one written after its commit, the first is in an
-        -- earlier set or the same, and comes first in the union, too.
+        -- Two sets that have all of their rows can be joined: a row and another one that is written after its commit
+        -- are in the same set, or the first is in an earlier one; in the union it comes first, too.
         b.transactions := b.transactions + more.transactions;
     END IF;
     b.ordering.next_value := (more.ordering).next_value;
@@ -181,8 +182,8 @@ BEGIN
     RETURN k;
 END $$;
 
--- Give a worker a batch of a share, with at least half as many rows as are wanted if there are that many: until then
--- the feed is distributed, piece by piece.
+-- Give a worker a batch of a share that has, if possible, at least half as many rows as are wanted: until then the feed
+-- is distributed, piece by piece.
 CREATE FUNCTION inorder_internal.take_share(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -194,7 +195,7 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, enough);
-        -- Others who ask wait, so the rest is for the next call.
+        -- Others who ask have to wait; the next call takes the rest.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         k := inorder_internal.distribute_next(k, max_rows);
         EXIT WHEN k.is_found;

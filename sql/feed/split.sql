@@ -52,7 +52,7 @@ CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
 LANGUAGE sql STABLE
--- The number is taken out of the chosen keys only. The place has another name than the key.
+-- The number is extracted from the chosen keys only. The place must not have the name of the key.
 RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '
@@ -62,7 +62,7 @@ RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SE
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
 
--- The part of a batch up to a key of a transaction, or to the end of the transaction if the key is null.
+-- The part of a batch up to a key of a transaction or, if the key is null, to the end of the transaction.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -90,8 +90,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The key of the row at a place, from 1, among those of one transaction of a batch; null if there is none, or no key
--- distinguishes them. A part remembers the key that the batch does, so it must not be cut by another one.
+-- The key of the row at a place, counted from 1, among the rows of one transaction of a batch; null if there is none,
+-- or no key distinguishes the rows. A part remembers the same key as the batch, which must not be cut by another key.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
 ) RETURNS text[]
@@ -106,7 +106,7 @@ BEGIN
         caller))[3:];
 END $$;
 
--- Transactions of a batch, in its order, and how many of its rows each stands for.
+-- Transactions of a batch, in its order, and the number of rows of the batch for which each stands.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )
@@ -119,7 +119,7 @@ DECLARE
 BEGIN
     IF NOT isempty(whole) THEN
         amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(t, b, whole), false, caller);
-        -- Of 10,000 rows at even distances the numbers are known: so much may the parts differ.
+        -- The numbers of 10,000 rows at even distances are known, which bounds the difference between the parts.
         stride := amount / 10000 + 1;
         SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
         FROM (SELECT n AS number, count(*) * stride AS rows
@@ -151,12 +151,12 @@ DECLARE
     total numeric;
     part inorder_internal.next_found.batch%TYPE;
     key text[];
-    -- The transaction that a part ends in, the rows of those before it, and the row of it before which the part ends.
+    -- The transaction in which a part ends, the number of rows before it, and its row before which the part ends.
     at int := 1;
     before bigint := 0;
     place bigint;
     last int;
-    -- What is left begins with this transaction, but for so many rows of it.
+    -- The rest begins with this transaction, without the first rows of it.
     first int := 1;
     taken bigint := 0;
 BEGIN
@@ -171,7 +171,7 @@ BEGIN
         END LOOP;
         place := div(total * i, parts) - before;
         CONTINUE WHEN at = first AND place <= taken;
-        -- Inside of a large transaction, otherwise at its end.
+        -- A part ends inside of a large transaction, or at the end of a small one.
         key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
                     THEN inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END,
                                                     caller) END;
@@ -243,7 +243,7 @@ BEGIN
     IF (batch.ordering).column_name IS NOT NULL THEN
         RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Readers in parallel keep no order.';
-    -- One of no transactions ends where it begins, perhaps inside of one: see no_batch().
+    -- A batch of no transactions ends where it begins, perhaps inside of one: see no_batch().
     ELSIF NOT isempty(batch.transactions)
           AND (NOT batch.transactions @> inorder_internal.one(batch.resumed) + inorder_internal.one(batch.cut)
                OR batch.resumed = batch.cut AND batch.transactions <> inorder_internal.one(batch.cut)) THEN

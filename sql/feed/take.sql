@@ -1,15 +1,15 @@
--- Calls that take what comes next of a feed.
+-- Calls that take what comes next in a feed.
 --
--- Readers of a feed take turns. Where that writes nothing, the feed is locked first; otherwise a poll that finds
--- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
--- had its turn meanwhile: see begin_turn().
+-- Readers of a feed take turns. If locking writes nothing, the feed is locked first. Otherwise a poll that finds
+-- nothing would cost WAL; the feed is locked once there is something to move over, and looked at again if another
+-- reader had its turn in the meantime: see begin_turn().
 
--- Whether no batch can follow, since an unfinished one is the last in the order of a column.
+-- True if no batch can follow, because an unfinished one is the last in the order of a column.
 CREATE FUNCTION inorder_internal.is_held(k inorder_internal.taken) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (k).shared AND ((k).at_position).ordering.column_name IS NOT NULL;
 
--- Error for a reader who would pass over batches that workers have.
+-- Error for a reader who would skip batches of workers.
 CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -30,15 +30,15 @@ BEGIN
                  'feed_batches shows them.';
 END $$;
 
--- True if another table has the name that this one had when it was enabled, as after online changes of a schema.
--- Callers ask in an expression, since PERFORM would be a statement of each poll.
+-- True if another table has the name that this table had when it was enabled, as after online changes of a schema.
+-- Callers use it in an expression, because PERFORM would be one more statement for each poll.
 CREATE FUNCTION inorder_internal.is_swapped(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid) IS NOT NULL;
 END $$;
 
--- Error about a feed to which nothing comes, since writers find another table; not while workers have batches.
+-- Error about a feed that gets no rows because writers find another table; no error while workers have batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -57,9 +57,9 @@ BEGIN
                         'let its owner call feed_enable(%L).', k.name, other, t.relation);
 END $$;
 
--- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
--- an ordered set, and has no rows is passed then, and so are transactions for which a look took long: the next poll
--- does not look for them again.
+-- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then passes the
+-- rest of a transaction or of an ordered set without rows, and transactions whose look took long: the next poll does
+-- not look for them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,11 +71,11 @@ BEGIN
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(k.feed);
         UPDATE inorder_internal.feed_state AS s
-        -- Who has moved the feed meanwhile has passed it, too.
+        -- A reader that has moved the feed in the meantime has passed it, too.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
             polled = k.asked,
-            -- In a feed that is divided rows may wait for a worker.
+            -- If a feed is divided, rows may wait for a worker.
             caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (k.shared_by).shares, s.places)
                                 THEN s.caught_up_at ELSE k.asked END,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
@@ -84,8 +84,8 @@ BEGIN
     END IF;
 END $$;
 
--- Move a feed that is locked over what is left of a set and has no rows any more, before the batch that follows. Where
--- none does, the poll is noted, which passes that.
+-- Move a feed that is locked over the rest of a set that has no rows any more, before the batch that follows. If no
+-- batch follows, the poll is recorded, which passes the rest.
 CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken) RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,8 +116,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- What follows the position of a feed, also for a caller who only waits for that. If the caller is to move it, and
--- there are rows, the feed is locked, and this is what follows under the lock; a poll that finds none is noted.
+-- The batch after the position of a feed, also for a caller who only waits for it. If the caller is to move the feed,
+-- and there are rows, the feed is locked, and the result is the batch under the lock; a poll that finds none is
+-- recorded.
 CREATE FUNCTION inorder_internal.look_next(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.taken
@@ -138,7 +139,8 @@ BEGIN
             PERFORM inorder_internal.refuse_taken(k);
         END IF;
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
-        -- If there is something to move over, writing is due: what another reader has left is looked at again.
+        -- If there is something to move over, the call takes its turn, and looks again if another reader had a turn
+        -- before.
         EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
         locked := true;
     END LOOP;
@@ -151,7 +153,7 @@ BEGIN
     RETURN k;
 END $$;
 
--- The rows that come next of a feed. If the caller is to move it, it is moved over them.
+-- The rows that come next in a feed, whose position moves over them if the caller is to move it.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.rows_found
@@ -171,7 +173,7 @@ BEGIN
     RETURN r;
 END $$;
 
--- Whether feed_take_batch() would return a batch of what was looked at.
+-- True if feed_take_batch() would return a batch of the result of a look.
 CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -179,9 +181,9 @@ BEGIN
         OR inorder_internal.has_free(inorder_internal.state_of(k.feed), (k.shared_by).shares, NULL);
 END $$;
 
--- Whether nothing has come to a feed in which a look found nothing, as far as that is known at once. Most transactions
--- that end are those of other workers: with a look at each of these, workers that wait would take more time than those
--- that work.
+-- True if it is known at once that no rows have come to a feed since a look found nothing. Most transactions that end
+-- are those of other workers: with a look at each of these, workers that wait would take more time than those that
+-- work.
 CREATE FUNCTION inorder_internal.is_quiet(k inorder_internal.taken) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,10 +1,10 @@
--- Workers: several batches of one feed at once, each in the hands of one worker.
+-- Workers process several batches of one feed at once, one batch each.
 --
--- The position of a feed includes the batches that its workers have not finished, so that the next batch is disjoint
--- from all of them: ended(now) - position. Finishing a batch deletes it here, and moves nothing. What has been read is
--- the position without these batches: see unfinished(). To whom a batch is given is in batches.sql.
+-- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
+-- position, disjoint from all of them. Finishing a batch deletes it here, and moves nothing. The position without these
+-- batches is what has been read: see unfinished(). batches.sql decides which worker gets a batch.
 
--- An interval; error unless it is in its range.
+-- The given interval; error unless it is in its range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -19,7 +19,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- A feed as it is now, for workers. If it is divided, its table is locked and proved.
+-- A feed for workers, as it is now. If it is divided, its table is locked and proved.
 CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -204,7 +204,8 @@ BEGIN
                                 'It was finished, or there was none.'),
               HINT = 'The view feed_batches shows them.';
     END IF;
-    -- Always: who has an older snapshot, in which the batch is set aside, fails instead of passing it.
+    -- This is always called: a caller with an older snapshot, in which the batch is set aside, gets an error instead of
+    -- passing the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)

@@ -1,18 +1,19 @@
--- What would fail from then on, asked before a table gets its guard or its column: an error where the catalog shows it,
--- a warning where it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
+-- Checks for later failures, before a table gets its guard or its column: an error if the catalog shows the failure, a
+-- warning if it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
 
--- A BEFORE UPDATE trigger of a table or of a partition, or null: with one, also if it is disabled, each UPDATE makes
--- the server compute generated columns anew.
+-- A BEFORE UPDATE trigger of a table or of a partition, or null. With such a trigger, even a disabled one, each UPDATE
+-- makes the server compute generated columns anew.
 CREATE FUNCTION inorder_internal.recomputing_trigger(relation regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- 1, 2 and 16 are those for each row, BEFORE, and for UPDATE.
+    -- Bits 1, 2 and 16 mean for each row, BEFORE, and for UPDATE.
     RETURN (SELECT g.oid FROM pg_trigger AS g
             WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgtype & 19 = 19
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- Error if the guard would refuse what is written, or reads would refuse the table, because of its triggers.
+-- Error if, because of the triggers of a table, the guard would refuse what is written, or reads would refuse the
+-- table.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -39,14 +40,14 @@ BEGIN
         FROM pg_constraint AS c
         WHERE c.conrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND c.contype = 'f' AND c.conparentid = 0
           AND (c.confdeltype = 'c'
-               -- SET NULL, SET DEFAULT and, ON UPDATE, CASCADE.
+               -- These are SET NULL, SET DEFAULT and, for ON UPDATE, CASCADE.
                OR (c.confdeltype IN ('n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
                   AND EXISTS (SELECT FROM pg_attribute AS a
                               WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- Warn of what the guard will refuse, and of what feeds will not deliver, if writers go on as before.
+-- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers go on as before.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

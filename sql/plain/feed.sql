@@ -1,6 +1,6 @@
--- For a batch that leaves the database: a crash must not take it back, so the commit of this transaction flushes it. A
--- deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs, and since a
--- transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
+-- For a batch that leaves the database: a crash must not take it back, and the commit of this transaction flushes it.
+-- This needs a deferred trigger, because a function that sets synchronous_commit would undo settings that are made
+-- while it runs, and because a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     GET DIAGNOSTICS context = PG_CONTEXT;
     IF strpos(context, chr(10)) > 0 THEN
-        -- SET CONSTRAINTS in a function, which may undo what is set while it runs.
+        -- SET CONSTRAINTS is in a function of its own, which may undo settings that are made while it runs.
         PERFORM inorder_internal.force_commit();
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);
@@ -28,16 +28,16 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless the plan of a statement reads the batch, and ends nothing after some rows.
+-- Error unless the plan of a statement reads the batch, and does not stop after some rows.
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- Of the server, whatever the search_path of the caller leads to.
+    -- Types of the server, whatever the search_path of the caller leads to.
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- With the search_path of the caller, which the statement is for. A loop is a cursor, which refuses several statements
-    -- before it executes one.
+    -- The statement is planned with the search_path of the caller, for which it is written. A loop is a cursor, which
+    -- refuses several statements before it executes one.
     FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING row_type LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;
@@ -63,7 +63,7 @@ CREATE FUNCTION inorder_internal.apply_rows(
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
+    -- The rows come from a function, which executes nothing of the table's owner; the statement keeps its settings.
     text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM inorder_internal.rows_of_kept('
                                    '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
                                    'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
@@ -97,7 +97,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(k, b, (k.next).is_all);
-    -- The name of the table may have become that of a domain, of which this evaluates no condition, as NULL::domain does.
+    -- The name of the table may now be that of a domain, whose conditions NULL::domain would evaluate.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (k.t).relation)
     INTO processed USING (k.t).relation::oid, b, statement, path;
     PERFORM inorder_internal.unchanged_members(k.t, (k.next).members);
@@ -110,7 +110,8 @@ BEGIN ATOMIC
 END;
 ---- feed_read: plpgsql keys
 BEGIN
-    -- Its position would move over rows that the caller does not fetch, and what the caller fetches cannot be known here.
+    -- The position would move over rows that the caller does not fetch, and this function cannot know what the caller
+    -- fetches.
     RAISE 'the SQL edition has no feed_read' USING ERRCODE = 'feature_not_supported',
           HINT = 'Call feed_apply(name, statement, max_rows), or feed_take_batch(), feed_batch_rows() and feed_finish_batch() '
                  'in one transaction.';

@@ -12,13 +12,13 @@
 -- Not in SQL, which would be inlined and planned for each statement: 0.7 us for each function, operator and constant. Without
 -- settings, which take 0.2 us for each call: so everything is qualified.
 
--- Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.
+-- True if a table was restored from a dump, and not accepted since; if false, the setting becomes yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_here boolean := (SELECT t.written_here IS TRUE FROM inorder_internal.feed_table AS t WHERE t.relation = root);
 BEGIN
-    -- An older snapshot does not see a table that was enabled since: that was here.
+    -- An older snapshot does not see a table that was enabled since; the table was enabled here.
     IF is_here THEN
         PERFORM set_config(setting, 'yes', false);
     END IF;
@@ -36,7 +36,7 @@ BEGIN
            THEN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8 OPERATOR(pg_catalog.+) base END;
 END $$;
 
--- Whether a key was not made by this transaction, or the table was restored.
+-- True if a key was not made by this transaction, or the table was restored.
 CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -51,8 +51,8 @@ BEGIN
            AND inorder_internal.is_restored(root, setting);
 END $$;
 
--- Whether rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
--- feed_rebase(), which looks at all numbers.
+-- True if rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
+-- feed_rebase(), which checks all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,7 +64,7 @@ BEGIN
               AND inorder_internal.has_own_guard(t.relation));
 END $$;
 
--- The error about a row with the right number that a trigger refuses, since it was made for another table.
+-- The error about a row whose number is right, but which a trigger refuses because it was made for another table.
 CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -118,7 +118,7 @@ BEGIN
         WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
           AND t.written_here IS NOT TRUE AND inorder_internal.has_own_guard(t.relation);
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
-        -- By the output function of its type: a cast of it could be anybody's.
+        -- Converted by the output function of its type: a cast could be anybody's function.
         EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
         said := inorder_internal.number_of(key, is_uuid);
         IF said = number THEN

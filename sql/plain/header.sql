@@ -11,7 +11,7 @@ DO $$
 DECLARE
     missing text;
 BEGIN
-    -- Not SET LOCAL, which needs a transaction. The last statement sets it back.
+    -- SET LOCAL would need a transaction. The last statement restores the setting.
     PERFORM pg_catalog.set_config('inorder.search_path', pg_catalog.current_setting('search_path'), false),
             pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
     IF current_setting('server_version_num')::int < 150000 THEN
@@ -38,7 +38,7 @@ BEGIN
     END;
 END $$;
 
--- If one of these exists already, the script fails: what others have put there is not taken over.
+-- The script fails if one of these exists already: it does not take over what others have put there.
 CREATE SCHEMA @extschema@;
 COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';
 CREATE SCHEMA inorder_internal;
@@ -49,7 +49,7 @@ CREATE FUNCTION inorder_internal.sql_edition() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '@version@'::text;
 
--- The type by which the state names a table. A dump has its name; if there is no such table where it is restored, that
--- row is an error.
+-- The type with which the state names a table. A dump contains the table's name; if there is no such table in the
+-- restored database, the row is an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
 COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type. A table, as regclass: its oid, in a dump its name.';

@@ -3,7 +3,7 @@
 CREATE FUNCTION inorder_internal.random_bits(amount int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- Of the 122 random bits of a version-4 uuid the first 16 and the last 48.
+    -- The first 16 and the last 48 of the 122 random bits of a version-4 uuid.
     id text := gen_random_uuid();
 BEGIN
     RETURN concat('x', left(id, 4), right(id, 12))::bit(64)::bigint & ((1::bigint << amount) - 1);
@@ -90,7 +90,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- 512 bits, of which each step takes 43: a random uuid costs 1 us, so it is the seed of eleven steps.
+    -- 512 bits, of which each step takes 43. A random uuid costs 1 us, which is why one is the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(known, 16);
@@ -123,7 +123,7 @@ BEGIN
     ELSIF pg_catalog.starts_with(known, number) THEN
         RETURN pg_catalog.set_config('inorder.keys', inorder_internal.keys_after(pg_catalog."left"(known, 32)), true);
     END IF;
-    -- Of a version-4 uuid all but the first 48 bits and the version; of the 12 bits the first is 0.
+    -- All of a version-4 uuid except the first 48 bits and the version; the first of the 12 bits is 0.
     RETURN pg_catalog.set_config('inorder.keys', number OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
         pg_catalog."right"(pg_catalog.encode(pg_catalog.set_bit(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 51, 0),
                                              'hex'), 19), true);
@@ -163,7 +163,7 @@ DECLARE
     -- The last key of this session: its tick, a space, and its tail.
     known text := current_setting('inorder.last_v7', true);
     last_tick bigint := coalesce(nullif(split_part(known, ' ', 1), ''), '0')::bigint;
-    -- As float8, which is exact to the microsecond until 2255, and five times as fast as numeric.
+    -- As a float8, which is exact to the microsecond until 2255, and five times as fast as numeric.
     tick bigint := inorder_internal.v7_first_tick((date_part('epoch', clock_timestamp()) * 1000000)::bigint);
     tail bigint;
 BEGIN
@@ -187,7 +187,7 @@ DECLARE
     fraction int := ('x' || substr(digits, 14, 3))::bit(12)::int;
 BEGIN
     PERFORM inorder_internal.check_version(id, 7);
-    -- In whole hours and a rest, since a number of seconds would be rounded.
+    -- The interval consists of whole hours and a rest, because a number of seconds would be rounded.
     RETURN '1970-01-01 00:00:00+00'::timestamptz + make_interval(hours => (ms / 3600000)::int)
         + (ms % 3600000) * interval '1 millisecond' + (fraction * 1000 / 4096) * interval '1 microsecond';
 END
@@ -227,7 +227,7 @@ BEGIN
 END
 ---- xact_id: plpgsql bare
 BEGIN
-    -- Not in SQL, which would be inlined: that takes 8 us for each statement that is not prepared.
+    -- A SQL function would be inlined, which takes 8 us for each statement that is not prepared.
     IF base OPERATOR(pg_catalog.=) 0
        AND pg_catalog.pg_current_xact_id() OPERATOR(pg_catalog.<=) '281474976710655'::pg_catalog.xid8 THEN
         RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8;

@@ -1,8 +1,9 @@
--- Logging changes without C: a function in PL/pgSQL for each table, which has the name and schema of the log and runs as
--- the role that changes rows. So everybody may insert into the log, as far as its triggers let them: a key too many does
--- no harm to a copy, a marker makes it read the whole table.
+-- Logging changes without C: a function in PL/pgSQL for each table, which has the name and schema of the log and runs
+-- as the role that changes rows. Everybody may therefore insert into the log, as far as its triggers allow: an
+-- additional key does no harm to a copy, a marker makes it read the whole table.
 
--- The trigger for rows of a log, which also marks it: its arguments are the table, and what that was (mark_statements()).
+-- The trigger for rows of a log, which also marks the log: its arguments are the table and a description of it
+-- (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,7 +32,7 @@ BEGIN
           DETAIL = format('Only its owner, and roles that may truncate %s, write rows without a key.', relation);
 END $$;
 
--- The function that writes a log: it has its name.
+-- The function that writes a log has the log's name.
 CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -40,8 +41,8 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of that function, as it has to be now. Whatever settings its caller has, nothing is found by the search_path:
--- columns of the rows are named without their table, since a name behind that of a table may be a function.
+-- The body of that function, as it has to be now. It looks up nothing by the search_path, whatever settings its caller
+-- has: columns of the rows are named without their table, because a name behind that of a table may be a function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- What sql/ports/ports.sql looks up in C. No index shows anything here but to a query. And what a read stands on, instead of
--- ground.c and files.c: read from the catalog in the snapshot in which rows are looked for, under locks on the table and all
--- of its partitions, and not kept. So each proof costs what it costs.
+-- Bodies for the lookups of sql/ports/ports.sql that are in C in the extension. Here only queries can use an index. The
+-- proof of a table, instead of ground.c and files.c, is read from the catalog in the snapshot in which rows are looked
+-- for, under locks on the table and all of its partitions, and is not kept. Thus each proof has its full cost.
 
 ---- locked: plpgsql VOLATILE keys
 BEGIN
@@ -9,11 +9,11 @@ BEGIN
 END
 ---- proved_members: plpgsql STABLE keys
 BEGIN
-    -- First, since not all that is asked of a partition is answered for the snapshot.
+    -- This comes first, because some properties of a partition are not shown as of the snapshot.
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
-    -- LOCK TABLE asks again for the privilege when it has waited, but not while it waits for partitions.
+    -- LOCK TABLE checks the privilege again after it has waited, but not after waiting for partitions.
     PERFORM inorder_internal.check_reader(caller, t.relation), inorder_internal.prove_ground(t, caller);
     RETURN inorder_internal.members(t);
 END
@@ -31,7 +31,8 @@ BEGIN
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
     seen := inorder_internal.tree(relation);
-    -- What this transaction did to one since is another row of the catalog, which does not hide the one of the snapshot.
+    -- A later change of it by this transaction is another row of the catalog, and does not hide the row of the
+    -- snapshot.
     fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
               WHERE c.oid = ANY (seen) AND c.relkind = 'r'
                 AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
@@ -103,7 +104,8 @@ BEGIN
 END
 ---- unread_rows: plpgsql VOLATILE keys reads SET lock_timeout = 1
 BEGIN
-    -- To plan a query may run what the owner of the table made. So it is asked for who names the table, or owns it.
+    -- Planning a query may run what the owner of the table made. It is therefore planned only for a caller who names
+    -- the table, or owns it.
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000
        AND (asked OR EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation AND c.relowner = inorder_internal.caller()))
        AND NOT row_security_active(t.relation) THEN
@@ -181,7 +183,8 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- SQL has no clock that nobody sets: a wait ends by the clock that it has or, where that was set back, by its own sleeps.
+    -- SQL has no clock that nobody can set: a wait ends by the clock that it has or, if that was set back, by the
+    -- length of its own sleeps.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN
@@ -192,7 +195,7 @@ BEGIN
     WHILE NOT is_first AND clock_timestamp() < ends AND slept < seconds LOOP
         PERFORM pg_sleep(0.01);
         slept := slept + 0.01;
-        -- While no transaction ends, a look finds what the last one has found.
+        -- While no transaction ends, a look finds what the last one found.
         EXIT WHEN pg_current_snapshot()::text IS DISTINCT FROM current_setting('inorder.looked', true);
     END LOOP;
     PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false),
@@ -201,9 +204,9 @@ BEGIN
 END
 ---- lock_tree: plpgsql VOLATILE keys
 BEGIN
-    -- For this, privileges on the table suffice.
+    -- Privileges on the table suffice for this lock.
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    -- By name, and so perhaps another table that had this name then.
+    -- The table is found by name, and may be another table that had this name at that time.
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN

@@ -1,12 +1,12 @@
--- What the database says of transactions.
+-- Facts of the database about transactions.
 
--- Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a function that is
--- on its way, too. The transaction cannot be prepared.
+-- Make the commit of this transaction flush the WAL, whatever synchronous_commit is set to until then, even in a
+-- function that is running. The transaction cannot be prepared.
 CREATE FUNCTION inorder_internal.force_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The commit runs the query of a cursor WITH HOLD, when nothing of the caller is left that could undo the setting.
-    -- It stays after that, so that its text says of which transaction it is.
+    -- The commit runs the query of a cursor WITH HOLD when nothing of the caller is left that could undo the setting.
+    -- The cursor remains, and its text therefore names its transaction.
     query text := format($_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
                             SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
                             WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' -- %s$_$,
@@ -14,7 +14,7 @@ DECLARE
     known text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
 BEGIN
     IF known = query THEN
-        -- A new one would go with a savepoint.
+        -- A new cursor would vanish with a savepoint.
         RETURN;
     ELSIF known IS NOT NULL THEN
         EXECUTE 'CLOSE inorder_commit';
@@ -33,11 +33,11 @@ END
 ---- ended_transactions: plpgsql keys
 DECLARE
     s pg_snapshot := pg_current_snapshot();
-    -- A transaction that asks for its rows is in progress, though it is not among those of its snapshot.
+    -- The transaction itself is in progress, though its snapshot does not list it.
     own xid8 := pg_current_xact_id_if_assigned();
     result int8multirange;
 BEGIN
-    -- There a snapshot lists no transaction in progress.
+    -- On a standby a snapshot lists no transaction in progress.
     IF pg_is_in_recovery() THEN
         RAISE 'the SQL edition of inorder does not know on a standby which transactions have ended'
         USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
@@ -56,7 +56,8 @@ END
 RETURN inorder_internal.ended_transactions(base);
 ---- next_transaction: plpgsql keys
 BEGIN
-    -- Not the next one to be assigned, which SQL does not show: but no row that the snapshot sees has a higher number.
+    -- The next transaction ID to be assigned is not visible in SQL, but no row that the snapshot sees has a higher
+    -- number.
     RETURN inorder_internal.plus_base(greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
                                                pg_current_xact_id_if_assigned()::text::bigint + 1), base);
 END

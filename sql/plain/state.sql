@@ -14,8 +14,9 @@ BEGIN
 END
 ---- owns: plpgsql keys
 BEGIN
-    -- Of two rows if this transaction has changed one of which its older snapshot sees the version before others did. Who
-    -- owned the table then may own it no more: an owner has each privilege with grant option, and this is looked up as it is.
+    -- There may be two rows, if this transaction has changed one of which its older snapshot sees the version before
+    -- others did. The owner of the table at that time may own it no more: an owner has each privilege with grant
+    -- option, which is looked up as it is now.
     RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')
                                      AND has_table_privilege(caller, c.oid, 'SELECT WITH GRANT OPTION'))
                      FROM pg_class AS c WHERE c.oid = relation), false);

@@ -1,13 +1,14 @@
 ---- is_plain: plpgsql keys
 BEGIN
-    -- Not if the snapshot sees two rows, an older one and this transaction's own, which seen_members() refuses. 2 is a heap.
+    -- False if the snapshot sees two rows, an older one and this transaction's own, which seen_members() refuses. 2 is
+    -- a heap.
     RETURN (SELECT count(*) = 1 AND bool_and(c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
                                              AND c.relam = 2::oid)
             FROM pg_class AS c WHERE c.oid = relation);
 END
 ---- hides_rows: plpgsql keys
 BEGIN
-    -- Of the current user, who is the caller.
+    -- The current user is the caller.
     RETURN row_security_active(relation);
 END
 ---- check_local: plpgsql keys
@@ -61,8 +62,8 @@ END;
 
 ---- key_base: plpgsql keys
 DECLARE
-    -- With the schema in it, which nobody but who installed inorder has. A bigint is written '5'::bigint, a smaller number
-    -- that was converted (5)::bigint.
+    -- The text contains the schema, on which only the role that installed inorder has privileges. A bigint is written
+    -- as '5'::bigint, a converted smaller number as (5)::bigint.
     called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
                     JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
     written text := pg_get_expr(expression, 0::oid);

@@ -1,4 +1,4 @@
--- What it takes to make other tables, triggers and functions for a table; what its catalog was; who writes into it.
+-- Functions to make other tables, triggers and functions for a table; what its catalog was; who writes into it.
 
 -- A type, such as that of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
@@ -28,8 +28,8 @@ BEGIN
                 SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
-                -- Who changes a trigger again in the transaction that made it comes before what is kept of it. Its cmin
-                -- would change with each transaction that rolls back.
+                -- A trigger that is changed again in the transaction that made it is so before its version is kept. Its
+                -- cmin would change with each transaction that rolls back.
                 SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 WHERE g.tgrelid = m.oid AND g.tgname = ANY (triggers)
                 UNION ALL

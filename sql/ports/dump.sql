@@ -1,4 +1,4 @@
--- What pg_dump includes of the state.
+-- The parts of the state that pg_dump includes.
 --
 -- A dropped table would be dumped as an oid, which may belong to another table in the restored database.
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.feed_table'::pg_catalog.regclass,

@@ -1,6 +1,6 @@
--- What is proved of a table before it is read: that nothing went past the guard, and that an index finds its rows.
+-- The proof of a table before it is read: no row went past the guard, and an index finds its rows.
 --
--- From the catalog, under locks on the table and all of its partitions. With C the proof is kept (ground.c).
+-- It is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept (ground.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -12,7 +12,8 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 
--- The indexes by which the rows of a table are found, one for each that holds rows; error if one has none.
+-- The indexes by which the rows of a table are found, one for each table that holds rows; error if one of these has
+-- none.
 CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -33,7 +34,7 @@ BEGIN
     RETURN indexes;
 END $$;
 
--- A table of the tree without the guard, or null.
+-- A table of the tree without the guard; null if there is none.
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -42,7 +43,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.stands LIMIT 1);
 END $$;
 
--- The error about such a table; of another kind if the guard is on it by the newest snapshot.
+-- The error about such a table, which is of another kind if the guard is there in the newest snapshot.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -55,8 +56,8 @@ BEGIN
         'readers have passed.', '');
 END $$;
 
--- The index by which rows are found, if all that prove_ground() asks for, but the order, holds for a table without
--- partitions. If not, prove_ground() says why, or that it may be read all the same.
+-- The index by which rows are found, if everything that prove_ground() requires, except the order, holds for a table
+-- without partitions. If not, prove_ground() reports why, or that the table may be read all the same.
 CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -71,13 +72,13 @@ DECLARE
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
-    -- As it is now: the look at the guard may have waited for who dropped the table or hid rows.
+    -- As it is now: the look at the guard may have waited for a session that dropped the table or hid rows.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;
 
--- The indexes by which rows are found; error unless the caller's read of a table would be right, by what the snapshot
--- sees.
+-- The indexes by which rows are found; error unless the snapshot shows that the caller's read of a table would be
+-- right.
 CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -92,14 +93,14 @@ BEGIN
         PERFORM inorder_internal.prove_columns(t);
         RETURN inorder_internal.prove_indexes(t);
     END IF;
-    -- A key of type uuid is the order.
+    -- A key of type uuid determines the order.
     IF NOT t.is_uuid OR cardinality(t.order_columns) <> 1 OR t.order_columns[1] IS DISTINCT FROM t.key_column THEN
         PERFORM inorder_internal.prove_order(t);
     END IF;
     RETURN ARRAY[index];
 END $$;
 
--- The error about columns that are not those for which the query of the caller was planned.
+-- The error about columns that have changed since the caller's query was planned.
 CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, why text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,6 @@
 -- The guard: the trigger that keeps a table readable, and whether it is there (guard.c).
 
--- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
+-- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
@@ -40,7 +40,7 @@ BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It may give rows numbers that readers have passed.',
           HINT = (WITH RECURSIVE above AS (
-                      -- That of a partition is renamed with the one from which it was copied.
+                      -- The trigger of a partition is renamed together with the trigger from which it was copied.
                       SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
                       WHERE g.tgrelid = relation AND g.tgname = say_later_trigger.name::name
                       UNION ALL

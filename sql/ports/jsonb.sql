@@ -5,7 +5,8 @@
 -- later version writes for what this one would make of it. What the server itself writes and reads of a composite type
 -- has no names, and is of one version only.
 
--- Sets of transactions are written and read apart: once, not for each function that looks at the object.
+-- Sets of transactions are written and read by functions of their own, which are called once, and not in each function
+-- that looks at the object.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -94,7 +95,7 @@ CREATE FUNCTION inorder_internal.feed_batch_of(value text) RETURNS @extschema@.f
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.feed_batch_of(value::jsonb);
 
--- To text on assignment, as of every type.
+-- The cast to text is an assignment cast, as for every type.
 CREATE CAST (@extschema@.feed_position AS text) WITH FUNCTION inorder_internal.feed_to_text(@extschema@.feed_position)
 AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.feed_position AS text) IS 'A position as the text of an object.';
@@ -119,7 +120,7 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 
 -- Positions and batches in the state
 
--- Rewrite those of lower formats, of rows that the extension wrote here, or of others.
+-- Rewrite positions and batches of lower formats, either in rows that the extension wrote here, or in the other rows.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -134,8 +135,8 @@ END $$;
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- For the update script of a version that writes another format. What was written here stays so, and what a restore
--- brought is not accepted by it.
+-- For the update script of a version that writes another format. Rows that were written here still count as such, and
+-- restored rows are not accepted by it.
 CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,15 +1,15 @@
--- What is looked up in a table, with C: everything else about a feed is written once, for both editions.
+-- Lookups in a table, with C: everything else about a feed is written once, for both editions.
 --
--- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; where the
+-- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
 -- caller's privileges count, the caller is an argument.
 
--- A table, locked with its partitions, once it is proved that what is read of it is right; error unless it is
+-- A table, locked with its partitions, which is proved to return the right rows; error if this is impossible
 -- (ground.c).
 CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME', 'lock_ground' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The members of a table that is locked, once it is proved for the snapshot of the calling statement.
+-- The members of a table that is locked, after it was proved for the snapshot of the calling statement.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
@@ -20,7 +20,7 @@ CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extsch
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Whether a column was proved with the table, for an order or for shares; and that it was.
+-- True if a column was proved with the table, for an order or for shares; and the function that records it.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
 ) RETURNS boolean
@@ -30,32 +30,32 @@ CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_ta
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- What a query of text[] over one table returns, with the privileges of the caller (query.c); null if it has no row.
--- If it walks, it ends after some rows of an index, and the planner sorts nothing.
+-- The row that a query of text[] over one table returns, with the privileges of the caller (query.c); null if there is
+-- none. If it walks, it ends after some rows of an index, and the planner sorts nothing.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- The number that such a query returns; perhaps by parallel workers.
+-- The number that such a query returns, which may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Of the tables that contain the rows of one, those that have rows of a set of transactions, one for each; or may have,
--- where the set is null or no index shows it.
+-- For each of the tables that contain the rows of one, true if it has rows of a set of transactions; or may have, if
+-- the set is null or no index shows it.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Whether a table has rows of some transactions, and whether it has rows with numbers that no transaction has had yet;
--- null if no index shows it at once (probe.c). So below: what an index shows is null where none does.
+-- True if a table has rows of some transactions, and if it has rows with numbers that no transaction has had yet; null
+-- if no index shows it at once (probe.c). The same applies below: null means that no index shows the result.
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
--- that has rows in the table, which is what it was.
+-- True if it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
+-- that has rows in the table, which is unchanged.
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -71,48 +71,49 @@ CREATE FUNCTION inorder_internal.keep_count(
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Where a batch ends that is limited to so many rows: whether it has any; if it has more, the transaction of the last
--- one within the limit; if the next row is of the same transaction, its place among the rows of this, and its key.
+-- The end of a batch that is limited to so many rows: whether it has any; if it has more, the transaction of the last
+-- row within the limit; and if the next row is of the same transaction, the place of the last row among the rows of
+-- this transaction, and its key.
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- The end of a batch by the index on the number (end.c); null if the index does not show its rows.
+-- The end of a batch, found by the index on the number (end.c); null if the index does not show its rows.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Of many ranges of transactions the first so many that have rows.
+-- The first ranges, at most so many, that have rows among many ranges of transactions.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- What rows of some transactions satisfy, by the partitions that have them (parts.c).
+-- The condition that rows of some transactions satisfy, by the partitions that have them (parts.c).
 CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- What all rows of a partition below a table satisfy, by which the planner leaves out other partitions; true if nothing
--- is known.
+-- The condition that all rows of a partition below a table satisfy, by which the planner leaves out other partitions;
+-- true if nothing is known.
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The number of rows of some transactions, at most 10,000, for any role, by the btree indexes of a table; null if it
--- has none, or if there are too many ranges or partitions, which are all locked; an error if it cannot be locked at
--- once, or read. asked: the caller named the table, which it may read.
+-- The number of rows of some transactions, at most 10,000, for any role, counted by the btree indexes of a table; null
+-- if the table has none, or if there are too many ranges or partitions, which are all locked; an error if the table
+-- cannot be read, or locked at once. asked: the caller named the table, which it may read.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF inorder_internal.is_plain(t.relation) OR cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
-        -- For the owner of the state, from whom nothing is hidden.
+        -- The count is made for the owner of the state, from whom nothing is hidden.
         RETURN inorder_internal.count_by_index(
             inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
     END IF;
     RETURN NULL;
 END $$;
 
--- How many pages this session has read so far, at least those of a table and its indexes, for differences; where a look
--- begins, without those of a probe in vain before it.
+-- The number of pages that this session has read so far, which includes at least those of a table and its indexes, to
+-- compute differences; at the beginning of a look, without those of a probe in vain before it.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -134,12 +135,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- Whether the caller may read a table, which then is locked, so that what is known of it stays so.
+-- True if the caller may read a table, which is then locked to keep facts about it valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Make readers of one feed take turns: at once, where that writes nothing (null), or once there is something to move
--- over, by take_turn(): whether no other reader had its turn since this version.
+-- Make readers of one feed take turns: at once if that writes nothing (then this returns null), or once there is
+-- something to move over, by take_turn(), which returns whether no other reader had its turn since this version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -148,12 +149,12 @@ LANGUAGE sql IMMUTABLE
 RETURN true;
 
 -- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
--- kept, the commit of this one, which then flushes both. True.
+-- kept, the commit of this one, which then flushes both. Returns true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until another look for rows is worth it, but for the first one; false if the call has waited so long, by a clock
--- that nobody sets (wait.c).
+-- Wait until another look for rows is worthwhile, except before the first one; false if the call has waited for this
+-- time, by a clock that nobody can set (wait.c).
 CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -169,7 +170,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Whether a reader's position passes transactions without rows: it costs a flush of the WAL.
+-- True if a reader's position passes transactions without rows, which costs a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

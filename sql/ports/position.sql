@@ -96,14 +96,14 @@ BEGIN
                 ELSE numbers::text END;
 END $$;
 
--- Whether all members of a set are between 0 and 281474976710655, as the numbers of transactions are; null for null.
+-- True if all members of a set are between 0 and 281474976710655, as the numbers of transactions are; null for null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- By its bounds: <@ looks at each range, which takes a millisecond for 10,000.
+-- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
--- Whether a position is in whole transactions, inside of one, or in the order of a column: then between two sets, or in
--- the middle of one that is disjoint from what was read.
+-- True if a position is in whole transactions, inside of one, or in the order of a column: then between two sets, or in
+-- the middle of one that is disjoint from the rows read.
 CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
@@ -117,12 +117,12 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
                        ELSE num_nonnulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to) = 0 END)
        IS TRUE;
 
--- Whether a batch begins where a position is.
+-- True if a batch begins at a position.
 CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
-    -- One by one: a comparison of rows is another expression once it was dumped and restored.
+    -- Columns are compared one by one: a comparison of rows becomes another expression when it is dumped and restored.
     AND (p).partial IS NOT DISTINCT FROM (b).resumed AND (p).last_key IS NOT DISTINCT FROM (b).resumed_after
     AND (p).ordering.column_name IS NOT DISTINCT FROM (b).ordering.column_name
     AND (p).ordering.attnum IS NOT DISTINCT FROM (b).ordering.attnum
@@ -130,8 +130,9 @@ RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
     AND ((p).ordering.frozen IS NULL OR isempty((b).transactions)
          OR (p).ordering.frozen = (b).transactions AND (p).ordering.up_to = (b).ordering.up_to);
 
--- PUBLIC may call these. PL/pgSQL refers to pg_catalog only, since it requires USAGE on the schemas that it names. The
--- planner would evaluate an immutable error before the conditions for it.
+-- PUBLIC may call these functions. They are in PL/pgSQL and refer to pg_catalog only, because PL/pgSQL requires USAGE
+-- on the schemas that it names. They are not immutable, because the planner would evaluate an immutable error before
+-- the conditions for it.
 -- The error about a batch of another position; the sets of transactions are given as messages show them.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
@@ -168,7 +169,7 @@ RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) T
 CREATE FUNCTION inorder_internal.advance(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS @extschema@.feed_position
-LANGUAGE sql STABLE PARALLEL SAFE  -- as what it raises errors by is: the server inlines no other
+LANGUAGE sql STABLE PARALLEL SAFE  -- STABLE as the functions are that raise its errors: the server inlines no other
 RETURN CASE
     WHEN NOT inorder_internal.follows(from_position, batch)
     THEN inorder_internal.say_not_following(

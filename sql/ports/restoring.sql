@@ -1,7 +1,8 @@
--- Whose rows a restore brings into the state.
+-- Decides whose rows a restore brings into the state.
 --
--- The owner of the database restores everything. A role that only installed the extension restores what is its own. It
--- runs all that a restore calls, and may execute none of the internal functions but is_written_here().
+-- The owner of the database restores everything. A role that only installed the extension restores its own rows. It
+-- runs everything that a restore calls, and may execute none of the internal functions except is_written_here().
+--
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -16,7 +17,7 @@ BEGIN
                  OR NEW.system <> (SELECT s.system_identifier::text FROM pg_control_system() AS s));
     END IF;
     IF TG_TABLE_NAME IN ('feed_state', 'worker_batch') THEN
-        -- Several jobs may restore it before its feed. feed_rebase() deletes what has none.
+        -- Several jobs may restore this row before its feed. feed_rebase() deletes rows without a feed.
         is_own := is_own AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f
                                          WHERE f.id = NEW.feed AND f.relation <> NEW.relation);
     END IF;

@@ -25,13 +25,14 @@ Range: base and the sum 0 to 281474976710655. Compare pg_current_snapshot, which
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- Without numbers of subtransactions of those in progress, unless one of these has more than 64: a standby takes them
--- for transactions in progress.
+-- The set leaves out numbers of subtransactions of transactions in progress, unless one of these has more than 64: a
+-- standby takes them for transactions in progress.
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number that the next transaction to be assigned an id will get. Assigns none. It may grow within a statement;
--- labelled STABLE, since functions in SQL that call it are inlined then. No caller compares two of its answers.
+-- The number that the next transaction gets to which an id is assigned. Assigns none. The number may grow within a
+-- statement; the function is STABLE, because functions in SQL that call it are inlined then. No caller compares two of
+-- its results.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -45,7 +46,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.server_system() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- As the operators of the server, which take 3 to 12 ms for sets of 10,000 ranges where these take 0.3 ms.
+-- The same as the operators of the server, which take 3 to 12 ms for sets of 10,000 ranges where these take 0.3 ms.
 
 CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -53,7 +54,7 @@ AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_plus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
--- As the server writes a set: it takes 17 ms for 10,000 ranges.
+-- The server's own output of a set takes 17 ms for 10,000 ranges.
 CREATE FUNCTION inorder_internal.text_of(numbers int8multirange) RETURNS text
 AS 'MODULE_PATHNAME', 'numbers_text' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -61,7 +62,7 @@ CREATE FUNCTION inorder_internal.common(numbers int8multirange, others int8multi
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN numbers * others;
 
--- Whether a set is one range, or empty.
+-- True if a set is one range, or empty.
 CREATE FUNCTION inorder_internal.is_range(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN isempty(inorder_internal.minus(int8multirange(range_merge(numbers)), numbers));
@@ -81,7 +82,7 @@ END $$;
 CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
--- Error in a transaction whose snapshot stays the same: it does not show what came since.
+-- Error in a transaction whose snapshot stays the same, because it does not show later changes.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

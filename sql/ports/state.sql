@@ -43,13 +43,13 @@ CREATE TABLE inorder_internal.feed_table (
     is_generated boolean NOT NULL,
     -- Columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
-    -- What is added to transaction ids, 0 to 281474976710655
+    -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
-    is_partial boolean NOT NULL,  -- whether the index on the number leaves out rows of number 0
+    is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
     -- Null; in the description of a table of which one share is read, the condition for its rows: see of_share()
     share_condition text CHECK (share_condition IS NULL),
-    -- Whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be
-    -- neither read nor written until feed_rebase()
+    -- True if feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither
+    -- read nor written until feed_rebase()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
     -- Schema and name when it was enabled: another table that has them now is not read
     known_as name[],
@@ -71,20 +71,21 @@ CREATE TABLE inorder_internal.feed (
     system text NOT NULL,  -- system identifier of the server whose roles these are
     movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles that may move it, by feed_grant()
     relation inorder_internal.table_ref NOT NULL,
-    whole_transactions boolean NOT NULL DEFAULT false,  -- whether batches end with a transaction only
+    whole_transactions boolean NOT NULL DEFAULT false,  -- true if batches end only at the end of a transaction
     -- Column by which workers share it; null if none: see shares.sql
     shared_by inorder_internal.share_key
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.
+    -- The time is finite, because the view feeds shows how long ago it was: before version 17 the difference to an
+    -- infinite time is an error.
     created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     UNIQUE (name, owner, system)
 );
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 
--- Whether a feed can have this state. All in one function, since the server reads and prepares the expressions of CHECK
+-- True if a feed can have this state. A single function, because the server reads and prepares the expressions of CHECK
 -- constraints anew for each statement: a dozen took 50 of the 700 us that a read of 500 rows takes.
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
@@ -98,10 +99,10 @@ BEGIN
         AND inorder_internal.is_place(p);
 END $$;
 
--- A transaction that is open for long keeps every version of a row that was updated since it began. So what moves with
--- each batch has a row of its own, whose newest version is found by its key, the highest seq first, and not by a walk
--- over all others; seq goes up once a page is full of versions, whose index entry is then left behind. No other unique
--- index: each new entry would be compared with all versions.
+-- A transaction that is open for long keeps every version of a row that was updated since it began. What moves with
+-- each batch therefore has a row of its own, whose newest version is found by its key, the highest seq first, instead
+-- of by a walk over all versions. seq goes up once a page is full of versions, whose index entry is then left behind.
+-- There is no other unique index, because each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
     seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
@@ -110,22 +111,21 @@ CREATE TABLE inorder_internal.feed_state (
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
     batch_origin text,  -- server and timeline on which that number was assigned; null if it was another server
-    -- No lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not
-    -- known
+    -- Lower bound of the numbers of unfinished batches, except those that are set aside; null if unknown
     first_batch bigint,
-    places bigint[],  -- of a feed that is divided: no batch of share n has a lower place than the element n + 1
+    places bigint[],  -- for a feed that is divided: no batch of share n has a lower place than the element n + 1
     moved timestamptz,  -- when the position last moved
     polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
     -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
     caught_up_at timestamptz,
-    -- Whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until
+    -- True if the extension wrote the position here; otherwise a restore did, and the feed cannot move until
     -- feed_rebase() or feed_seek()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
--- With statistics a table of few rows in many pages, as a transaction that is open for long makes it, would be read
--- by a bitmap of all versions.
+-- With statistics the planner would read all versions by a bitmap if a table has few rows in many pages, as after a
+-- transaction that is open for long.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
 
@@ -137,13 +137,13 @@ CREATE TABLE inorder_internal.worker_batch (
     batch @extschema@.feed_batch NOT NULL
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
     worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has it; null if none has
-    token bigint,  -- what that worker finishes it with: another one each time
+    token bigint,  -- number with which that worker finishes the batch; a new one each time
     taken xid8,  -- transaction that gave it to that worker
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
     tried timestamptz,  -- end of the lease that the last try began with
     max_tries int CHECK (max_tries > 0),  -- after how many tries it is set aside; null for never
-    -- When another worker may have it; if none has it, when one may: -infinity if at once, wherever the clock is set,
-    -- or the next batch would be given before it.
+    -- When another worker may have it; if no worker has it, when any worker may: -infinity for at once, because a clock
+    -- that was set back would otherwise let the next batch be given first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
@@ -153,12 +153,13 @@ CREATE TABLE inorder_internal.worker_batch (
     place bigint,  -- order of the batches of a share, which a batch keeps when it gets its number
     page bigint,  -- page that the row was in when rows were last added: see add_part()
     rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
-    -- Whether rows may still be added, since no worker has had it
+    -- True if rows may still be added, because no worker has had the batch
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
-    -- Whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
+    -- True if the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
-    -- Feed and share in one, by which alone the batches of a share are found. By an index that begins with the feed, as
-    -- the primary key does, the planner may take either for the other's, going by how large VACUUM found both.
+    -- Feed and share in one column, by which alone the batches of a share are found. If an index began with the feed,
+    -- as the primary key does, the planner might use the wrong one of the two, depending on their sizes at the last
+    -- VACUUM.
     feed_share bigint GENERATED ALWAYS AS (feed * 1024 + share) STORED,
     CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
@@ -246,7 +247,7 @@ ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_stat
 
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE
--- The name first: the SQL edition reads a file to find out the system.
+-- The name comes first: the SQL edition reads a file to find out the system.
 RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
 
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text) RETURNS boolean
@@ -256,15 +257,15 @@ RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, '
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- Whether the caller has SELECT on a table and USAGE on its schema.
+-- True if the caller has SELECT on a table and USAGE on its schema.
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
+-- True if the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.
+-- True if the caller may see a feed: roles that may move it or read its table, and pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
@@ -311,7 +312,7 @@ BEGIN
     RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
 END $$;
 
--- The page that a row is in.
+-- The page in which a row is.
 CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
@@ -321,7 +322,7 @@ CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RE
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 
--- Whether a feed has unfinished batches, also such as are set aside.
+-- True if a feed has unfinished batches, including batches that are set aside.
 CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -342,7 +343,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint;
 BEGIN
-    -- Does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
+    -- This does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;

@@ -18,7 +18,7 @@ BEGIN
         SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
 END $$;
 
--- Whether it is a permanent table without partitions or children, in a heap: the common case.
+-- True for a permanent table without partitions or children, in a heap: the common case.
 CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -65,10 +65,10 @@ CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
--- Error if Citus has distributed the table or a partition of it, in any way: also reference tables and managed local
--- ones. Such a table is a name; a shard is a table like any other, on the node that has it. Nothing of Citus is called.
--- Its catalog is read, if it is what it says: in pg_catalog, where nobody but a superuser makes a table, and a member
--- of the extension.
+-- Error if Citus has distributed the table or a partition of it, in any way, including reference tables and managed
+-- local tables. A distributed table is a name; a shard is a table like any other, on the node that has it. No function
+-- of Citus is called. Its catalog is read if it is genuine: in pg_catalog, where only a superuser can create a table,
+-- and a member of the extension.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,18 +123,18 @@ END;
 -- Types of key columns by which a position inside a transaction can be kept.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Types whose text is the same value in every session, and whose comparison is the server's own. Excluded are
--- user-defined types (an enumeration may have an implicit cast, and by it a comparison by a function of its owner),
--- reg... types, money and arrays, whose text depends on more than the value, and timetz, whose zone may have a text
--- that the server writes but does not accept.
+-- Types whose text means the same value in every session, and whose comparison is the server's own. Excluded are
+-- user-defined types, because an enumeration may have an implicit cast, and with it a comparison by a function of its
+-- owner; reg... types, money and arrays, whose text depends on more than the value; and timetz, whose zone may have a
+-- text that the server writes but does not accept.
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
 -- The other columns of the primary key, in order; none unless each can keep a position.
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
--- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed, so
--- it does not see that an UPDATE changes one.
+-- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed,
+-- and does not see that an UPDATE changes such a column.
 BEGIN ATOMIC
     SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
                               AND a.atttypid = ANY (inorder_internal.order_types())
@@ -162,14 +162,14 @@ END $$;
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Since 18 a constraint may be there that existing rows need not satisfy.
+    -- From version 18 on there may be a constraint that existing rows need not satisfy.
     RETURN NOT a.attnotnull
         OR EXISTS (SELECT FROM pg_constraint AS c
                    WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
                      AND NOT c.convalidated);
 END $$;
 
--- Whether an index has all rows but those of number 0, as feed_prepare() makes it: these were there before. One of
+-- True if an index has all rows except those of number 0, as feed_prepare() makes it, which existed before. An index of
 -- numbers above 0 has as many, but does not show that there is none below.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -185,8 +185,8 @@ RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
 -- Compared as the server does: its own classes have oids below 16384. The method 403 is btree.
 BEGIN ATOMIC
-    -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
-    -- table, so they are looked up once for all partitions.
+    -- EXISTS would make the planner hash all indexes of the database. The classes do not depend on the table, and are
+    -- looked up once for all partitions.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
@@ -202,8 +202,8 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- Whether only an index without rows of number 0 has the column first; false if one of all rows has, null if none: what
--- feed_enable() accepts is what each read finds.
+-- True if only an index without rows of number 0 has the column first; false if an index of all rows has, null if none:
+-- an index that feed_enable() accepts is one that each read finds.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -329,8 +329,8 @@ BEGIN ATOMIC
     WHERE relation::oid = (t).relation::oid;
 END;
 
--- A trigger of a table or of a partition that would fire after the guard and could change a row that this has seen, or
--- null.
+-- A trigger of a table or of a partition that would fire after the guard and could change a row that the guard has
+-- checked, or null.
 CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -344,8 +344,8 @@ BEGIN
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- Whether a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
--- quote_all_identifiers is off; and the column with the number is what it was.
+-- True if a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
+-- quote_all_identifiers is off; and the column with the number is unchanged.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (stands boolean)
 LANGUAGE sql STABLE
@@ -373,14 +373,14 @@ END $$;
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The columns that distinguish rows of one transaction, with everything that determines their order.
+-- The columns that distinguish rows of one transaction, with every property that determines their order.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY[format('%I uuid', t.key_column)];
     END IF;
-    -- The default collation is another one in another database. The locale of providers other than libc is in
+    -- The default collation of another database is another one. The locale of providers other than libc is in
     -- daticulocale before version 17, in datlocale from then on.
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
@@ -404,19 +404,19 @@ RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
 -- version does not have. VACUUM FULL, which moves rows, gives the catalog another file. A frozen row keeps its id,
--- which two billion transactions later seems to be one to come: none of this transaction is so far ahead.
+-- which after two billion transactions seems to be a future one: no id of this transaction is so far ahead.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- Whether versions that were stored, some with their place, are these, all with theirs.
+-- True if stored versions, some with their place, equal these, all with theirs.
 CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF known IS NOT DISTINCT FROM placed::text[] THEN
         RETURN true;
     END IF;
-    -- Without a query, which takes longer for the few that there are.
+    -- A query would take longer for the few versions that there are.
     FOR i IN 1 .. coalesce(cardinality(placed), 0) LOOP
         IF known[i] NOT IN (placed[i]::text, (placed[i] & 4294967295)::text) THEN
             RETURN false;
@@ -435,8 +435,8 @@ CREATE FUNCTION inorder_internal.member(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
--- Whether two lists are not the same, to the byte. For an operator of arrays the server looks up how it compares each
--- type in them, which touches as much of the catalog as a statement.
+-- True if two lists are not the same, to the byte. For an operator of arrays the server looks up how it compares each
+-- type in them, which accesses as much of the catalog as a statement.
 CREATE FUNCTION inorder_internal.differ(known @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -475,10 +475,11 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- Whether versions are those that pg_upgrade made, not long before its mark: nothing has changed them since.
+-- True if versions are those that pg_upgrade made, not long before its mark: nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
--- By the difference of their ids: by age those of two billion transactions later would seem to be from before the mark.
+-- Compared by the difference of their ids: by age, ids of two billion transactions later would seem to be from before
+-- the mark.
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
@@ -490,8 +491,9 @@ CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Compared by name only if the table itself is of another server: in a restored database, not for a new table here. A
--- feed has an origin of another server only after pg_upgrade; a reader who leaves it out has accepted what changed.
+-- Tables are compared by name only if the table itself is of another server, which is the case in a restored database,
+-- but not for a new table here. Only after pg_upgrade does a feed have an origin of another server; a reader who leaves
+-- the origin out has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(known) AS k
@@ -531,7 +533,7 @@ BEGIN
     END IF;
 END $$;
 
--- The name that a column has now. Texts of queries are read so, whatever the snapshot says.
+-- The name that a column has now. The texts of queries are parsed with it, whatever the snapshot says.
 CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -547,7 +549,7 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
--- The error of a call that waited for feed_enable() or feed_rebase(), and has looked at what was before.
+-- The error of a call that waited for feed_enable() or feed_rebase(), and has looked at the previous state.
 CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -555,7 +557,7 @@ BEGIN
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
--- Whether a description is not that of the table any more, by the newest snapshot; null if nothing describes it.
+-- True if a description is not that of the table any more, by the newest snapshot; null if nothing describes it.
 CREATE FUNCTION inorder_internal.is_outdated(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -564,15 +566,15 @@ BEGIN
             FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
 END $$;
 
--- Whether the guard is on a table, by the newest snapshot.
+-- True if the guard is on a table, by the newest snapshot.
 CREATE FUNCTION inorder_internal.has_guard_now(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.has_guard(t);
 END $$;
 
--- Whether it is not, where the snapshot stays what it was: by the triggers, whose definition is always that of now, and
--- which may have another base.
+-- True if the table was disabled or rebased, for a transaction whose snapshot stays the same: decided by the trigger,
+-- whose definition is always the present one, and may have another base.
 CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -587,7 +589,7 @@ BEGIN
     RETURN definition = '' OR inorder_internal.has_guard(t);
 END $$;
 
--- Error if what is not right about a table is the description of it.
+-- Error if the fault of a table is in its description.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -658,18 +660,18 @@ BEGIN
                         relation);
 END $$;
 
--- How a table is read; an error if it was restored and its owner has not accepted it.
+-- How a table is read; error if it was restored and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A restore recomputes generated numbers: they are of this server.
+    -- A restore recomputes generated numbers, which are then of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
         PERFORM inorder_internal.say_unaccepted(t.relation);
     END IF;
     RETURN t;
 END $$;
 
--- The error about a table, or a partition of it, that cannot be read as it was made readable.
+-- The error about a table, or a partition of it, that can no longer be read as it was enabled.
 CREATE FUNCTION inorder_internal.refuse_leaf(
     t inorder_internal.feed_table, leaf regclass, fault text, detail text, remedy text
 ) RETURNS void
@@ -685,8 +687,8 @@ END $$;
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Without C the owner of a table may write its row of the state. Types of others would be compared by functions of
-    -- others, with the privileges of the reader.
+    -- Without C the owner of a table may write its row of the state. Types of other roles would be compared by
+    -- functions of other roles, with the privileges of the reader.
     IF EXISTS (SELECT FROM unnest(t.order_columns) AS c
                WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
                                  WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
@@ -707,8 +709,8 @@ BEGIN
         'Its feeds read the rows of one transaction in the order of that key.', '');
 END $$;
 
--- Error unless the columns by which rows are read are what they were. Nobody gives a generated column a value, and the
--- guard does not look at it: its expression, in each table that holds rows, is all there is.
+-- Error unless the columns by which rows are read are unchanged. Nobody can give a generated column a value, and the
+-- guard does not look at it: it depends only on its expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -725,8 +727,8 @@ BEGIN
     END IF;
 END $$;
 
--- How a table is read, as stored by feed_enable(); an error if that was not called, or if the table was restored and
--- its owner has not accepted it.
+-- How a table is read, as stored by feed_enable(); error if feed_enable() was not called, or if the table was restored
+-- and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -28,18 +28,18 @@ PG_FUNCTION_INFO_V1(changes_read);
 #define CHANGE_COLUMNS 3
 #define CHANGED 2
 
-/* Takes the rows of the query */
+/* Receives the rows of the query */
 typedef struct Composing
 {
 	DestReceiver pub;
 	ReturnSetInfo *result;
-	TupleDesc	row;			/* of the table */
-	MemoryContext memory;		/* of one row */
+	TupleDesc	row;			/* row type of the table */
+	MemoryContext memory;		/* for one row */
 } Composing;
 
 /*
- * A row of the query: op, version, and the columns of the table but for what was
- * dropped, which become a row of it.
+ * A row of the query: op, version, and the columns of the table that were not
+ * dropped, which become a row of its type.
  */
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)
@@ -93,7 +93,7 @@ end_changes(DestReceiver *self)
 	MemoryContextDelete(((Composing *) self)->memory);
 }
 
-/* The rows of what was found, as the result of the calling function */
+/* Return the rows of a query as the result of the calling function */
 static void
 return_changes(FoundRows *found, HeapTupleHeader result, FunctionCallInfo fcinfo, Oid row_type)
 {

@@ -44,10 +44,16 @@
 
 PG_FUNCTION_INFO_V1(changes_trigger);
 
-/* So many keys has a row at most, so that it is seldom compressed, and readers can limit what they take */
+/*
+ * The most keys in a row: few enough that it is seldom compressed, and that
+ * readers can limit what they take
+ */
 #define MOST_KEYS 32
 
-/* The trigger of a log that names its table; it fires for nothing, since the guard refuses TRUNCATE */
+/*
+ * The trigger on a log that names its table; it never does anything, because
+ * the guard refuses TRUNCATE
+ */
 #define MARK "zz_inorder_changes"
 
 typedef struct Log
@@ -55,20 +61,23 @@ typedef struct Log
 	Relation	table;
 	int64		base;
 	char		op;
-	int			columns;		/* of the primary key of the other table */
-	int			numbers[INDEX_MAX_KEYS];	/* these columns */
-	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* that wait to be written */
+	int			columns;		/* in the primary key of the other table */
+	int			numbers[INDEX_MAX_KEYS];	/* numbers of these columns */
+	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* keys waiting to be written */
 	int			count;
 	EState	   *estate;
 	ResultRelInfo *target;
-	ModifyTableState *state;	/* where to look for partitions; null if the log has none */
+	ModifyTableState *state;	/* the partitions are searched in it; null if the log has none */
 	PartitionTupleRouting *routing;
-	ResultRelInfo *checked;		/* where the last row went, whose triggers were looked at */
+	ResultRelInfo *checked;		/* partition of the last row, whose triggers were checked */
 	TupleTableSlot *row;
-	MemoryContext memory;		/* of that row */
+	MemoryContext memory;		/* for that row */
 } Log;
 
-/* A partition whose detachment waits for older snapshots still says that it is one, and has no table above it */
+/*
+ * A partition whose detachment waits for older snapshots still claims to be
+ * one, but has no table above it
+ */
 static Oid
 root_of(Relation table)
 {
@@ -88,7 +97,10 @@ refuse_log(Relation table)
 			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
 }
 
-/* The trigger may name any relation, but rows are written as into a table that all sessions share */
+/*
+ * The trigger may name any relation, but only tables that all sessions share
+ * can be written to
+ */
 static bool
 is_table(Relation log)
 {
@@ -168,7 +180,10 @@ has_columns_of_log(const Log *log, Relation table)
 		Form_pg_attribute from = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
 			key_column(log, RelationGetDescr(table), i) : NULL;
 
-		/* A column that was dropped has no type, and nor have arrays of some others. */
+		/*
+		 * A dropped column has no type, and arrays of some types have no array
+		 * type.
+		 */
 		has = from != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
 			TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
 			TupleDescAttr(row, i + 1)->atttypmod == from->atttypmod;
@@ -238,7 +253,10 @@ refuse_strange_triggers(Relation table, Oid owner)
 	}
 }
 
-/* As the server prepares to write rows that come by logical replication (its worker.c) */
+/*
+ * Prepare as the server does to write rows of logical replication (its
+ * worker.c)
+ */
 static void
 begin_log(Log *log)
 {
@@ -276,7 +294,7 @@ end_log(Log *log)
 	MemoryContextDelete(log->memory);
 }
 
-/* The row, in the partition that it goes into */
+/* Insert the row into its partition */
 static TupleTableSlot *
 find_partition(Log *log, ResultRelInfo **target)
 {
@@ -294,7 +312,7 @@ find_partition(Log *log, ResultRelInfo **target)
 	return map != NULL ? execute_attr_map_slot(map->attrMap, log->row, row) : ExecCopySlot(row, log->row);
 }
 
-/* Write the keys that wait; without any, the marker of TRUNCATE */
+/* Write the waiting keys; without any, the marker of TRUNCATE */
 static void
 write_row(Log *log)
 {
@@ -341,7 +359,7 @@ log_key(Log *log, TupleTableSlot *changed)
 		write_row(log);
 }
 
-/* Of equal keys that differ both are logged. */
+/* Equal keys that differ in their bytes are both logged. */
 static bool
 is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 {
@@ -376,9 +394,10 @@ next_row(Tuplestorestate *rows, TupleTableSlot *slot)
 }
 
 /*
- * The keys that the rows had and have.  Those of an UPDATE come in the same order, so
- * a key that stays is mostly logged once.  Where a trigger kept a row that moved from
- * coming, the others are logged twice, which does no harm.
+ * Collect the keys that the rows had and have.  Those of an UPDATE come in the
+ * same order, and a key that stays is mostly logged once.  Where a trigger
+ * prevented a row from moving, the others are logged twice, which does no
+ * harm.
  */
 static void
 log_keys(Log *log, TriggerData *data)

@@ -26,19 +26,19 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* So many logs are kept in mind: if there are more, all are looked at again */
+/* The number of logs that are remembered: with more, all are examined again */
 #define MOST_LOGS 256
 
 /* A log whose partitions were proved */
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
-	uint64		since;			/* so many changes had been noticed then */
+	uint64		since;			/* number of changes noticed at that time */
 	Ground		tree;
 } ProvedLog;
 
 static HTAB *proved_logs = NULL;
-static MemoryContext memory = NULL; /* of the cache, and the trees */
+static MemoryContext memory = NULL; /* for the cache, and the trees */
 
 static void
 check_partition(Oid partition, Oid owner)

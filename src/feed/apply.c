@@ -18,14 +18,17 @@
 #include "feed/apply.h"
 #include "ports/query.h"
 
-/* A query and those that it is in, which its references to WITH lead to */
+/* A query and the queries around it, to which its references to WITH lead */
 typedef struct Level
 {
 	Query	   *query;
 	struct Level *outer;
 } Level;
 
-/* How a query reads the batch; where it does so several times, the last of these holds */
+/*
+ * How a query reads the batch; if it does so several times, the last of these
+ * counts
+ */
 typedef enum Reads
 {
 	NOT_READ,
@@ -54,7 +57,10 @@ is_limit(Node *amount, bool zero_is_none)
 	return !constant->constisnull && !(zero_is_none && DatumGetInt64(constant->constvalue) == 0);
 }
 
-/* What writes is run to its end; an aggregate without groups is one row for all. */
+/*
+ * A statement that writes is run to its end; an aggregate without groups is
+ * one row for all.
+ */
 static bool
 takes_all(const Query *query)
 {
@@ -62,7 +68,7 @@ takes_all(const Query *query)
 		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
 }
 
-/* What an entry of FROM that names a query of WITH reads */
+/* The rows that an entry of FROM reads if it names a query of WITH */
 static Reads
 reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 {
@@ -94,7 +100,7 @@ reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* A subquery in an expression is run for a value of its own. */
+/* A subquery in an expression is run for a value of its own, to its end. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -137,7 +143,10 @@ reads_of(Level *level, bool limited)
 	return search.reads;
 }
 
-/* Of a statement that rules have made several of, one that reads the rows is enough. */
+/*
+ * If rules have made several statements of one, it suffices that one of them
+ * reads the rows.
+ */
 static void
 check_batch_is_read(List *queries)
 {
@@ -160,7 +169,7 @@ check_batch_is_read(List *queries)
 				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 
-/* The part of a user's statement that we wrote */
+/* The part of the statement that we wrote around the user's */
 static Query *
 batch_of(Query *query)
 {
@@ -180,7 +189,7 @@ batch_of(Query *query)
 	return NULL;
 }
 
-/* Nothing is left of a statement where a rule says DO INSTEAD NOTHING. */
+/* Nothing is left of a statement if a rule says DO INSTEAD NOTHING. */
 static void
 check_statement(List *queries, const Table *table)
 {
@@ -231,7 +240,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
 	amount = SPI_processed;
-	AtEOXact_GUC(true, nest);	/* what the statement set stays */
+	AtEOXact_GUC(true, nest);	/* settings made by the statement stay */
 	SPI_finish();
 	return amount;
 }

@@ -2,16 +2,16 @@
  * caller.c
  *	  Whether the caller of feed_read or changes_read takes all of its rows.
  *
- * These move the position over all rows that they return, before the first one
- * is taken: those that are never taken would be lost.  So a caller that
- * may stop early is refused, before anything is locked or moved, where the plan
- * around the call or its portal shows that: LIMIT or EXISTS above the call, and a
- * cursor.  A caller that takes all rows and leaves some out (WHERE, a join, an
- * aggregate) has said so.
+ * These functions move the position over all rows that they return, before the
+ * caller takes the first one: rows that the caller never takes would be lost.
+ * A caller that may stop early is therefore refused, before anything is locked
+ * or moved, if the plan around the call or its portal shows it: LIMIT or EXISTS
+ * above the call, and a cursor.  A caller that takes all rows and leaves some out
+ * (WHERE, a join, an aggregate) has said so.
  *
- * How many rows a query is run for (a fetch size, SELECT INTO) is shown by
- * neither: docs/feed.md has a table of that.  Which call of a plan this one is, is
- * known by its expression, which the executor does not copy.
+ * Neither shows for how many rows a query is run (a fetch size, SELECT INTO):
+ * docs/feed.md has a table of these cases.  The call is identified by the address
+ * of its expression, which the executor does not copy.
  */
 #include "postgres.h"
 
@@ -25,14 +25,17 @@
 
 #include "feed/caller.h"
 
-/* A look for a call in the plan of a statement, which its reader may take whole, or as far as the caller does */
+/*
+ * A search for a call in the plan of a statement, which its reader may take
+ * whole, or as far as the caller does
+ */
 typedef struct Search
 {
 	PlannedStmt *statement;
 	Node	   *call;
-	Bitmapset  *searched;		/* subplans, by their number */
+	Bitmapset  *searched;		/* subplans, by number */
 	bool		is_whole;
-	const char *cut;			/* where it is cut off, if it is */
+	const char *cut;			/* where it is cut off, in words; or NULL */
 } Search;
 
 static void search_plan(Search *search, Plan *plan, const char *cut);
@@ -53,7 +56,10 @@ makes_call(const Plan *plan, const Node *call)
 	return false;
 }
 
-/* What passes through a node: one that writes ends only with its last row, one number of all rows is known only after it. */
+/*
+ * The cut that passes through a node: a node that writes ends only with its
+ * last row, and one number of all rows is known only after it.
+ */
 static const char *
 through(const Plan *plan, const char *cut)
 {
@@ -138,7 +144,10 @@ search_statement(Search *search)
 			search_subplan(search, number, NULL);
 }
 
-/* EXECUTE makes a portal that no one sees, and the loops of procedural languages pin theirs. */
+/*
+ * EXECUTE makes an invisible portal, and the loops of procedural languages pin
+ * theirs.
+ */
 static bool
 is_cursor(const EState *state)
 {

@@ -33,7 +33,10 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
-/* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */
+/*
+ * True if rows of the table, as it is now, are those that the executor of the
+ * query expects
+ */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
 {
@@ -49,8 +52,9 @@ has_columns(Oid row_type, TupleDesc expected)
 }
 
 /*
- * Rows are of the type of the table, which the caller names by null::table.
- * That locks nothing: the columns may have changed since, until we had the lock.
+ * Check that rows have the type of the table, which the caller names by
+ * null::table. That locks nothing: the columns may have changed until we had
+ * the lock.
  */
 static void
 check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
@@ -175,7 +179,10 @@ look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 	return is_readable(&found->table, found->batch);
 }
 
-/* The next batch of a feed; if it moves, the position is behind the batch afterwards. */
+/*
+ * The next batch of a feed; if it moves, the position is after the batch
+ * afterwards.
+ */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
 {
@@ -203,7 +210,7 @@ read_rows(const FoundRows *found, DestReceiver *rows)
 		query_into(&found->table, query_for(found, true), rows);
 }
 
-/* The rows, as the result of the calling function */
+/* Return the rows as the result of the calling function */
 static void
 return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 {

@@ -32,13 +32,13 @@
  */
 #define ENTROPY_POOL_WORDS 512
 
-/* In microseconds */
+/* in microseconds */
 #define ENTROPY_POOL_LIFE USECS_PER_SEC
 
 static uint64 pool[ENTROPY_POOL_WORDS];
 static int	pool_left = 0;		/* words not handed out: pool[0 .. pool_left - 1] */
 static int	pool_owner = 0;		/* MyProcPid of the process that filled it */
-static TimestampTz pool_filled = 0; /* when the statement began that filled it */
+static TimestampTz pool_filled = 0; /* start time of the statement that filled it */
 
 static void
 entropy_refill(void)
@@ -58,7 +58,10 @@ entropy_word(void)
 {
 	uint64		word;
 
-	/* As an unsigned number a time before that of the pool is long after it. */
+	/*
+	 * As an unsigned number, a time before that of the pool is a long time
+	 * after it.
+	 */
 	if (unlikely(pool_left == 0 || pool_owner != MyProcPid ||
 				 (uint64) (GetCurrentStatementStartTimestamp() - pool_filled) > ENTROPY_POOL_LIFE))
 		entropy_refill();

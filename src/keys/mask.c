@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(uuid_unmask);
 #define AES128_KEY_BYTES 16
 #define AES256_KEY_BYTES 32
 
-/* What a call site remembers of its last key. */
+/* State that a call site keeps about its last key. */
 typedef struct MaskKey
 {
 	MemoryContextCallback wipe;
@@ -57,7 +57,10 @@ wipe_key(void *arg)
 	explicit_bzero(last->key, sizeof(last->key));
 }
 
-/* What is allocated by OpenSSL goes with the memory of the call site, after an error, too. */
+/*
+ * Memory of OpenSSL is freed with the memory of the call site, even after an
+ * error.
+ */
 static MaskKey *
 last_key(FmgrInfo *function)
 {
@@ -83,7 +86,9 @@ check_key_length(int length)
 				 errmsg("key must have %d or %d bytes, not %d", AES128_KEY_BYTES, AES256_KEY_BYTES, length)));
 }
 
-/* AES by this key; it is expanded when it is not that of the call before. */
+/*
+ * AES with this key, which is expanded unless it is that of the previous call.
+ */
 static EVP_CIPHER_CTX *
 cipher_of_key(FmgrInfo *function, bytea *key, bool encrypt)
 {

@@ -32,8 +32,8 @@ check_positive(const char *name, int32 value)
 }
 
 /*
- * nextval() reports a relation that is gone as an internal error, and one that
- * is no sequence in words that change between server versions.
+ * nextval() reports a missing relation as an internal error, and a relation
+ * that is no sequence in words that change between server versions.
  */
 static void
 check_sequence(Oid relation)

@@ -178,8 +178,8 @@ v7_clock_tick(int64 seconds, int32 nanoseconds)
 }
 
 /*
- * What a session remembers of its last key.  Zero is "none yet": no clock that
- * we accept shows tick 0 again.
+ * State that a session keeps about its last key.  Zero means that there is
+ * none yet: no clock that we accept shows tick 0 again.
  */
 typedef struct V7State
 {

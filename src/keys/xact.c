@@ -58,8 +58,8 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * No snapshot lists the transaction of a VACUUM, so readers would take it for
- * ended.  It runs functions of users where it summarizes a BRIN index.
+ * No snapshot lists the transaction of a VACUUM, and readers would take it for
+ * ended.  It runs functions of users when it summarizes a BRIN index.
  */
 static void
 refuse_vacuum(const char *function_name)

@@ -42,7 +42,10 @@ twin_of(Oid face, Oid schema)
 	return twin;
 }
 
-/* Found anew at each call, under the lock of become_owner(): the extension may have been made anew in between. */
+/*
+ * Looked up at each call, under the lock of become_owner(): the extension may
+ * have been created again in between.
+ */
 static FmgrInfo *
 body_of(FunctionCallInfo face, Oid schema)
 {
@@ -56,7 +59,10 @@ body_of(FunctionCallInfo face, Oid schema)
 	return body;
 }
 
-/* A set in any other mode would be computed after we are the caller again. */
+/*
+ * A set in any other mode would be computed after we have become the caller
+ * again.
+ */
 static int
 allow_materialize_only(ReturnSetInfo *set)
 {
@@ -81,7 +87,10 @@ as_owner(PG_FUNCTION_ARGS)
 	Self		self = become_owner();
 	Datum		result;
 
-	/* Not the caller's collation, under which another name could be equal */
+	/*
+	 * The caller's collation is not used, under which another name could be
+	 * equal
+	 */
 	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());

@@ -201,7 +201,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* Whether a batch is one that the caller of feed_finish_batch() names */
+/* True if a batch is one that the caller of feed_finish_batch() names */
 static bool
 is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {
@@ -213,7 +213,7 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
 }
 
-/* Whether the caller may still move a feed whose table is there: the lock on a batch may have been waited for. */
+/* True if the caller may still move a feed whose table is there: the lock on a batch may have been waited for. */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
 {

@@ -18,7 +18,10 @@
 #include "keys/uuid_datum.h"
 #include "ports/bounds.h"
 
-/* Flipped, it makes numbers of type bigint compare as the words of keys do */
+/*
+ * Flipping this bit makes numbers of type bigint compare as the words of keys
+ * do
+ */
 #define SIGN_BIT (UINT64CONST(1) << 63)
 
 UuidWords
@@ -41,14 +44,17 @@ number_of_key(UuidWords key, bool is_uuid)
 	return is_uuid ? (int64) xact_key_number(key) : (int64) (key.high ^ SIGN_BIT);
 }
 
-/* The first key that a transaction can have */
+/* The smallest key that a transaction can have */
 static UuidWords
 first_key(int64 number, bool is_uuid)
 {
 	return is_uuid ? xact_key(number, (XactTail) {0, 0}) : key_of_datum(Int64GetDatum(number), false);
 }
 
-/* The key that follows one that a batch remembers; false if it remembers none of a single column */
+/*
+ * The key after the one that a batch remembers; false if it remembers none of
+ * a single column
+ */
 static bool
 key_after(Datum remembered, UuidWords *after)
 {
@@ -65,7 +71,7 @@ key_after(Datum remembered, UuidWords *after)
 	return after->high != 0 || after->low != 0;
 }
 
-/* One more; false if it does not follow those before it */
+/* Append a range; false if it does not follow the previous ones */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)
 {
@@ -89,7 +95,7 @@ append_range(Bounds *bounds, UuidWords low, UuidWords high)
 	return true;
 }
 
-/* Rows of one transaction, above one key and up to another, if any */
+/* Append the rows of one transaction above one key and up to another, if any */
 static bool
 append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
 {

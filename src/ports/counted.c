@@ -26,15 +26,15 @@ PG_FUNCTION_INFO_V1(keep_count);
 
 typedef struct Count
 {
-	MemoryContext memory;		/* of the position; null if there is none */
+	MemoryContext memory;		/* holds the position; null if there is none */
 	Oid			relation;
 	Oid			leaf;			/* the table itself, or its only partition */
-	Oid			file;			/* of that */
+	Oid			file;			/* file of that */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
 } Count;
 
-static Count counts[KEPT_COUNTS];	/* each in the place of its table */
+static Count counts[KEPT_COUNTS];	/* each at the place of its table */
 
 static Count *
 count_of(Oid relation)
@@ -42,7 +42,7 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
-/* The file of a table now; none if the table is gone */
+/* The present file of a table; none if the table is gone */
 static Oid
 file_of(Oid table)
 {

@@ -39,36 +39,36 @@ PG_FUNCTION_INFO_V1(end_by_index);
 typedef struct End
 {
 	int64		most;
-	bool		has_row;		/* one that is seen */
-	int64		rows;			/* at most one more than these */
-	UuidWords	key;			/* of the last row within the limit */
+	bool		has_row;		/* visible */
+	int64		rows;			/* counts at most one more than these */
+	UuidWords	key;			/* key of the last row within the limit */
 	int64		number;			/* its transaction */
 	int64		place;			/* its place among the rows of this */
 	bool		is_inside;		/* the row that follows is of the same one */
 } End;
 
-/* Ranges that ascend */
+/* Ranges in ascending order */
 typedef struct Stretch
 {
 	const KeyRange *ranges;
 	int			count;
 } Stretch;
 
-/* An index on the way through ranges of keys */
+/* An index that is walked through ranges of keys */
 typedef struct Cursor
 {
 	Opened		leaf;
 	IndexScanDesc scan;
 	bool		is_uuid;
 	const KeyRange *ranges;
-	int			count;			/* of those that are left */
-	int			steps;			/* since the last entry that was within one */
-	ItemPointer place;			/* of the row of an entry; null after the last one */
+	int			count;			/* number of ranges that are left */
+	int			steps;			/* since the last entry that was in a range */
+	ItemPointer place;			/* place of the row of an entry; null after the last one */
 	UuidWords	entry;			/* its key */
 	Buffer		map;
-	UuidWords	keys[MaxHeapTuplesPerPage]; /* of rows of one page of the table that are seen */
+	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
 	int			seen;			/* how many there are */
-	int			passed;			/* the last one of them is the row that the cursor is at */
+	int			passed;			/* the cursor is at the row of the last one of these */
 } Cursor;
 
 /* Begin at the first range that is left. */
@@ -86,7 +86,7 @@ descend_to(Cursor *cursor)
 	cursor->steps = 0;
 }
 
-/* Go on to the next entry within a range. */
+/* Move to the next entry within a range. */
 static void
 next_entry(Cursor *cursor)
 {
@@ -102,7 +102,7 @@ next_entry(Cursor *cursor)
 		if (cursor->place == NULL || !scan->xs_want_itup)
 			return;				/* the scan has the bounds of a single range */
 		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
-		/* The scan ends with the last range. */
+		/* The scan ends at the last range. */
 		while (compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
 		{
 			cursor->ranges++;
@@ -127,8 +127,9 @@ is_visible_to_all(Cursor *cursor)
 }
 
 /*
- * The rows of one page from an entry on, looked at under one lock of it.  The lock is not held while the index
- * is read: who checks a key there has a lock on the index, and waits for the page.
+ * The visible rows of one page from an entry on, examined under one lock on
+ * the page.  The lock is not held while the index is read: a session that
+ * checks a key there has a lock on the index, and waits for the page.
  */
 static void
 look_at_page(Cursor *cursor)
@@ -158,7 +159,7 @@ look_at_page(Cursor *cursor)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Go on to the next row; false if there is none. */
+/* Move to the next row; false if there is none. */
 static bool
 next_row(Cursor *cursor)
 {
@@ -188,7 +189,10 @@ close_cursor(Cursor *cursor)
 	pfree(cursor);
 }
 
-/* At its first entry, if it has one; with the keys of entries or, if they are of one range, perhaps without */
+/*
+ * Open an index at its first entry, if it has one; with the keys of entries
+ * or, if all are in one range, possibly without
+ */
 static Cursor *
 open_cursor(const Ground *ground, int leaf, const Stretch *stretch, bool with_keys)
 {
@@ -205,7 +209,10 @@ open_cursor(const Ground *ground, int leaf, const Stretch *stretch, bool with_ke
 	return cursor;
 }
 
-/* The entries of all indexes; of these the first one is looked for whose row is seen. */
+/*
+ * Pass the entries of all indexes; the first visible row among them is
+ * searched for.
+ */
 static void
 count_entries(End *end, const Ground *ground, const Stretch *stretch)
 {
@@ -224,7 +231,7 @@ count_entries(End *end, const Ground *ground, const Stretch *stretch)
 	}
 }
 
-/* False if that was enough */
+/* False if enough rows were found */
 static bool
 pass_row(End *end, const Cursor *cursor)
 {
@@ -243,7 +250,7 @@ pass_row(End *end, const Cursor *cursor)
 	return true;
 }
 
-/* A heap has the largest one first. */
+/* In a heap the largest element comes first. */
 static int
 compare_cursors(Datum a, Datum b, void *unused)
 {
@@ -280,7 +287,7 @@ pass_rows(End *end, const Ground *ground, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* One after the other: what is left of a transaction, and whole ones */
+/* Process in order: the rest of a transaction, then whole ones */
 static void
 pass_bounds(End *end, const Ground *ground, const Bounds *bounds, void (*pass) (End *, const Ground *, const Stretch *))
 {

@@ -59,11 +59,11 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 
 	LockRelationOid(relation, mode);
-	list_free(tree_of(relation, mode));	/* which locks only those below */
+	list_free(tree_of(relation, mode));	/* which locks only partitions */
 	PG_RETURN_VOID();
 }
 
-/* Whether a table is the one that was proved, or a partition of it */
+/* True if a table is the one that was proved, or a partition of it */
 bool
 in_tree(const Ground *ground, Oid relation)
 {
@@ -81,7 +81,10 @@ refuse_snapshot(Oid relation, const char *fault)
 			 errhint("Try again in a new transaction.")));
 }
 
-/* The file of a table as a snapshot sees it; invalid if it does not see the table */
+/*
+ * The file of a table in a snapshot; invalid if the snapshot does not see the
+ * table
+ */
 static Oid
 file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -99,7 +102,7 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 	return file;
 }
 
-/* And without what this transaction has done */
+/* The file without changes by this transaction */
 static Oid
 file_before(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -109,7 +112,10 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 	return file_in_snapshot(classes, relation, &before);
 }
 
-/* Whether others have written a table anew since: what we did to it afterwards has changed its row in the catalog again. */
+/*
+ * True if others have written a table anew since: our own later changes have
+ * replaced its row in the catalog again.
+ */
 static bool
 others_wrote(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -187,7 +193,7 @@ check_partitions(const Ground *ground, Snapshot snapshot)
 
 	if (ground->tree_count == 1 && get_rel_relkind(ground->relation) != RELKIND_PARTITIONED_TABLE)
 		return;
-	snapshot = RegisterSnapshot(snapshot);	/* that of the transaction may be nobody's */
+	snapshot = RegisterSnapshot(snapshot);	/* the transaction's may not be registered */
 	inherits = table_open(InheritsRelationId, AccessShareLock);
 	for (int i = 0; i < ground->tree_count; i++)
 		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
@@ -198,7 +204,10 @@ check_partitions(const Ground *ground, Snapshot snapshot)
 		refuse_snapshot(ground->relation, "got partitions");
 }
 
-/* Error unless a snapshot finds all that it sees of a table in the files and partitions that are read */
+/*
+ * Error unless all rows that a snapshot sees in a table are in the files and
+ * partitions that are read
+ */
 void
 check_files(const Ground *ground, Snapshot snapshot)
 {

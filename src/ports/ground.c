@@ -51,7 +51,9 @@ PG_FUNCTION_INFO_V1(keep_proof_of_column);
 static HTAB *grounds = NULL;
 static uint64 proofs = 0;		/* so far */
 
-/* The latest invalidations, to know which came while a proof was made */
+/*
+ * The latest invalidations, which show those that came while a proof was made
+ */
 #define CHANGES_KEPT 1024
 
 static uint64 changes = 0;		/* so far */
@@ -68,7 +70,10 @@ rests_on(const Ground *ground, Oid relation)
 	return false;
 }
 
-/* Whether nothing that a proof rests on was invalidated since there were so many changes */
+/*
+ * True if nothing that a proof rests on was invalidated since there were so
+ * many changes
+ */
 bool
 is_untouched(const Ground *ground, uint64 since)
 {
@@ -80,7 +85,7 @@ is_untouched(const Ground *ground, uint64 since)
 	return true;
 }
 
-/* The server invalidates an object; everything if there is no oid */
+/* The server invalidates an object; all of them if there is no oid */
 static void
 notice_change(Datum unused, Oid relation)
 {
@@ -94,7 +99,10 @@ notice_change(Datum unused, Oid relation)
 			ground->stands = false;
 }
 
-/* Or of a schema, since positions remember names, or of a sequence, which may give an order */
+/*
+ * Called for a schema, because positions remember names, or for a sequence,
+ * which may give an order
+ */
 static void
 notice_any(Datum unused, int cache, uint32 hash)
 {
@@ -112,7 +120,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
-/* From now on at least they are counted */
+/* From now on at least, they are counted */
 uint64
 changes_noticed(void)
 {
@@ -121,7 +129,10 @@ changes_noticed(void)
 	return changes;
 }
 
-/* Of tables that were dropped, which the server invalidates as after any other change */
+/*
+ * Forget tables that were dropped, which the server invalidates as after any
+ * other change
+ */
 static void
 forget_dropped(void)
 {
@@ -155,7 +166,7 @@ find_ground(Oid relation)
 	return ground;
 }
 
-/* Whose read it is */
+/* The role that reads */
 static Oid
 reader_of(const Table *table)
 {
@@ -168,7 +179,7 @@ reader_value(const Table *table)
 	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
 }
 
-/* The table that a description is of */
+/* The table of a description */
 Table
 table_of(Datum description)
 {
@@ -193,7 +204,7 @@ table_of(Datum description)
 	};
 }
 
-/* The same, with what was proved of it, and the role for which it is read, if any */
+/* The same with its proof, and the role that reads it, if any */
 Table
 known_table(Datum description, Oid reader)
 {
@@ -204,7 +215,10 @@ known_table(Datum description, Oid reader)
 	return table;
 }
 
-/* The one that a function of the owner's is given a description of, and the argument that is its reader, if one is */
+/*
+ * The table whose description is an argument of a function of the owner's, and
+ * the argument with its reader, if any
+ */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
 {
@@ -222,7 +236,10 @@ is_same(const Reading *a, const Reading *b)
 		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
 }
 
-/* Whether the partitions that a position would remember are those that were locked and proved */
+/*
+ * True if the partitions that a position would remember are those that were
+ * locked and proved
+ */
 static bool
 is_whole(const Ground *ground)
 {
@@ -248,14 +265,20 @@ refuse_change(Oid relation)
 			 errhint("Try again.")));
 }
 
-/* The one of now; in parallel mode, in which none may be taken, the one that is active */
+/*
+ * The latest snapshot; in parallel mode, in which none may be taken, the
+ * active one
+ */
 static Snapshot
 latest_snapshot(void)
 {
 	return IsInParallelMode() ? GetActiveSnapshot() : GetLatestSnapshot();
 }
 
-/* What an internal function says under a snapshot; in parallel mode, in which nothing new may be seen, the one that is active */
+/*
+ * The result of an internal function under a snapshot; in parallel mode, in
+ * which nothing new may be seen, under the active one
+ */
 static Value
 call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
 {
@@ -276,7 +299,7 @@ check_table(const Table *table)
 	(void) call_under(GetTransactionSnapshot(), "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
-/* What a position would remember of the partitions of a table */
+/* The partitions of a table as a position would remember them */
 static Value
 members_under(Snapshot snapshot, const Table *table)
 {
@@ -311,17 +334,20 @@ take_tree(Ground *ground, List *tree)
 	qsort(ground->tree, ground->tree_count, sizeof(Oid), oid_cmp);
 }
 
-/* All of it is read from the catalog as it is now, under locks on all of the tree */
+/*
+ * The proof is read from the catalog as it is now, under locks on the whole
+ * tree
+ */
 static Ground
 build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = table->reading};
 	Value		arguments[] = {table->description, reader_value(table)};
 
-	if (get_rel_relkind(table->oid) == '\0')	/* it was dropped */
+	if (get_rel_relkind(table->oid) == '\0')	/* the table was dropped */
 		check_table(table);
 	take_tree(&ground, find_all_inheritors(table->oid, AccessShareLock, NULL));
-	/* The catalog of Citus, if it is there */
+	/* The catalog of Citus, if it exists */
 	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
 		(void) call_under(latest_snapshot(), "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 	if (!stands_as_made(&ground))
@@ -330,7 +356,7 @@ build(const Table *table)
 		refuse_later_triggers(ground.lock_order[i]);
 	ground.members = members_under(GetTransactionSnapshot(), table);
 	ground.next = ReadNextTransactionId();
-	/* An older snapshot is looked at more closely (files.c). */
+	/* An older snapshot is examined more closely (files.c). */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
 		refuse_change(table->oid);
 	return ground;
@@ -342,7 +368,10 @@ copy_of(const void *from, Size size)
 	return memcpy(palloc(size), from, size);
 }
 
-/* Whether what a position remembers is in the catalog as it is now, too: this transaction's snapshot may be older */
+/*
+ * True if the catalog as it is now also has what a position remembers: this
+ * transaction's snapshot may be older
+ */
 static bool
 is_of_now(const Ground *made, const Table *table)
 {
@@ -351,7 +380,10 @@ is_of_now(const Ground *made, const Table *table)
 	return datumIsEqual(made->members.value, members_under(GetLatestSnapshot(), table).value, false, -1);
 }
 
-/* Keep a proof for the session, if it will be one for later snapshots: otherwise it is good for this once */
+/*
+ * Keep a proof for the session if it will hold for later snapshots; otherwise
+ * it is used once
+ */
 static void
 keep(Ground *kept, Ground made, bool stands)
 {
@@ -385,8 +417,9 @@ lock_tree(const Ground *ground)
 }
 
 /*
- * Or of the snapshot of this transaction: one that another session exported may
- * be older than what was proved.  Not if all had ended in it that had begun.
+ * True if a proof holds in the snapshot of this transaction: a snapshot that
+ * another session exported may be older than the proof.  Not needed if every
+ * transaction that existed when the proof was made has ended in the snapshot.
  */
 static bool
 is_of_snapshot(const Ground *kept, const Table *table)
@@ -396,7 +429,10 @@ is_of_snapshot(const Ground *kept, const Table *table)
 	return datumIsEqual(kept->members.value, members_under(GetTransactionSnapshot(), table).value, false, -1);
 }
 
-/* Locks come first: with them the server processes invalidations. */
+/*
+ * Locks come first, because the server processes invalidations when it takes
+ * them.
+ */
 static Ground *
 proved(const Table *table)
 {
@@ -415,7 +451,10 @@ proved(const Table *table)
 	return ground;
 }
 
-/* Error if the privilege to read a table was revoked while its locks were waited for, or before the active snapshot */
+/*
+ * Error if the privilege to read a table was revoked while its locks were
+ * waited for, or before the active snapshot
+ */
 static void
 check_reader(const Table *table)
 {
@@ -425,7 +464,10 @@ check_reader(const Table *table)
 		owner_error("check_reader", 2, (Value[]) {reader_value(table), value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 }
 
-/* Error unless the caller's read of a table would be right; afterwards the table is locked with all partitions */
+/*
+ * Error unless the caller's read of a table would be right; afterwards the
+ * table is locked with all partitions
+ */
 void
 prove_ground(Table *table)
 {
@@ -442,7 +484,7 @@ prove_ground(Table *table)
 		check_files(ground, GetTransactionSnapshot());
 }
 
-/* What was proved in this call, by an internal function */
+/* Use the proof that an internal function has made in this call */
 void
 stand_on(Table *table, Value members)
 {
@@ -550,8 +592,8 @@ seen_members(PG_FUNCTION_ARGS)
 }
 
 /*
- * Error unless what was proved has stayed so while it was read.  Many
- * invalidations change nothing of it: those of VACUUM and ANALYZE.
+ * Error unless the proof still holds after the read.  Many invalidations do
+ * not affect it: those of VACUUM and ANALYZE.
  */
 void
 check_ground(const Table *table)

@@ -30,7 +30,7 @@
 
 PG_FUNCTION_INFO_V1(feed_guard);
 
-/* The errors are those of the SQL edition, too. */
+/* The errors are shared with the SQL edition. */
 static void
 say(const char *error, Value first, Value second)
 {
@@ -55,7 +55,7 @@ column_value(Relation table, AttrNumber column)
 	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
 }
 
-/* Anyone may make a trigger of it by hand. */
+/* Anyone may create a trigger with this function by hand. */
 static void
 refuse_trigger(Trigger *trigger, const char *fault)
 {
@@ -82,7 +82,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Of a table that is locked, as its readers look for them */
+/* Refuse later triggers on a locked table, as its readers look for them */
 void
 refuse_later_triggers(Oid table)
 {
@@ -120,7 +120,10 @@ is_guard_function(Oid function)
 	return info.fn_addr == feed_guard;
 }
 
-/* The base of keys in the first column of a table, by its guard; 0 if it has none, and nobody reads it */
+/*
+ * The base of keys in the first column of a table, by its guard; 0 if it has
+ * none, and no feed reads it
+ */
 int64
 guard_base(Relation table)
 {
@@ -152,7 +155,7 @@ columns_of(TriggerData *data)
 	return NULL;
 }
 
-/* Of a row whose key is given, and says such a number, if any */
+/* Refuse a row whose key is given, with the number in that key, if any */
 static void
 refuse_key(Relation table, AttrNumber column, Value key, Value said, uint64 current)
 {

@@ -110,7 +110,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 	return row;
 }
 
-/* Whether a role is the one that has this name, or is of this server: is_right() */
+/* True if a role is the one that has this name, or is of this server: is_right() */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -245,7 +245,7 @@ batch_by_number(Datum feed, Datum number)
 	return row_by_key("worker_batch", KEPT_COLUMNS, "worker_batch_pkey", lengthof(keys), keys, ForwardScanDirection);
 }
 
-/* Whether a batch is one that is looked for */
+/* True if a batch is one that is looked for */
 typedef bool (*IsWanted) (HeapTuple batch, TupleDesc columns, Datum worker);
 
 static Datum
@@ -307,7 +307,7 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* Whether a poll that finds nothing is recorded: the first one after rows, and two a minute */
+/* True if a poll that finds nothing is recorded: the first one after rows, and two a minute */
 static bool
 is_poll_due(const Feed *feed)
 {
@@ -323,14 +323,14 @@ is_poll_due(const Feed *feed)
 		!feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* Not after the snapshot in which rows are looked for */
+/* The time of a look: not after the snapshot in which rows are looked for */
 static TimestampTz
 time_of_look(void)
 {
 	return XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
 }
 
-/* Whether the caller may read a table, which then is locked; one that lost the privilege while it waited may not */
+/* True if the caller may read a table, which then is locked; one that lost the privilege while it waited may not */
 static bool
 lock_readable(Oid caller, Oid relation)
 {
@@ -348,7 +348,7 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
-/* Whether a worker that asks would get an unfinished batch: has_free() */
+/* True if a worker that asks would get an unfinished batch: has_free() */
 bool
 is_one_free(const Feed *feed, Datum worker)
 {
@@ -361,7 +361,7 @@ is_one_free(const Feed *feed, Datum worker)
 	return result;
 }
 
-/* What is to be known of a feed before it is read; false if its table cannot be read as its description says */
+/* Look up what is to be known of a feed before it is read; false if its table cannot be read as its description says */
 static bool
 look_closely(Feed *feed, bool must_read)
 {
@@ -503,7 +503,7 @@ set_column(Row *row, int column, Datum value)
 	row->nulls[column] = false;
 }
 
-/* Whether a position is between two batches of whole transactions, and a batch begins with a whole one */
+/* True if a position is between two batches of whole transactions, and a batch begins with a whole one */
 static bool
 is_plain_step(const Row *position, const Row *batch)
 {
@@ -512,7 +512,7 @@ is_plain_step(const Row *position, const Row *batch)
 		batch->nulls[BATCH_RESUMED] && batch->nulls[BATCH_RESUMED_AFTER] && batch->nulls[BATCH_ORDERING];
 }
 
-/* Whether one set has no number of another, and both are of numbers that transactions have */
+/* True if one set has no number of another, and both are of numbers that transactions have */
 static bool
 are_apart(Numbers set, Numbers other)
 {

@@ -32,7 +32,7 @@ typedef struct Feed
 	Row			row;
 	Row			state;
 	Row			position;
-	Row			order;			/* of the position */
+	Row			order;			/* the position's */
 	Datum		table;			/* feed_table: its description, 0 if there is none */
 	bool		is_divided;		/* among workers, by a column */
 	bool		is_shared;		/* workers have unfinished batches of it */
@@ -53,7 +53,7 @@ extern Datum position_after(Datum from_position, HeapTupleHeader batch);
 extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives);
 
 /* next.c */
-/* What is asked for: at most so many rows, if there is a limit; whole transactions only; also such as have no rows */
+/* The request: at most so many rows, if there is a limit; whole transactions only; also such as have no rows */
 typedef struct Wanted
 {
 	bool		is_limited;

@@ -17,7 +17,10 @@
 
 PG_FUNCTION_INFO_V1(key_base);
 
-/* The number that a constant of one of the types of integers is; false if it is another one, or null */
+/*
+ * The value of a constant of one of the integer types; false for other
+ * constants, or null
+ */
 static bool
 is_number(const Const *constant, int64 *number)
 {
@@ -32,7 +35,10 @@ is_number(const Const *constant, int64 *number)
 	return true;
 }
 
-/* The same of an argument, which may have a name, and be converted to a bigint by the server */
+/*
+ * The same for an argument, which may have a name, and be converted to bigint
+ * by the server
+ */
 static bool
 is_constant(Node *argument, int64 *number)
 {

@@ -34,18 +34,18 @@ PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * What a probe may read before its answer is not "at once": index entries of a load
+ * The pages that a probe may read before its answer is too costly: index entries of a load
  * that was rolled back are read at each probe, until VACUUM removes them.  The look
  * that is made instead may pass these transactions: see find_next().
  */
 #define COSTLY_PAGES 1000
 
-static int64 pages_in_vain;		/* of such a probe, before the look that is made instead */
+static int64 pages_in_vain;		/* read by such a probe, before the look that is made instead */
 
 /* The format of positions and batches: position_format() in sql/ports/position.sql */
 #define FORMAT 1
 
-/* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
+/* True if a position is between two batches: all of what it has read is transactions, which this server has had */
 static bool
 is_between(const Row *position, const Table *table, Numbers *read)
 {
@@ -59,14 +59,14 @@ is_between(const Row *position, const Table *table, Numbers *read)
 	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table->reading.base);
 }
 
-/* Whether members are those of a table that was proved, as it is now */
+/* True if members are those of a table that was proved, as it is now */
 static bool
 are_members(const Table *table, Datum members)
 {
 	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* Whether a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
+/* True if a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
 static bool
 is_remembered(const Table *table, const Row *position)
 {
@@ -77,7 +77,7 @@ is_remembered(const Table *table, const Row *position)
 	return !position->nulls[POSITION_MEMBERS] && are_members(table, position->values[POSITION_MEMBERS]);
 }
 
-/* Whether few probes are enough for a set; then the table is locked and proved */
+/* True if few probes are enough for a set; then the table is locked and proved */
 static bool
 is_usual(Table *table, const Row *position, Numbers set)
 {
@@ -87,7 +87,7 @@ is_usual(Table *table, const Row *position, Numbers set)
 	return table->ground->leaf_count < MANY_LEAVES && is_remembered(table, position);
 }
 
-/* What the active snapshot sees of a set in a table that is locked */
+/* Find what the active snapshot sees of a set in a table that is locked */
 static Found
 probe_files(const Table *table, Numbers set)
 {
@@ -102,7 +102,7 @@ pages_used(void)
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/* Whether an answer came at once, since there were so many pages: else another look shall find out what it may pass. */
+/* True if an answer came at once, since there were so many pages: else another look shall find out what it may pass. */
 static bool
 is_cheap(int64 before)
 {
@@ -144,7 +144,7 @@ nothing_follows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!found.rows && !found.beyond && is_cheap(pages));
 }
 
-/* Whether it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
+/* True if it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
 bool
 has_no_other(Table *table, HeapTupleHeader position)
 {
@@ -164,7 +164,7 @@ has_no_other(Table *table, HeapTupleHeader position)
 }
 
 /*
- * Whether it is known at once that the rows of a batch can be read: it is of the table as it is, in no order, and of
+ * True if it is known at once that the rows of a batch can be read: it is of the table as it is, in no order, and of
  * transactions that have ended in the newest snapshot.  Then the table is locked and proved.
  */
 bool
@@ -265,7 +265,7 @@ look_for_batch(const Table *table, Numbers set, const Wanted *wanted, HeapTupleH
 	return true;
 }
 
-/* What follows a position: the batch, which may be null, and its end.  False if it is not known at once. */
+/* Find what follows a position: the batch, which may be null, and its end.  False if it is not known at once. */
 bool
 find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end)
 {

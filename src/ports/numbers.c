@@ -28,7 +28,10 @@ PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
 PG_FUNCTION_INFO_V1(numbers_text);
 
-/* Each fourth range has its offset, others the length of the one before (MULTIRANGE_ITEM_OFFSET_STRIDE) */
+/*
+ * Every fourth range has its offset, the others the length of the previous
+ * range (MULTIRANGE_ITEM_OFFSET_STRIDE)
+ */
 #define OFFSET_STRIDE 4
 #define OFFSET_BIT ((uint32) 0x80000000)
 
@@ -44,7 +47,7 @@ get_range(const MultirangeType *set, uint32 number, RangeBound *low, RangeBound 
 	multirange_get_bounds(set_type()->rngtype, set, number, low, high);
 }
 
-/* Whether it is empty, or has a lowest and a highest number */
+/* True if a set is empty, or has a lowest and a highest number */
 bool
 is_bounded(const MultirangeType *set)
 {
@@ -59,7 +62,7 @@ is_bounded(const MultirangeType *set)
 	return !lowest.infinite && !highest.infinite;
 }
 
-/* Of a set that is bounded */
+/* The ranges of a set that is bounded */
 Numbers
 numbers_of(const MultirangeType *set)
 {
@@ -77,7 +80,7 @@ numbers_of(const MultirangeType *set)
 	return result;
 }
 
-/* As an int8multirange, whose ranges include their lower bound */
+/* Convert to int8multirange, whose ranges include their lower bound */
 Datum
 numbers_datum(Numbers set)
 {
@@ -98,7 +101,7 @@ numbers_datum(Numbers set)
 	return MultirangeTypePGetDatum(result);
 }
 
-/* Both bounds of each range, one after the other */
+/* Both bounds of each range, in order */
 static int64
 bound_of(Numbers set, int number)
 {
@@ -119,7 +122,10 @@ in_either(bool in_first, bool in_second)
 	return in_first || in_second;
 }
 
-/* One pass over the bounds of both, in order; an odd number of them passed is within a range */
+/*
+ * One pass over the bounds of both, in order; after an odd number of them the
+ * position is within a range
+ */
 static Numbers
 combine(Numbers first, Numbers second, Holds holds)
 {
@@ -163,14 +169,14 @@ united(Numbers set, Numbers other)
 	return combine(set, other, in_either);
 }
 
-/* Whether all can be those of transactions */
+/* True if all can be those of transactions */
 bool
 are_numbers(Numbers set)
 {
 	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
 }
 
-/* By the server, where one of them has no bound */
+/* Combine two sets; the server does it if one of them has no bound */
 static Datum
 combine_arguments(FunctionCallInfo fcinfo, Holds holds, Oid server)
 {
@@ -196,7 +202,7 @@ numbers_plus(PG_FUNCTION_ARGS)
 	return combine_arguments(fcinfo, in_either, F_MULTIRANGE_UNION);
 }
 
-/* A bracket or a comma, and what follows it: a number */
+/* Write a bracket or a comma, followed by a number */
 static char *
 write_bound(char *at, char before, int64 number)
 {
@@ -216,7 +222,7 @@ numbers_text(PG_FUNCTION_ARGS)
 	if (!is_bounded(argument))
 		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_MULTIRANGE_OUT, MultirangeTypePGetDatum(argument))));
 	set = numbers_of(argument);
-	/* Of each range two numbers, and four other characters */
+	/* Each range has two numbers, and four other characters */
 	at = text = palloc(sizeof("{}") + (Size) set.count * (2 * MAXINT8LEN + 4));
 	*at++ = '{';
 	for (int i = 0; i < set.count; i++)

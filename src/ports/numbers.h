@@ -8,14 +8,17 @@
 #include "access/xlogdefs.h"
 #include "utils/multirangetypes.h"
 
-/* From low on, below high */
+/* from low on, below high */
 typedef struct Range
 {
 	int64		low;
 	int64		high;
 } Range;
 
-/* Ranges in order, with numbers between any two of them that are not in the set */
+/*
+ * Ranges in order; between any two of them there are numbers that are not in
+ * the set
+ */
 typedef struct Numbers
 {
 	int			count;

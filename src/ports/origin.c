@@ -41,9 +41,9 @@ timeline_here(void)
 }
 
 /*
- * What a call returns is of one origin: the one that it found at its
- * start, and finds at its end.  A standby may be promoted in between; then what
- * was checked is of the old timeline, and what was read of the new one.
+ * The result of a call belongs to one origin: the call finds the same origin
+ * at its start and at its end.  A standby may be promoted in between; then the
+ * checks are of the old timeline, and the rows of the new one.
  */
 void
 expect_timeline(TimeLineID timeline)

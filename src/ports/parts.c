@@ -37,7 +37,7 @@
 
 PG_FUNCTION_INFO_V1(partition_bounds);
 
-/* Of more partitions, or values of a list, all are read */
+/* With more partitions, or values of a list, all are read */
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
@@ -119,7 +119,7 @@ bound_of(Oid partition)
 	return bound == NULL || bound->is_default ? NULL : bound;
 }
 
-/* Comparison of the column with a value; false if the value cannot be written */
+/* Compare the column with a value; false if the value cannot be written */
 static bool
 compare(StringInfo to, const char *column, const char *operator, const Const *value)
 {
@@ -166,7 +166,10 @@ compare_values(StringInfo to, const char *column, List *values)
 	return true;
 }
 
-/* What all rows of a partition satisfy, by its bound in the table above; null if nothing is known */
+/*
+ * The condition that all rows of a partition satisfy by its bound in the table
+ * above; null if nothing is known
+ */
 static char *
 bound_condition(Oid partition, Oid above)
 {
@@ -192,7 +195,10 @@ bound_condition(Oid partition, Oid above)
 	return known ? psprintf("(%s)", low.data) : NULL;
 }
 
-/* What all rows of a table below another satisfy; null if nothing is known */
+/*
+ * The condition that all rows of a table below another satisfy; null if
+ * nothing is known
+ */
 static char *
 leaf_condition(Oid leaf, Oid root)
 {
@@ -213,7 +219,10 @@ leaf_condition(Oid leaf, Oid root)
 	return result;
 }
 
-/* What all rows of some leaves satisfy; null if they are many, or if nothing is known of one */
+/*
+ * The condition that all rows of some leaves satisfy; null if they are many,
+ * or if nothing is known of one
+ */
 static char *
 condition_of(const Ground *ground, const bool *has)
 {
@@ -257,7 +266,10 @@ partition_bounds(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(condition == NULL ? "true" : condition));
 }
 
-/* Remember for this call which leaves have rows of these transactions, all of which have ended */
+/*
+ * Remember for this call which leaves have rows of these transactions, all of
+ * which have ended
+ */
 void
 note_parts(const Table *table, Value numbers, const bool *has)
 {
@@ -275,7 +287,7 @@ note_parts(const Table *table, Value numbers, const bool *has)
 	MemoryContextSwitchTo(old);
 }
 
-/* The next call may see others. */
+/* The next call may have other transactions. */
 void
 forget_parts_of(Ground *ground)
 {

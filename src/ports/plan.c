@@ -30,17 +30,21 @@
 #include "ports/probe.h"
 #include "ports/query.h"
 
-/* A session keeps so many plans, those that it used last. */
+/*
+ * The number of plans that a session keeps; the least recently used is
+ * dropped.
+ */
 #define KEPT_MAX 64
 
 typedef struct KeptPlan
 {
 	Oid			relation;
-	bool		is_many;		/* several ranges */
-	char	   *text;			/* null if nothing is kept here */
+	bool		is_many;		/* for several ranges */
+	char	   *text;			/* null if the slot is free */
 	SPIPlanPtr	plan;
-	uint64		proof;			/* of the table, for which the text was made */
-	int			generation;		/* of the plan that was looked at */
+	/* the proof of the table for which the text was made */
+	uint64		proof;
+	int			generation;		/* generation of the plan that was examined */
 	uint64		used;
 } KeptPlan;
 
@@ -51,11 +55,17 @@ static uint64 uses = 0;
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
-	/* Other texts: they name the partitions that have rows, or have the condition of a share. */
+	/*
+	 * Other batches have other texts, which name the partitions that have
+	 * rows, or have the condition of a share.
+	 */
 	if (table->ground->leaf_count >= MANY_LEAVES ||
 		table->is_share || !bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
 		return false;
-	/* Those of number 0 may be the whole table, and are read by the primary key. */
+	/*
+	 * Rows of number 0 may be the whole table, and are read by the primary
+	 * key.
+	 */
 	return table->ground->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 
@@ -66,10 +76,10 @@ forget_plan(KeptPlan *kept)
 		return;
 	pfree(kept->text);
 	kept->text = NULL;
-	(void) SPI_freeplan(kept->plan);	/* what runs of it stays until it ends */
+	(void) SPI_freeplan(kept->plan);	/* a running execution keeps it until it ends */
 }
 
-/* The place of a plan, or for one: of those that are kept, the one that was not used for longest */
+/* The slot of a plan, or for a new one: that of the least recently used plan */
 static KeptPlan *
 place_of(Oid relation, bool is_many)
 {
@@ -135,13 +145,19 @@ kept_plan(const Table *table, bool is_many)
 	return kept;
 }
 
-/* The plan, if nothing has become of it; the table is locked with all partitions. */
+/*
+ * The kept plan, if it is still valid; the table is locked with all
+ * partitions.
+ */
 static CachedPlan *
 valid_plan(const KeptPlan *kept)
 {
 	CachedPlanSource *source = source_of(kept->plan);
 
-	/* Others depend on the role, or on the transactions that were open when they were made. */
+	/*
+	 * Other plans depend on the role, or on the transactions that were open
+	 * when they were made.
+	 */
 	if (source->gplan == NULL || source->generation != kept->generation || source->dependsOnRLS ||
 		TransactionIdIsValid(source->gplan->saved_xmin) ||
 		!CachedPlanIsSimplyValid(source, source->gplan, CurrentResourceOwner))
@@ -156,7 +172,7 @@ made_plan(KeptPlan *kept, const Table *table)
 	int			nest = begin_planning();
 	CachedPlan *plan;
 
-	(void) CachedPlanGetTargetList(source, NULL);	/* parses the text again, if that is needed */
+	(void) CachedPlanGetTargetList(source, NULL);	/* parses the text again if necessary */
 	check_query(linitial_node(Query, source->query_list), table);
 	plan = SPI_plan_get_cached_plan(kept->plan);
 	check_query(linitial_node(Query, source->query_list), table);
@@ -195,7 +211,7 @@ parameters_of(const Table *table, const Bounds *bounds, bool is_many)
 	return parameters;
 }
 
-/* In the newest snapshot that the transaction may have */
+/* In the newest snapshot that the transaction can have */
 static void
 execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiver *rows)
 {
@@ -213,7 +229,7 @@ execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiv
 	PopActiveSnapshot();
 }
 
-/* The rows between some keys, to a destination of the caller's */
+/* Send the rows between some keys to a destination of the caller's */
 void
 run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 {
@@ -227,7 +243,7 @@ run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 	plan = valid_plan(kept);
 	if (plan == NULL)
 		plan = made_plan(kept, table);
-	/* The executed query may replace all plans that are kept here. */
+	/* The executed query may replace all kept plans. */
 	text = pstrdup(kept->text);
 	execute(plan, text, parameters_of(table, bounds, is_many), rows);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
-/* Counts in all indexes; about where a query is as fast */
+/* A query is about as fast as counts in so many indexes */
 #define PROBES_MAX 4096
 
 static Datum
@@ -95,8 +95,8 @@ index_count(Opened leaf, Range numbers, int64 most)
 }
 
 /*
- * The number of rows of number 0 that a partial index has not, at most so many.  Rows that were there
- * before feed_prepare() lie at the beginning of the table.
+ * The number of rows of number 0, which a partial index lacks, up to a limit.
+ * Rows that existed before feed_prepare() are at the beginning of the table.
  */
 static int64
 count_old(Opened leaf, int64 most)
@@ -116,7 +116,7 @@ count_old(Opened leaf, int64 most)
 	return found;
 }
 
-/* The number of rows of one more table */
+/* Add the number of rows of one more table */
 static int64
 count_leaf(Opened leaf, Numbers set, int64 most)
 {
@@ -130,7 +130,10 @@ count_leaf(Opened leaf, Numbers set, int64 most)
 	return found;
 }
 
-/* The first range from one on that ends above a number, and is not known to have rows */
+/*
+ * The first range, starting at one, that ends above a number, and is not known
+ * to have rows
+ */
 static int
 next_range(Numbers set, const bool *has, int from, int64 number)
 {
@@ -139,7 +142,7 @@ next_range(Numbers set, const bool *has, int from, int64 number)
 	return from;
 }
 
-/* The number in the index entry that a scan has come to */
+/* The number in the current index entry of a scan */
 static int64
 entry_number(IndexScanDesc scan)
 {
@@ -218,7 +221,7 @@ typedef struct Known
 	Numbers		set;
 	bool	   *has;
 	int64		count;
-	int64		most;			/* enough of them */
+	int64		most;			/* enough ranges were found */
 } Known;
 
 static Known
@@ -227,7 +230,10 @@ nothing_known(Numbers set, int64 most)
 	return (Known) {set, palloc0(sizeof(bool) * (set.count + 1)), 0, most};
 }
 
-/* One more table.  Once enough ranges are known, those above them are of no use, whatever other tables have. */
+/*
+ * Search one more table.  Once enough ranges are known, those above them are
+ * of no use, whatever other tables have.
+ */
 static void
 learn(Known *known, Opened leaf)
 {
@@ -249,7 +255,7 @@ value_numbers(Value numbers)
 	return numbers_of(DatumGetMultirangeTypeP(numbers.value));
 }
 
-/* Whether a set has number 0, whose rows a partial index has not */
+/* True if a set has number 0, whose rows a partial index lacks */
 static bool
 has_old(const Table *table, Numbers set)
 {
@@ -279,9 +285,10 @@ has_any(Opened leaf, Numbers set, bool *ended)
 }
 
 /*
- * Whether one leaf has rows of these transactions that the active snapshot sees.
- * Leaves are looked up one after the other, about in the order of the ground;
- * one that is not there may have any.
+ * True if one leaf has rows of these transactions that the active snapshot
+ * sees.  Callers ask in about the order of ground->leaves, so the search
+ * starts after the last hit.  A leaf that is not found is assumed to have
+ * rows.
  */
 static bool
 leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
@@ -386,7 +393,10 @@ sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 	return found;
 }
 
-/* Whether there are rows of these transactions, in which partitions if there are many, and rows beyond all */
+/*
+ * True if there are rows of these transactions (in which partitions, if there
+ * are many), and if there are rows beyond all
+ */
 Found
 probe_table(const Table *table, Value numbers)
 {
@@ -465,7 +475,10 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(numbers_datum((Numbers) {count, known.set.ranges}));
 }
 
-/* By the indexes first: a table that has few rows there has no others, or begins with them. */
+/*
+ * The indexes are counted first: a table that has few rows there has no
+ * others, or begins with them.
+ */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)
 {

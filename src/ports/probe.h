@@ -15,13 +15,16 @@
 #include "ports/numbers.h"
 #include "ports/table.h"
 
-/* A query for fewer is made sooner than it is known which of them have rows */
+/*
+ * With fewer ranges a query is made sooner than it is known which of them have
+ * rows
+ */
 #define MANY_RANGES 64
 
-/* Entries of an index that are passed over one by one; a descent takes as long */
+/* Entries of an index that are skipped one by one; a descent takes as long */
 #define STEPS_MAX 16
 
-/* What the snapshot that is active sees */
+/* The rows that the active snapshot sees */
 typedef struct Found
 {
 	bool		rows;			/* with one of the numbers */
@@ -46,7 +49,10 @@ typedef struct Opened
 	TupleTableSlot *slot;
 } Opened;
 
-/* In which direction a scan gives the entries of an index by number: it may be one of (number DESC) */
+/*
+ * The direction in which a scan returns the entries of an index by number: the
+ * index may be on (number DESC)
+ */
 static inline ScanDirection
 ascending(IndexScanDesc scan)
 {

@@ -33,7 +33,10 @@
 #define UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE)
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
-/* A key of type uuid is the order; of others the primary key has to be looked at. A generated number has an expression. */
+/*
+ * A key of type uuid is itself the order; for other keys the primary key has
+ * to be examined. A generated number has an expression.
+ */
 static bool
 is_usual(const Reading *reading)
 {
@@ -46,7 +49,10 @@ is_usual(const Reading *reading)
 	return count == 1 && strcmp(NameStr(*DatumGetName(columns[0])), reading->key_column) == 0;
 }
 
-/* A permanent table in a heap, with nothing below it, or one with partitions */
+/*
+ * True for a permanent table in a heap, with nothing below it, or a
+ * partitioned one
+ */
 static bool
 is_permanent(Form_pg_class class)
 {
@@ -56,7 +62,7 @@ is_permanent(Form_pg_class class)
 		(class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhassubclass);
 }
 
-/* The number of the key, if it is a column as it was; else 0 */
+/* The number of the key column, if it is unchanged; otherwise 0 */
 static AttrNumber
 key_of(Relation table, const Reading *reading)
 {
@@ -67,8 +73,9 @@ key_of(Relation table, const Reading *reading)
 }
 
 /*
- * The function of a trigger that is as feed_enable() makes it, for all columns if the
- * key is 0; else none.  Nothing here may build the relation cache anew.
+ * The function of a trigger that is as feed_enable() makes it, on all columns
+ * if the key is 0; otherwise none.  Nothing here may build the relation cache
+ * anew.
  */
 static Oid
 guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
@@ -89,7 +96,7 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 	return InvalidOid;
 }
 
-/* A partition inherits the triggers for rows alone */
+/* A partition inherits only row triggers */
 static bool
 is_guarded(Relation table, const Reading *reading, bool is_partition)
 {
@@ -102,7 +109,10 @@ is_guarded(Relation table, const Reading *reading, bool is_partition)
 		is_guard_function(function);
 }
 
-/* Whether a class of operators compares the key as the server does: index_of() has the same */
+/*
+ * True if a class of operators compares the key as the server does: index_of()
+ * has the same test
+ */
 static bool
 is_of_server(Oid class)
 {
@@ -118,7 +128,7 @@ is_of_server(Oid class)
 	return result;
 }
 
-/* Whether an index finds rows by their key */
+/* True if an index finds rows by their key */
 static bool
 finds_rows(Oid index, AttrNumber key)
 {
@@ -138,7 +148,10 @@ finds_rows(Oid index, AttrNumber key)
 	return result;
 }
 
-/* The index by which the rows of a table are found; none if it is not known that one does */
+/*
+ * The index by which the rows of a table are found; none if it is not known
+ * that one finds them
+ */
 static Oid
 index_of(Relation table, const Reading *reading)
 {
@@ -168,14 +181,17 @@ member_stands(Oid member, Ground *ground)
 	return result;
 }
 
-/* Of a table that is locked with all partitions, whose leaves this notes by their oid */
+/*
+ * True if a table, locked with all partitions, has its guard and indexes;
+ * notes its leaves by their oid
+ */
 bool
 stands_as_made(Ground *ground)
 {
 	/* In parallel mode nothing new may be seen. */
 	if (IsInParallelMode() || !is_usual(&ground->reading))
 		return false;
-	AcceptInvalidationMessages();	/* the locks may be older ones */
+	AcceptInvalidationMessages();	/* the locks may have been taken before */
 	ground->leaves = palloc(sizeof(Leaf) * ground->tree_count);
 	ground->leaf_count = 0;
 	for (int i = 0; i < ground->tree_count; i++)

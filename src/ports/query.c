@@ -42,20 +42,23 @@ PG_FUNCTION_INFO_V1(count_as_caller);
 PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(feed_is_table);
 
-/* What the planner shall not do, and how values are written down */
+/* Settings that restrict the planner, and how values are written */
 typedef struct Setting
 {
 	const char *name;
 	const char *value;
 } Setting;
 
-/* With statistics that are behind, the planner starts workers and compiles for a million rows where there are ten. */
+/*
+ * With outdated statistics, the planner starts workers and compiles for a
+ * million rows where there are ten.
+ */
 static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"jit", "off"},
 	{"enable_memoize", "off"},
-	{"enable_seqscan", "on"},		/* unlike in what looks at the state */
-	{"constraint_exclusion", "off"},	/* would evaluate CHECK constraints of the owner's */
+	{"enable_seqscan", "on"},		/* unlike in queries of the state */
+	{"constraint_exclusion", "off"},	/* would evaluate the owner's CHECK constraints */
 	{NULL, NULL}
 };
 
@@ -70,7 +73,7 @@ static const Setting planning[] = {
 	{NULL, NULL}
 };
 
-/* The key of its last row is kept as text, for any session to read. */
+/* The key of its last row is stored as text that any session can read. */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},
@@ -82,8 +85,8 @@ static const Setting reading[] = {
 };
 
 /*
- * A walk along an index ends after some rows.  The planner might sort all that
- * the index has instead, where it takes that for little.
+ * A walk along an index ends after some rows.  The planner might instead sort
+ * all rows of the index, if it takes these to be few.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
@@ -97,7 +100,7 @@ apply_settings(const Setting *settings)
 		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* Those of a plan, whose names do not depend on the search_path */
+/* Settings for a plan, whose names do not depend on the search_path */
 int
 begin_planning(void)
 {
@@ -118,7 +121,10 @@ begin_settings(const Table *table, const Setting *settings)
 	return nest;
 }
 
-/* A partition that is being detached has no ancestors any more; an older snapshot reads it all the same. */
+/*
+ * A partition that is being detached has no ancestors any more; an older
+ * snapshot still reads it.
+ */
 static bool
 belongs_to(Oid relation, const Table *table)
 {
@@ -133,7 +139,10 @@ belongs_to(Oid relation, const Table *table)
 	return list_member_oid(above, table->oid) || (OidIsValid(table->joined) && list_member_oid(above, table->joined));
 }
 
-/* The extension has one function of this name; others, even superusers, may have made overloads of it */
+/*
+ * The extension has one function of this name; others, even superusers, may
+ * have created overloads of it
+ */
 static bool
 is_own_function(Oid function)
 {
@@ -150,7 +159,7 @@ is_own_function(Oid function)
 	return result;
 }
 
-/* concat() depends on settings only, and on those that are set here */
+/* concat() depends only on settings that are set here */
 static bool
 is_foreign_function(Oid function, void *context)
 {
@@ -166,7 +175,10 @@ is_foreign_entry(RangeTblEntry *entry, const Table *table)
 	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
 }
 
-/* Whether anything is in the query that must not be; ends with the tree, which the text that made it bounds */
+/*
+ * True if the query contains anything that is not allowed; ends with the tree,
+ * whose size is bounded by the text that made it
+ */
 static bool
 has_foreign(Node *node, void *context)
 {
@@ -223,7 +235,7 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
 }
 
-/* All rows, to a destination of the caller's */
+/* Send all rows to a destination of the caller's */
 void
 query_into(const Table *table, const char *query, DestReceiver *destination)
 {
@@ -236,7 +248,7 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	SPI_finish();
 }
 
-/* The text[] that a query finds; false if it has no row */
+/* The text[] that a query returns; false if it has no row */
 static bool
 query_texts(const Table *table, const char *query, const Setting *more, Datum *texts)
 {

@@ -56,23 +56,24 @@ is_written_here(PG_FUNCTION_ARGS)
 }
 
 /*
- * A table that takes rows.  What was written in this transaction, or is not there
- * yet, may be another at its end, or that of a savepoint: then it is known as
- * long as neither changes.
+ * A table that takes rows.  State that was written in this transaction, or
+ * does not exist yet, may change until the end of the transaction or of a
+ * savepoint: then it is known as long as neither ends.
  */
 typedef struct Known
 {
 	Oid			table;
 	Oid			guard;			/* the trigger that asked: anybody may make another one */
-	uint64		transaction;	/* in which that is known; 0 for all */
-	SubTransactionId savepoint; /* and in which part of it */
+	/* transaction in which that is known; 0 for all */
+	uint64		transaction;
+	SubTransactionId savepoint; /* subtransaction in which that is known */
 } Known;
 
 static HTAB *known_tables = NULL;
-static Oid	last_guard = InvalidOid;	/* the last one of those known in all transactions */
+static Oid	last_guard = InvalidOid;	/* the last guard known in all transactions */
 static uint64 changes = 0;
 
-/* Everything is forgotten where the server does not say what has changed. */
+/* Everything is forgotten if the server does not say what has changed. */
 static void
 forget(Datum argument, Oid table)
 {
@@ -144,8 +145,8 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * What the state says of a table.  The trigger that asks is the extension's, and
- * its table is locked, so the extension is there and stays.
+ * The entry of a table in the state.  The trigger that asks is the
+ * extension's, and its table is locked, so the extension exists and stays.
  */
 static Verdict
 look_up(Oid table)
@@ -225,8 +226,9 @@ is_known(const Known *known, Oid guard, uint64 transaction)
 }
 
 /*
- * Whether rows of a publisher may come and change as they do there: nobody reads
- * the table here before feed_enable() or feed_rebase(), which looks at all numbers.
+ * True if rows of a publisher may come and change as they do there: nobody
+ * reads the table here before feed_enable() or feed_rebase(), which checks all
+ * numbers.
  */
 bool
 is_receiving(Relation table, const Trigger *guard)
@@ -236,7 +238,7 @@ is_receiving(Relation table, const Trigger *guard)
 
 	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
 		return false;
-	/* Partitions do not inherit that of TRUNCATE. */
+	/* Partitions do not inherit the trigger for TRUNCATE. */
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 		if (all->triggers[i].tgfoid == guard->tgfoid && all->triggers[i].tgisclone)
 			guard = &all->triggers[i];
@@ -244,7 +246,10 @@ is_receiving(Relation table, const Trigger *guard)
 	return found == FOUND_NOTHING || found == FOUND_RESTORED;
 }
 
-/* Error if a table that a row goes into was restored, and its owner has not accepted it by feed_rebase() */
+/*
+ * Error if a table into which a row goes was restored, and its owner has not
+ * accepted it by feed_rebase()
+ */
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
 {

@@ -39,7 +39,10 @@ owns(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_owns(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* By its name: SELECT on the whole table, and USAGE on its schema */
+/*
+ * True if a role may read a table by its name: SELECT on the whole table, and
+ * USAGE on its schema
+ */
 bool
 role_may_read(Oid role, Oid relation)
 {
@@ -72,7 +75,10 @@ is_plain(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(result);
 }
 
-/* Whether row security hides rows of a table, locked or about to be read, from a role */
+/*
+ * True if row security hides rows of a table, locked or about to be read, from
+ * a role
+ */
 bool
 hidden_from(Oid role, Oid relation)
 {

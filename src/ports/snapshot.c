@@ -75,11 +75,11 @@ current_snapshot(void)
 }
 
 /*
- * What has ended in the active snapshot, on its standbys too or just here, as
- * numbers of a table with this base.
+ * The transactions that have ended in the active snapshot, on its standbys too
+ * or just here, as numbers of a table with this base.
  *
- * Our own transaction has not ended, though its snapshot does not list it.
- * On a standby the list of top-level ids is empty, and subxip holds every id in
+ * Our own transaction has not ended, though its snapshot does not list it. On
+ * a standby the list of top-level ids is empty, and subxip holds every id in
  * progress; when it says it overflowed, only ids of savepoints are missing.
  */
 Numbers
@@ -177,7 +177,10 @@ flush_wal(void)
 	durable_in = my_local_transaction;
 }
 
-/* Whether what this transaction sees was flushed, since it has one snapshot to its end */
+/*
+ * True if the rows that this transaction sees were flushed, because it has one
+ * snapshot to its end
+ */
 static bool
 is_snapshot_durable(void)
 {

@@ -200,8 +200,9 @@ state_owner(Oid *schema)
 }
 
 /*
- * What names are found, how these are written (a position remembers them as
- * text), and how the internal functions are compiled and executed.
+ * Settings for the names that are found, how these are written (a position
+ * remembers them as text), and how the internal functions are compiled and
+ * executed.
  */
 static const char *const settings[][2] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -209,7 +210,11 @@ static const char *const settings[][2] = {
 	{"standard_conforming_strings", "on"},
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
-	{"enable_seqscan", "off"},	/* or the plan of a session that found the state small reads all dead versions of it */
+	/*
+	 * otherwise the plan of a session that found the state small would read
+	 * all its dead versions
+	 */
+	{"enable_seqscan", "off"},
 	{"jit", "off"},				/* before 18 a plan with a sequential scan costs 10^10, and would be compiled */
 	{"plpgsql.extra_errors", "none"},
 	{"plpgsql.extra_warnings", "none"},
@@ -282,7 +287,10 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 	return function;
 }
 
-/* Whether an error comes from an internal function, and not from what the caller had one execute */
+/*
+ * True if an error comes from an internal function, and not from code that the
+ * caller had it execute
+ */
 static bool
 is_of_ours(const ErrorData *error)
 {
@@ -327,7 +335,7 @@ internal_call(FunctionCallInfo call)
 	return result;
 }
 
-/* What an internal function returns, under the snapshot that is active */
+/* The result of an internal function under the active snapshot */
 Value
 owner_call(const char *name, int count, const Value *arguments)
 {

@@ -7,7 +7,7 @@
 
 #include "executor/spi.h"
 
-/* Of the state and the internal functions */
+/* Schema of the state and the internal functions */
 #define INTERNAL_SCHEMA "inorder_internal"
 
 /* An argument or a result of an internal function */
@@ -18,7 +18,7 @@ typedef struct Value
 	bool		null;
 } Value;
 
-/* Who called, while we are the owner of the state */
+/* The caller, while we are the owner of the state */
 typedef struct Self
 {
 	Oid			user;
@@ -34,7 +34,7 @@ typedef struct Self
 /* A row, taken apart */
 typedef struct Row
 {
-	HeapTuple	tuple;			/* of a table; null if there is none */
+	HeapTuple	tuple;			/* the table's; null if there is none */
 	Datum		values[MANY_COLUMNS];
 	bool		nulls[MANY_COLUMNS];
 } Row;

@@ -15,7 +15,10 @@
 #include "ports/numbers.h"
 #include "ports/state.h"
 
-/* How the rows of a table are found, as feed_enable() kept it (inorder_internal.feed_table) */
+/*
+ * How the rows of a table are found, as feed_enable() stored it
+ * (inorder_internal.feed_table)
+ */
 typedef struct Reading
 {
 	char	   *key_column;
@@ -37,48 +40,58 @@ enum
 typedef struct Leaf
 {
 	Oid			oid;
-	Oid			index;			/* one that begins with the number */
+	Oid			index;			/* index that begins with the number */
 } Leaf;
 
-/* What one call knows of the partitions that have rows of some transactions (parts.c) */
+/*
+ * Facts of one call about the partitions that have rows of some transactions
+ * (parts.c)
+ */
 typedef struct Parts
 {
 	MemoryContext memory;		/* null while nothing is known */
 	Datum		numbers;		/* int8multirange: the transactions */
-	char	   *condition;		/* what their rows satisfy; null if all partitions are to be read */
+	char	   *condition;		/* satisfied by their rows; null to read all partitions */
 } Parts;
 
-/* A table with its partitions, as it was proved */
+/* A table with its partitions, as they were proved */
 typedef struct Ground
 {
 	Oid			relation;		/* key of the cache */
-	bool		stands;			/* nothing was invalidated since that would change it */
-	uint64		proof;			/* the number of the proof, another one each time */
-	MemoryContext memory;		/* of what follows */
+	bool		stands;			/* no invalidation since has affected it */
+	uint64		proof;			/* number of the proof, unique */
+	MemoryContext memory;		/* for the following members */
 	Reading		reading;
 	int			tree_count;
 	Oid		   *tree;			/* the table and all partitions, by oid */
-	Oid		   *lock_order;		/* the same, each after the one above it, as all others lock them */
+	/*
+	 * the same, each after the one above it, which is the order in which all
+	 * sessions lock them
+	 */
+	Oid		   *lock_order;
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */
-	TransactionId next;			/* was the next one then: the transactions that made it are older */
-	AttrNumber	order_column;	/* by which rows were proved to have an order; 0 for none */
-	AttrNumber	share_column;	/* by which rows were proved to be in shares; 0 for none */
+	/* the next transaction then: the transactions of the proof are older */
+	TransactionId next;
+	AttrNumber	order_column;	/* column in whose order rows were proved to be; 0 for none */
+	AttrNumber	share_column;	/* column by which rows were proved to be in shares; 0 for none */
 	Parts		parts;
 } Ground;
 
 typedef struct Table
 {
 	Oid			oid;
-	Oid			reader;			/* whose privileges count; if none is given, those of the current role */
+	/* role whose privileges count; if none is given, the current role */
+	Oid			reader;
 	Reading		reading;		/* how its rows are found */
-	bool		is_share;		/* what is read is one share of its rows */
+	bool		is_share;		/* only one share of its rows is read */
 	ArrayType  *known_as;		/* name[]: its schema and name when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
-	Ground	   *ground;			/* what reads of it stand on (ground.c) */
+	/* the proof on which reads of it rest (ground.c) */
+	Ground	   *ground;
 	Value		members;		/* feed_member[]: its partitions as they were proved */
-	Oid			joined;			/* a table that is read with it; none but for changes */
+	Oid			joined;			/* a table that is read with it, only for changes */
 } Table;
 
 /* rights.c */
@@ -115,7 +128,7 @@ extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);
 
 /* parts.c */
-#define MANY_LEAVES 8			/* with fewer a plan over all of them takes little */
+#define MANY_LEAVES 8			/* with fewer leaves, a plan over all of them costs little */
 extern void forget_parts_of(Ground *ground);
 extern bool parts_are_known(const Parts *parts, Numbers set);
 extern void note_parts(const Table *table, Value numbers, const bool *has);

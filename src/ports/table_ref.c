@@ -31,7 +31,10 @@ table_ref_in(PG_FUNCTION_ARGS)
 {
 	char	   *name = PG_GETARG_CSTRING(0);
 
-	/* What regclass writes for a table that is gone, or was never there: here the number may be another's */
+	/*
+	 * The text of regclass for a table that is gone, or never existed: here
+	 * the number may be another table's
+	 */
 	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);
 	PG_RETURN_OID(RangeVarGetRelid(makeRangeVarFromNameList(qualified_name_list(name)), NoLock, true));
@@ -69,7 +72,7 @@ namesake(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(other);
 }
 
-/* Whether another table has the name that this one had when it was enabled, as after online changes of a schema */
+/* True if another table has the name that this one had when it was enabled, as after online changes of a schema */
 bool
 is_swapped(const Table *table)
 {

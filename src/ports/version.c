@@ -35,7 +35,10 @@
 
 PG_FUNCTION_INFO_V1(check_library);
 
-/* Of the SQL in this database, or the one that a script is about to make; none if the functions are of no extension */
+/*
+ * The version of the SQL in this database, or of the SQL that a script is
+ * about to make; none if the functions belong to no extension
+ */
 static const char *
 version_of_sql(void)
 {
@@ -59,7 +62,10 @@ version_of_sql(void)
 	return version;
 }
 
-/* Whether a version is below that of this library: three numbers, and what is missing counts as 0 */
+/*
+ * True if a version is below that of this library: three numbers, of which
+ * missing ones count as 0
+ */
 static bool
 is_older_than_library(const char *version)
 {
@@ -95,7 +101,7 @@ say_old_sql(const char *version)
 			 errhint("Run ALTER EXTENSION inorder UPDATE in this database.")));
 }
 
-/* Error unless the SQL in this schema serves a library such as this one */
+/* Error unless the SQL in this schema serves this library */
 void
 check_interface(Oid schema)
 {

@@ -27,7 +27,10 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* At most four triggers, one of which only the SQL edition makes, and an expression */
+/*
+ * At most four triggers, one of which only the SQL edition makes, and an
+ * expression
+ */
 #define VERSIONS_MAX 5
 
 typedef struct Versions
@@ -38,7 +41,7 @@ typedef struct Versions
 	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
-/* As version() has it (table.sql) */
+/* As version() does (table.sql) */
 static void
 note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 {
@@ -74,7 +77,7 @@ note_expression(Versions *versions, Oid relation, AttrNumber column)
 	table_close(catalog, AccessShareLock);
 }
 
-/* The table may be gone, which an older snapshot still sees. */
+/* The table may be gone, while an older snapshot still sees it. */
 static bool
 is_generated(Oid relation, AttrNumber column)
 {

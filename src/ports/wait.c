@@ -4,23 +4,24 @@
  *
  * The server counts the transactions that ended, and moves the counter at the
  * moment when a new snapshot sees them, on a primary and on a standby.  (The
- * end of the WAL moves earlier, when the record of a commit is written: who
- * looks then finds nothing, and has no reason to look again.)  So the counter
- * is read first, then the feed is checked; if there is nothing, it is checked
- * again when the counter has moved.
+ * end of the WAL moves earlier, when the record of a commit is written: a check
+ * at that moment finds nothing, and nothing would cause another check.)  The
+ * counter is read first, then the feed is checked; if there are no rows, the
+ * feed is checked again when the counter has moved.
  *
- * Nothing announces that to us, so the counter is read every few milliseconds:
- * that takes 0.6 % of a core at 5 ms.  It counts transactions of all tables
- * and databases, so after a check in vain the next one waits so long that all
- * of them together take a fiftieth of a core; at most 100 ms, since the first
- * one of a session has to plan its queries.  Those that follow in a call are
- * cheaper than the first one: they come no sooner, and take less of the core.
+ * The server sends no signal when the counter moves.  It is therefore read every
+ * few milliseconds, which takes 0.6 % of a core at 5 ms.  The counter includes
+ * transactions of all tables and databases.  After a check that found nothing,
+ * the pause before the next one is long enough that all checks together take a
+ * fiftieth of a core.  It is at most 100 ms, because the first check of a
+ * session is expensive: it has to plan its queries.  Later checks of a call are
+ * cheaper, but are not made more often.
  *
- * Under load the next row comes soon: both pauses are shorter at the beginning
- * of a call, that of the counter a quarter of what was waited, that of the
- * checks as long as that.
+ * Under load the next row comes soon, and both pauses are shorter at the
+ * beginning of a call: the pause between readings of the counter is a quarter
+ * of the time waited so far, the pause between checks is as long as that time.
  *
- * All of it is measured by a clock that nobody sets.
+ * Times are measured by a clock that nobody can set.
  */
 #include "postgres.h"
 
@@ -42,13 +43,20 @@ PG_FUNCTION_INFO_V1(await_look);
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define USUAL_CHECK_MS 0.4		/* CPU of the first one, once its queries are planned */
+#define USUAL_CHECK_MS 0.4		/* CPU time of the first one, once its queries are planned */
 
-/* When the last look began: transactions that had ended, and CPU that this session had used */
+/*
+ * State at the start of the last look: transactions that had ended, and CPU
+ * time of this session
+ */
 static uint64 ended_before;
 static double used_before;
-static double began;			/* this call, in milliseconds of the clock below */
-static double used_most;		/* CPU of the dearest look of this call, at most that of a usual one */
+static double began;			/* start of this call, in milliseconds of the clock below */
+/*
+ * CPU time of the most expensive look of this call, at most that of a usual
+ * one
+ */
+static double used_most;
 
 uint64
 ended_count(void)
@@ -87,21 +95,24 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Between two looks at the counter, after a call has waited so long */
+/* Pause between two reads of the counter, after a call has waited so long */
 static double
 counter_pause(double waited)
 {
 	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
 }
 
-/* Between two checks, of which the last took so much CPU */
+/* Pause between two checks, the last of which took so much CPU time */
 static double
 check_pause(double used, double waited)
 {
 	return Min(Min(used * PAUSE_PER_CPU, LONGEST_CHECK_MS), Max(waited, SHORTEST_MS));
 }
 
-/* Until another look is worth it, after one in vain; false if the time is over */
+/*
+ * Wait until another look is worthwhile, after one in vain; false if the time
+ * is over
+ */
 static bool
 wait_for_look(double duration)
 {

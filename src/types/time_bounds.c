@@ -92,7 +92,10 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 	return PG_GETARG_TIMESTAMPTZ(0);
 }
 
-/* What lies above all values is no UUID: it is for the planner's comparisons, and no caller gets it. */
+/*
+ * The bound above all values is not a UUID: it is for the planner's
+ * comparisons, and no caller gets it.
+ */
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
 {
@@ -183,7 +186,7 @@ uuid_v7_ceiling(PG_FUNCTION_ARGS)
 }
 
 /* ---------------------------------------------------------------------------
- * The comparisons themselves, for where they are not rewritten
+ * The comparisons themselves, where they are not rewritten
  * ---------------------------------------------------------------------------
  */
 
@@ -193,7 +196,9 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/* Among other keys a moment has a place, but it says nothing about their time. */
+/*
+ * A moment has a place among other keys, but it says nothing about their time.
+ */
 static UuidWords
 v7_words(Datum id)
 {
@@ -229,7 +234,7 @@ words_below(UuidWords a, UuidWords b)
 
 typedef UuidWords (*BoundOf) (TimestampTz us);
 
-/* Whether the key is of an earlier, the same or a later microsecond */
+/* Compare the key's microsecond with another: earlier, the same, or later */
 static inline int
 compare_time(UuidWords key, TimestampTz us, BoundOf bound)
 {
@@ -247,7 +252,7 @@ in_range(FunctionCallInfo fcinfo, UuidWords key, Datum range, BoundOf bound)
 		words_below(key, bound(range_end(fcinfo, times, true)));
 }
 
-/* Each ends without a semicolon, as PG_FUNCTION_INFO_V1 does. */
+/* Each macro ends without a semicolon, like PG_FUNCTION_INFO_V1. */
 #define TIME_COMPARISON(type, words, bound, name, test) \
 PG_FUNCTION_INFO_V1(uuid_##type##_##name##_time); \
 PG_FUNCTION_INFO_V1(time_##name##_uuid_##type); \

@@ -68,7 +68,7 @@ static const char *const timeless_of_server[] = {"gen_random_uuid", "uuidv4"};
 
 typedef struct Search
 {
-	Oid			namespace;		/* of the extension */
+	Oid			namespace;		/* schema of the extension */
 	const char *found;			/* name of the function */
 } Search;
 
@@ -101,7 +101,10 @@ calls_timeless(Node *node, void *context)
 		 expression_tree_walker(node, calls_timeless, context));
 }
 
-/* What a column of a join, a grouping or a subquery stands for; NULL if that is not to be seen. */
+/*
+ * The expression behind a column of a join, a grouping or a subquery; NULL if
+ * it must not be seen.
+ */
 static Node *
 meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
 {
@@ -117,7 +120,10 @@ meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
 	return entry == NULL ? NULL : (Node *) entry->expr;
 }
 
-/* The column that an expression is, or NULL; a coercion that changes nothing is passed over. */
+/*
+ * The column that an expression is, or NULL; a coercion without effect is
+ * skipped.
+ */
 static Var *
 plain_column(Node *node)
 {
@@ -141,7 +147,10 @@ range_table(PlannerInfo *root, Index levels)
 	return root == NULL ? NIL : root->parse->rtable;
 }
 
-/* The column of a table that an expression is, also through subqueries and views; its table, or InvalidOid. */
+/*
+ * The column of a table that an expression is, even through subqueries and
+ * views; its table, or InvalidOid.
+ */
 static Oid
 column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 {
@@ -156,7 +165,7 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 		if (rte->rtekind == RTE_RELATION)
 			return rte->relid;
 		var = plain_column(meaning(rte, var->varattno, &rtable));
-		if (var != NULL && var->varlevelsup > 0)	/* of a query around a subquery */
+		if (var != NULL && var->varlevelsup > 0)	/* a column of a query around a subquery */
 			break;
 	}
 	return InvalidOid;
@@ -188,7 +197,7 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 	table_close(relation, NoLock);
 }
 
-/* It is true, or an error: no reason to expect fewer rows. */
+/* The check is true, or an error: it does not reduce the expected rows. */
 Datum
 uuid_v7_checked_support(PG_FUNCTION_ARGS)
 {
@@ -209,7 +218,7 @@ uuid_v7_checked_support(PG_FUNCTION_ARGS)
 typedef struct Comparison
 {
 	PlannerInfo *root;
-	Oid			namespace;		/* of the extension */
+	Oid			namespace;		/* schema of the extension */
 	Node	   *id;
 	Oid			id_type;
 	Node	   *moment;			/* timestamptz or tstzrange */
@@ -298,7 +307,7 @@ repeats(Node *node)
 	return !contain_volatile_functions(node) && !contain_subplans(node);
 }
 
-/* In the order of a btree's strategies */
+/* In the order of btree strategies */
 typedef enum TimeOperator
 {
 	TIME_LT, TIME_LE, TIME_EQ, TIME_GE, TIME_GT, TIME_NE
@@ -306,7 +315,10 @@ typedef enum TimeOperator
 
 static const char *const operators[] = {"lt", "le", "eq", "ge", "gt", "ne"};
 
-/* The comparisons with bounds; NULL if that would evaluate twice what may then say something else. */
+/*
+ * The comparisons with bounds; NULL if a volatile operand would be evaluated
+ * twice.
+ */
 static Node *
 bounds(Comparison *comparison, TimeOperator operator)
 {
@@ -338,7 +350,10 @@ with_check(Comparison *comparison, Node *compared)
 								   list_make2(check, compared));
 }
 
-/* A key that is given, or that would be evaluated twice, is left to the operator, which checks it itself. */
+/*
+ * A key that is given, or that would be evaluated twice, is left to the
+ * operator, which checks it itself.
+ */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)
 {
@@ -354,7 +369,10 @@ rewrite(Comparison *comparison, TimeOperator operator)
 	return compared == NULL ? NULL : with_check(comparison, compared);
 }
 
-/* As with the key on the left, by the name of a function, uuid_v1_lt_time or time_lt_uuid_v1; false if it has none */
+/*
+ * Parse the name of a function, uuid_v1_lt_time or time_lt_uuid_v1, as if the
+ * key were on the left; false for others
+ */
 static bool
 find_operator(Oid function, bool id_first, TimeOperator *operator)
 {
@@ -369,7 +387,7 @@ find_operator(Oid function, bool id_first, TimeOperator *operator)
 	return false;
 }
 
-/* What the planner puts in the place of a call, or NULL to leave it */
+/* The planner's replacement for a call, or NULL to leave it */
 static Node *
 simplify(SupportRequestSimplify *request)
 {
@@ -393,7 +411,7 @@ simplify(SupportRequestSimplify *request)
 	return rewrite(&comparison, operator);
 }
 
-/* Of all comparisons with a timestamptz or tstzrange */
+/* Support function of all comparisons with a timestamptz or tstzrange */
 Datum
 uuid_time_support(PG_FUNCTION_ARGS)
 {

@@ -63,7 +63,7 @@ parse_words(const char *text, UuidWords *words)
 {
 	char		digits[2 * UUID_LEN];
 
-	/* The standard form, which nearly all text is, needs no copy. */
+	/* The standard form, which nearly all text has, needs no copy. */
 	if (strnlen(text, UUID_TEXT_LENGTH + 1) == UUID_TEXT_LENGTH &&
 		text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-')
 		return words_from_digits(text, text + 9, text + 14, text + 19, text + 24, words);
@@ -211,7 +211,7 @@ uuid_v1_get_node(PG_FUNCTION_ARGS)
  */
 #define NODE_MULTICAST (UINT64CONST(1) << 40)	/* lowest bit of the first byte */
 
-static int	owner = 0;			/* MyProcPid of the process whose these are */
+static int	owner = 0;			/* MyProcPid of the process that owns them */
 static V1State state;
 
 static void
@@ -249,7 +249,7 @@ uuid_v1_nextval(PG_FUNCTION_ARGS)
 }
 
 /* ---------------------------------------------------------------------------
- * For min() and max(); of uuid, too, on servers that have none
+ * min() and max(), including those of uuid on servers that lack them
  * ---------------------------------------------------------------------------
  */
 

@@ -74,7 +74,7 @@ v1_to_words(UuidWords value)
 	return uuid_stamp(words, UUID_VERSION_TIME_LOW_FIRST);
 }
 
-/* What a session remembers of its last value. */
+/* State that a session keeps about its last value. */
 typedef struct V1State
 {
 	uint64		clock;			/* as last read */

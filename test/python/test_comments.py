@@ -17,6 +17,8 @@ FINISHED = (
     "docs",
     "inorder",
     "script",
+    "sql",
+    "src",
     "test/module",
     "test/python",
     "test/specs",
