@@ -15,7 +15,7 @@ from inorder.count.counter import FOLD, TABLE, Counter
 from inorder.errors import InputError
 from inorder.text import aligned, one_line, print_text, widths_of
 
-GIVEN = f"({TABLE}, by => {{columns}}::pg_catalog.name[])"
+GIVEN = f"({TABLE}, by => {{names}}::pg_catalog.name[])"
 START = sql.SQL(f"SELECT {{inorder}}.exact_count_start{GIVEN}::pg_catalog.oid::pg_catalog.text")
 STOP = sql.SQL(f"SELECT {{inorder}}.exact_count_stop{GIVEN}::pg_catalog.text")
 NULL = "(null)"
@@ -40,7 +40,7 @@ class GroupCounter(Counter):
 
     def attach(self, session: Session) -> None:
         super().attach(session)
-        self.parts = {"table": self.table.oid, "columns": self.columns}
+        self.parts = {"table": self.table.oid, "names": self.columns}
 
     def start(self) -> None:
         """In two transactions: what the first one has made is not proved within it."""

@@ -189,6 +189,8 @@ def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
 WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
     "changes_prepare": "of the catalog, for the owner",
+    "exact_count_proof": "of the catalog, for readers of a view", "exact_count_writes": "of the catalog, for writers",
+    "exact_count_fold_soon": "takes a lock at once or not at all",
     "feed_is_table": "of its arguments", "feed_guard": "a trigger",
     "feed_admit": "GRANT asks again", "feed_dismiss": "REVOKE asks again",
     "changes_trigger": "a trigger", "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
