@@ -422,7 +422,8 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
         "DELETE FROM orders WHERE id < 0",
         "DELETE FROM orders WHERE id = 9",
     )
-    assert difference(fresh) == [] and not stands(fresh)
+    # A writer in a thousand has folded by itself.
+    assert difference(fresh) == []
     run(fresh, FOLD)
     assert difference(fresh) == [] and stands(fresh)
     run(other, "COMMIT")
