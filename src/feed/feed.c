@@ -301,7 +301,9 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
-	found = look_up_batch("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
+	found = look_up_batch("kept_rows", 3, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)
+	});
 	return_rows(&found, fcinfo, 2);
 	make_seen_durable();
 	expect_timeline(timeline);

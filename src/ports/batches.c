@@ -105,6 +105,7 @@ keep_batch(PG_FUNCTION_ARGS)
 {
 	Row			batch = row_of(PG_GETARG_DATUM(0), false, KEPT_COLUMNS);
 
+	check_state_writer();
 	if (batch.nulls[KEPT_TRIES])
 		set_column(&batch, KEPT_TRIES, Int32GetDatum(0));
 	if (batch.nulls[KEPT_LEASE_END])
@@ -163,6 +164,7 @@ new_batch(PG_FUNCTION_ARGS)
 	HeapTupleHeader batch;
 	BatchEnd	end;
 
+	check_state_writer();
 	if (PG_ARGISNULL(0) || (wanted.is_limited && wanted.max_rows < 1) ||
 		!open_feed(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), true, &feed) || feed.is_divided ||
 		!feed.position.nulls[POSITION_ORDERING] || is_one_free(&feed, PG_GETARG_DATUM(3)))
@@ -238,6 +240,7 @@ delete_batch(PG_FUNCTION_ARGS)
 	TupleTableSlot *slot;
 	bool		result;
 
+	check_state_writer();
 	PreventCommandIfReadOnly("DELETE");
 	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
 	batch = batch_by_number(PG_GETARG_DATUM(0), PG_GETARG_DATUM(3));

@@ -69,6 +69,17 @@ state_table(const char *name)
 	return get_relname_relid(name, get_namespace_oid(INTERNAL_SCHEMA, false));
 }
 
+/*
+ * Error unless the current role may write the state.  The functions that SQL calls ask this, since nothing else does:
+ * EXECUTE on all functions of a schema is given away easily, and the caller is an argument.
+ */
+void
+check_state_writer(void)
+{
+	if (pg_class_aclcheck(state_table("feed_state"), GetUserId(), ACL_UPDATE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, "feed_state");
+}
+
 static ScanKeyData
 equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
 {
@@ -190,6 +201,7 @@ movable_feed(PG_FUNCTION_ARGS)
 	TupleDesc	columns;
 	Datum		result;
 
+	check_state_writer();
 	if (!find_movable(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), &feed))
 		PG_RETURN_NULL();
 	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
@@ -319,8 +331,8 @@ is_poll_due(const Feed *feed)
 		!state->nulls[STATE_CAUGHT_UP_AT] && state->values[STATE_POLLED] == state->values[STATE_CAUGHT_UP_AT];
 
 	/* The clock may have been set back. */
-	return (!is_same && !feed->is_divided) ||
-		!feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
+	return (!is_same && !feed->is_divided) || !feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] ||
+		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
 /* The time of a look: not after the snapshot in which rows are looked for */
@@ -444,6 +456,7 @@ seen_feed(PG_FUNCTION_ARGS)
 	TupleDesc	columns;
 	HeapTuple	taken;
 
+	check_state_writer();
 	if (!see_feed(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_BOOL(3), &feed))
 		PG_RETURN_NULL();
 	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
@@ -635,9 +648,12 @@ Datum
 move_state(PG_FUNCTION_ARGS)
 {
 	HeapTupleHeader position = PG_GETARG_HEAPTUPLEHEADER(1);
-	Datum		reached = position_after(PointerGetDatum(position), PG_GETARG_HEAPTUPLEHEADER(2));
-	int64		number = move_feed(PG_GETARG_DATUM(0), reached, PG_GETARG_TIMESTAMPTZ(3), PG_GETARG_BOOL(4), PG_GETARG_BOOL(5));
+	Datum		reached;
+	int64		number;
 
+	check_state_writer();
+	reached = position_after(PointerGetDatum(position), PG_GETARG_HEAPTUPLEHEADER(2));
+	number = move_feed(PG_GETARG_DATUM(0), reached, PG_GETARG_TIMESTAMPTZ(3), PG_GETARG_BOOL(4), PG_GETARG_BOOL(5));
 	if (!PG_GETARG_BOOL(5))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(number);

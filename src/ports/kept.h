@@ -22,8 +22,8 @@ enum
 enum
 {
 	KEPT_FEED, KEPT_NUMBER, KEPT_RELATION, KEPT_BATCH, KEPT_WORKER, KEPT_TOKEN, KEPT_TAKEN, KEPT_TRIES, KEPT_TRIED,
-	KEPT_MAX_TRIES, KEPT_LEASE_END, KEPT_REASON, KEPT_FAILED, KEPT_SET_ASIDE, KEPT_SHARE, KEPT_PLACE, KEPT_PAGE, KEPT_ROWS, KEPT_IS_OPEN,
-	KEPT_WRITTEN_HERE, KEPT_FEED_SHARE, KEPT_COLUMNS
+	KEPT_MAX_TRIES, KEPT_LEASE_END, KEPT_REASON, KEPT_FAILED, KEPT_SET_ASIDE, KEPT_SHARE, KEPT_PLACE, KEPT_PAGE,
+	KEPT_ROWS, KEPT_IS_OPEN, KEPT_WRITTEN_HERE, KEPT_FEED_SHARE, KEPT_COLUMNS
 };
 
 /* A feed as it is now */
@@ -42,6 +42,7 @@ typedef struct Feed
 } Feed;
 
 extern Oid	state_table(const char *name);
+extern void check_state_writer(void);
 extern void set_column(Row *row, int column, Datum value);
 extern bool role_may_move(Oid caller, const Row *feed);
 extern Row	feed_by_id(Datum feed);

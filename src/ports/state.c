@@ -260,6 +260,11 @@ become_caller(Oid caller)
 
 	self.state = find_table("feed", &self.schema);
 	GetUserIdAndSecContext(&self.user, &self.context);
+	/* The caller is an argument of internal functions, which EXECUTE may be granted on by hand. */
+	if (caller != self.user && OidIsValid(self.state) && self.user != owner_of_table(self.state))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only the owner of the extension \"inorder\" may act for another role")));
 	SetUserIdAndSecContext(caller, self.context);
 	self.nest = NewGUCNestLevel();
 	return self;

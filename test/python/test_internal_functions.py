@@ -1,0 +1,89 @@
+"""Internal functions: EXECUTE on them lends no right, and C knows the columns that SQL gives the state."""
+
+import re
+
+import pytest
+from inorder.connection.database import Connection
+
+from attack import refusal
+from conftest import ROOT
+from ground import roles, run
+
+pytestmark = pytest.mark.server
+
+TABLE = "CREATE TABLE guarded (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+GRANTS = (
+    "GRANT USAGE ON SCHEMA inorder_internal TO granted_stranger",
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO granted_stranger",
+)
+OWNER = "'postgres'::regrole"
+# Calls that name another role as their caller, or write the state.
+CALLS = {
+    "run_statements": f"inorder_internal.run_statements(ARRAY['CREATE TABLE public.stolen ()'], {OWNER})",
+    "as_caller": f"inorder_internal.as_caller(k.t, 'SELECT ARRAY[current_user::text]', false, {OWNER}) FROM known AS k",
+    "count_as_caller": f"inorder_internal.count_as_caller(k.t, 'SELECT 1::int8', false, {OWNER}) FROM known AS k",
+    "movable_feed": f"inorder_internal.movable_feed('f', {OWNER}, {OWNER})",
+    "seen_feed": f"inorder_internal.seen_feed(f.id, f.relation, {OWNER}, false) FROM feeds_kept AS f",
+    "move_state": "inorder_internal.move_state(f.id, p.p, b.b, now(), true, false) FROM feeds_kept AS f, reached AS p, "
+                  "next_batch AS b",
+    "new_batch": f"inorder_internal.new_batch('f', {OWNER}, {OWNER}, 'w', 1, '1 minute', NULL)",
+    "keep_batch": "inorder_internal.keep_batch(ROW(f.id, 1, f.relation, b.b, 'w', 1, NULL, 1, NULL, NULL, now(), NULL, "
+                  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::inorder_internal.worker_batch) "
+                  "FROM feeds_kept AS f, next_batch AS b",
+    "delete_batch": f"inorder_internal.delete_batch(f.id, f.relation, {OWNER}, 1, 1) FROM feeds_kept AS f",
+}  # fmt: skip
+
+
+def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None:
+    with roles(fresh, "granted_stranger"):
+        run(fresh, TABLE, "SELECT feed_create('f', 'guarded')", "INSERT INTO guarded (n) VALUES (1)", *GRANTS)
+        run(
+            fresh,
+            "CREATE TABLE known AS SELECT t FROM inorder_internal.feed_table AS t",
+            "CREATE VIEW feeds_kept AS SELECT f.* FROM inorder_internal.feed AS f",
+            "CREATE VIEW reached AS SELECT s.position AS p FROM inorder_internal.feed_state AS s",
+            "CREATE TABLE next_batch AS SELECT reader_next_batch('guarded', reader_start('guarded')) AS b",
+            "GRANT SELECT ON known, feeds_kept, reached, next_batch TO granted_stranger",
+            "SET ROLE granted_stranger",
+        )
+        ended = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
+        run(fresh, "RESET ROLE")
+        assert ended == dict.fromkeys(CALLS, "42501")
+        # Each call is one that its owner could make.
+        assert refusal(fresh, f"SELECT {CALLS['run_statements']}") == ""
+        run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept, reached")
+
+
+# The enumerations of src/ports, by prefix: the table or type whose columns they number.
+KNOWN = {
+    "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
+    "TAKEN": "taken", "SHARE": "share_key", "NEXT": "next_found", "POSITION": "feed_position", "BATCH": "feed_batch",
+    "ORDER": "feed_order",
+}  # fmt: skip
+# Columns that C names otherwise than SQL does, where that name would be too long or stands for another thing.
+OTHERWISE = {
+    "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "TAKEN_TABLE": "t", "TAKEN_POSITION": "at_position",
+    "ORDER_COLUMN_NAME": "column_name",
+}  # fmt: skip
+COLUMNS = b"""
+SELECT a.attname::text FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+WHERE c.relname = %s AND a.attnum > 0 ORDER BY a.attnum"""
+
+
+def enumerations() -> dict[str, list[str]]:
+    found = {}
+    for path in sorted((ROOT / "src" / "ports").glob("*.[ch]")):
+        for body in re.findall(r"\benum\n\{\n(.*?)\n\};", path.read_text(), re.DOTALL):
+            names = re.findall(r"[A-Z_]+", body)
+            if names[-1].endswith("_COLUMNS"):
+                found[names[-1].removesuffix("_COLUMNS")] = names[:-1]
+    return found
+
+
+def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
+    known = enumerations()
+    assert set(known) == set(KNOWN)
+    for prefix, names in known.items():
+        of_sql = fresh.execute(COLUMNS, [KNOWN[prefix]]).fetchall()
+        columns = [OTHERWISE.get(name, name.removeprefix(f"{prefix}_").lower()) for name in names]
+        assert columns == [name for (name,) in of_sql]
