@@ -2,8 +2,7 @@
 --
 -- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction).
 -- A fold replaces those of ended transactions by their sums. It keeps which these are: all below "xact" but those in
--- "open".
--- Whoever sees the fold sees all that it has counted, so the groups are
+-- "open". A snapshot that sees the fold sees all that it has counted, so the groups are
 --
 --     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
 --
