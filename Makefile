@@ -187,7 +187,7 @@ $(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights
 
 # For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
 SQL_UPDATES = $(patsubst $(HERE)sql/released/inorder-sql--%.sql,inorder-sql--%--$(EXTVERSION).sql,$(filter-out %--$(EXTVERSION).sql,$(wildcard $(HERE)sql/released/inorder-sql--*.sql)))
-SQL_EDITION = $(wildcard $(HERE)sql/*.sql $(HERE)sql/*/*.sql) $(HERE)script/sql-edition $(HERE)inorder/install/edition.py $(HERE)inorder/install/update.py $(HERE)Makefile $(HERE)inorder.control
+SQL_EDITION = $(wildcard $(HERE)sql/*.sql $(HERE)sql/*/*.sql) $(HERE)script/sql-edition $(wildcard $(HERE)script/edition/*.py) $(HERE)Makefile $(HERE)inorder.control
 .PHONY: sql-edition
 sql-edition: inorder-sql--$(EXTVERSION).sql $(SQL_UPDATES)
 inorder-sql--$(EXTVERSION).sql: $(SQL_EDITION)

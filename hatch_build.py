@@ -1,6 +1,12 @@
-"""Files that hatchling adds to the wheel: sources of the extension, which ``inorder extension build`` compiles."""
+"""Files that hatchling adds to the wheel: sources of the extension, and the finished files of the SQL edition.
 
+``inorder extension build`` compiles the sources, and ``inorder install`` reads the others.
+"""
+
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -9,11 +15,22 @@ SOURCES = ("Makefile", "inorder.control", "src/**/*.[ch]", "sql/**/*.sql")
 
 
 class Hook(BuildHookInterface):
-    """Called before a build. An editable installation uses the sources next to it."""
+    """Called before and after a build. An editable installation uses the sources next to it, and makes the files."""
+
+    made: TemporaryDirectory[str] | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Name the files to add, and their places in the wheel."""
-        if version == "standard":
-            root = Path(self.root)
-            found = (path.relative_to(root) for pattern in SOURCES for path in sorted(root.glob(pattern)))
-            build_data["force_include"] |= {str(root / path): f"inorder/extension/source/{path}" for path in found}
+        """Make the files, and name all that are added, with their places in the wheel."""
+        if version != "standard":
+            return
+        root, self.made = Path(self.root), TemporaryDirectory()
+        subprocess.run([sys.executable, root / "script" / "sql-edition", "--files", self.made.name], check=True)
+        found = (path.relative_to(root) for pattern in SOURCES for path in sorted(root.glob(pattern)))
+        build_data["force_include"] |= {str(root / path): f"inorder/extension/source/{path}" for path in found}
+        finished = sorted(Path(self.made.name).iterdir())
+        build_data["force_include"] |= {str(path): f"inorder/install/sql/{path.name}" for path in finished}
+
+    def finalize(self, *_: object) -> None:
+        """Remove the files that were made."""
+        if self.made is not None:
+            self.made.cleanup()

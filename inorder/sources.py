@@ -1,6 +1,6 @@
 """Where this tool comes from: the sources of the extension, and the command that brings an extra.
 
-The sources are beside this package in a checkout, and inside of it where it was installed.
+The sources are beside this package in a checkout. A wheel has a copy of them in ``extension/source``.
 """
 
 import json
@@ -8,20 +8,11 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from inorder.errors import InputError
-
 PACKAGE = Path(__file__).resolve().parent
 
 
-def folder() -> Path:
-    """The folder with inorder.control, Makefile, sql/ and src/.
-
-    A wheel has a copy of them in ``extension/source``. This imports nothing but Python, as ``make`` runs it too.
-    """
-    for place in (PACKAGE.parent, PACKAGE / "extension" / "source"):
-        if (place / "inorder.control").exists():
-            return place
-    raise InputError("the sources of the extension are not installed with this tool")
+def checkout() -> Path | None:
+    return PACKAGE.parent if (PACKAGE.parent / "inorder.control").exists() else None
 
 
 def installer(extra: str) -> str:

@@ -17,17 +17,9 @@ from inorder.installations import Installation
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
-def checkout_folder() -> Path | None:
-    folder = sources.PACKAGE.parent
-    return folder if (folder / "inorder.control").exists() else None
-
-
 def source_folder() -> Path | None:
     """The checkout, else the sources in the wheel. A tool packaged by a distribution may have no C sources."""
-    try:
-        folder = sources.folder()
-    except InputError:
-        return None
+    folder = sources.checkout() or sources.PACKAGE / "extension" / "source"
     return folder if (folder / "src").is_dir() else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import click
 from psycopg.sql import Identifier
 
-from inorder import sources
+from inorder import __version__
 from inorder.errors import InputError
 from inorder.install import change, edition
 from inorder.install.offer import EDITIONS, SQL, C, Installed, Offer, chosen
@@ -42,7 +42,7 @@ def script(request: Request) -> str:
         raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
     if request.schema == "public":
         raise InputError("schema public exists already: the SQL edition makes its own; HINT: choose another --schema")
-    return edition.whole(edition.script(sources.folder(), request.schema or USUAL_SCHEMA))
+    return edition.script(request.schema or USUAL_SCHEMA)
 
 
 def install(target: Target, request: Request) -> None:
@@ -72,10 +72,9 @@ def check_owner(offer: Offer) -> None:
 def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
     if asked not in (None, installed.edition):
         raise InputError(f"{installed} is there already; HINT: {CHANGE}")
-    if installed.version != target.version:
+    if installed.version != __version__:
         raise InputError(
-            f"{installed} is there already, and this tool is of version {target.version}\n"
-            "HINT: inorder install --upgrade"
+            f"{installed} is there already, and this tool is of version {__version__}\nHINT: inorder install --upgrade"
         )
     print_text(f"{installed} is there already")
     say_hints(target, installed)
@@ -96,7 +95,7 @@ def check(target: Target, request: Request) -> None:
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))
     print_text(f"installed: {offer.installed or 'no'}")
-    print_text(f"available: C extension {offer.c_version or 'no'}, SQL edition {target.version}")
+    print_text(f"available: C extension {offer.c_version or 'no'}, SQL edition {__version__}")
     replaces = offer.installed is not None
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
@@ -122,7 +121,7 @@ def present(offer: Offer) -> Installed:
 def upgrade(target: Target, _request: Request) -> None:
     with target.transaction():
         before = present(target.offer())
-        newest = target.offer().c_version if before.edition == C else target.version
+        newest = target.offer().c_version if before.edition == C else __version__
         if before.version == newest:
             print_text(f"{before} is there already")
             return

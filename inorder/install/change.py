@@ -8,10 +8,8 @@ from psycopg import sql
 from inorder.connection.database import literal
 from inorder.errors import InputError
 from inorder.install import edition
-from inorder.install.edition import made
 from inorder.install.offer import SQL, C, Installed
 from inorder.install.target import Target
-from inorder.install.update import update
 from inorder.text import listed, one_line
 
 Row = dict[str, Any]
@@ -20,7 +18,7 @@ Row = dict[str, Any]
 def install(target: Target, kind: str) -> None:
     name = sql.Identifier(target.schema)
     if kind == SQL:
-        target.run(edition.script(target.sources, target.schema))
+        target.run(edition.script(target.schema))
     else:
         if target.offer().schema_owner is None:
             target.run(sql.SQL("CREATE SCHEMA {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC").format(name))
@@ -32,7 +30,7 @@ def upgrade(target: Target, installed: Installed) -> None:
     if installed.edition == C:
         target.run("ALTER EXTENSION inorder UPDATE")
     else:
-        target.run(update(target.sources, installed.version, installed.schema))
+        target.run(edition.update(installed.version, installed.schema))
 
 
 ON_TABLES = ("guard", "default", "generated", "clone")
@@ -59,7 +57,7 @@ Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
 def of_others(target: Target, installed: Installed) -> Obstacles:
     """Objects of others in the schemas of the SQL edition, which are dropped as a whole."""
     schemas = target.own_schemas(installed)
-    if schemas and (rows := target.rows("install_others", schemas=schemas, names=made(target.sources))):
+    if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)
         yield f"its schema has what is not inorder's: {names}", "move it into another schema, or drop it"
 

@@ -8,7 +8,6 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from inorder import sources
 from inorder.connection.database import connect_as_user, query, untimed
 from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError
@@ -31,8 +30,6 @@ class Target:
         first = "".join(f"{setting};\n" for setting in untimed(self.connection.info.server_version))
         self.connection.settings = sql.SQL(first) + settings
         self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        self.sources = sources.folder()
-        self.version = edition.version(self.sources)
 
     @contextmanager
     def transaction(self, keep: bool = True) -> Iterator[None]:
@@ -48,7 +45,7 @@ class Target:
             return cursor.execute(query(name).format(**values)).fetchall()
 
     def offer(self) -> Offer:
-        (facts,) = self.rows("install_facts", schema=self.schema, names=edition.names(edition.parts(self.sources)))
+        (facts,) = self.rows("install_facts", schema=self.schema, names=edition.names("called"))
         asks = not facts["is_standby"] and not facts["revoked"]
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
 

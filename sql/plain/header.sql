@@ -1,7 +1,7 @@
 -- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
 --
 -- Any role with CREATE on the database runs it, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file or a tool for
--- migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. inorder/install/edition.py
+-- migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. script/edition
 -- wrote it.
 --
 -- No function is SECURITY DEFINER: each runs with the privileges of its caller, which are those that feed_admit() grants

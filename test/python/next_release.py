@@ -12,10 +12,11 @@ from pathlib import Path
 
 from inorder import __version__
 from inorder.extension.building import build_folder, locked, run_make
-from inorder.install.update import statements
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
+
+from edition.update import statements
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = ROOT / "test" / "upgrade"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from inorder.install.edition import listed
+from edition.join import listed
 
 ROOT = Path(__file__).resolve().parents[2]
 C_FILES = sorted((ROOT / "src").rglob("*.[ch]"))

@@ -14,11 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from inorder.connection.database import Connection, connect
-from inorder.install.edition import READS, filled
 from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "script"))  # for programs that import this module outside of pytest
+from edition.join import READS, filled  # noqa: E402
+
 TEST = ROOT / "test"
 DIFFERENCES = TEST / "sql_edition"
 # Set by script/hosted: the edition of the tests in Python that do not choose one.

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -54,15 +55,41 @@ def committed(*patterns: str) -> set[str]:
     return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
 
 
-def test_the_wheel_has_the_tool_its_man_page_and_the_sources_of_the_extension(dist: Path) -> None:
-    with zipfile.ZipFile(dist / f"inorder-{__version__}-py3-none-any.whl") as wheel:
+WHEEL = f"inorder-{__version__}-py3-none-any.whl"
+EDITION = f"inorder-sql--{__version__}.sql"
+
+
+def test_the_wheel_has_the_tool_its_man_page_the_sql_edition_and_the_sources_of_the_extension(dist: Path) -> None:
+    with zipfile.ZipFile(dist / WHEEL) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         page = f"inorder-{__version__}.data/data/share/man/man1/inorder.1"
         assert wheel.read(page).decode() == text("docs/inorder.1")
     tool = committed(r"inorder/.*")
     sources = committed("Makefile", r"inorder\.control", r"src/.*\.[ch]", r"sql/.*\.sql")
     assert len(sources) > 100
-    assert names == tool | {f"inorder/extension/source/{name}" for name in sources} | {page}
+    before = {Path(path).stem for path in committed(r"sql/released/inorder-sql--.*\.sql")} - {Path(EDITION).stem}
+    finished = {EDITION, "names.json", *(f"{old}--{__version__}.sql" for old in before)}
+    added = {f"inorder/extension/source/{name}" for name in sources} | {
+        f"inorder/install/sql/{name}" for name in finished
+    }
+    assert names == tool | added | {page}
+
+
+def test_an_installed_tool_reads_the_sql_edition_without_its_sources(dist: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(dist / WHEEL) as wheel:
+        wheel.extractall(tmp_path)
+    shutil.rmtree(tmp_path / "inorder" / "extension" / "source")
+    written = [
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        ).stdout
+        for command in (
+            [sys.executable, "-m", "inorder", "install", "--script", "--schema", "other"],
+            [ROOT / "script" / "sql-edition", "--schema", "other"],
+        )
+    ]  # fmt: skip
+    assert written[0] == written[1] and "CREATE SCHEMA other" in written[0]
 
 
 def test_the_sdist_and_the_zip_file_have_all_files(dist: Path) -> None:

@@ -247,9 +247,6 @@ def test_the_server_is_chosen_if_there_are_several(server: Installation, tmp_pat
 
 
 def test_a_tool_without_sources_says_so(server: Installation, tmp_path: Path) -> None:
-    sources = tmp_path / "inorder" / "extension" / "source"
-    sources.mkdir(parents=True)
-    (sources / "inorder.control").touch()  # it has the SQL edition
     program = (
         f"from pathlib import Path; from inorder import sources; sources.PACKAGE = Path('{tmp_path}/inorder'); "
         "from inorder.cli import main; main()"

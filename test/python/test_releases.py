@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from inorder import __version__
-from inorder.install.edition import listed
 
 import next_release
 import script_rules as rules
 from conftest import ROOT
+from edition.join import listed
 from install_script import language, made_by, option, statements
 from next_release import NEXT
 from script_rules import RULES, Found

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.install.edition import names
 from inorder.install.offer import SQL
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
+from edition.join import names
 from editions import OBJECTS, Tool, rows
 from providers import documented, may_use, revoke
 from sql_edition import install, write_edition

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.extension.building import checkout_folder
+from inorder import sources
 from inorder.lab.server.temporary import filesystem_of
 
 
@@ -21,7 +21,7 @@ def now() -> str:
 
 
 def commit() -> str | None:
-    source = checkout_folder()
+    source = sources.checkout()
     if source is None:
         return None
     git = ["git", "-c", f"safe.directory={source}", "-C", str(source)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inorder.errors import InputError
-from inorder.extension.building import build_folder, build_into, checkout_folder, source_folder
+from inorder.extension.building import build_folder, build_into, source_folder
 from inorder.installations import Installation
 
 # Large parts that only a build needs.
@@ -68,7 +68,7 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
             )
         return  # it was copied with the other files
     # A checkout keeps the objects for the next run; otherwise they are removed with the server.
-    build = build_folder(server, source) if source == checkout_folder() else root.parent / "build"
+    build = build_folder(server, source) if source == sources.checkout() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
 

@@ -2,15 +2,14 @@
 
 sql/update/inorder-sql--OLD--NEW.sql has what changes in tables and types. To that comes here what differs between the
 released script of OLD and this version: functions, views, comments and privileges. Once NEW is released, its
-file has all of it. Like ``edition``, this imports no package.
+file has all of it.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inorder.errors import InputError
-from inorder.install.edition import script, version
+from edition.join import EditionError, script, version
 
 SCHEMA = "inorder"  # the schema in released scripts
 PLACE = "@extschema@"
@@ -85,7 +84,7 @@ def step(sources: Path, path: Path) -> str:
         return text
     released = sources / "sql" / "released" / f"inorder-sql--{old}.sql"
     if not released.exists():
-        raise InputError(f"{path.name} needs {released.name} of sql/released, which is not there")
+        raise EditionError(f"{path.name} needs {released.name} of sql/released, which is not there")
     before = list(statements(released.read_text(encoding="utf-8")))
     after, templates = (list(statements(script(sources, schema))) for schema in (SCHEMA, PLACE))
     first, *rest, last = difference(before, after, templates)
@@ -101,7 +100,7 @@ def steps(sources: Path, old: str) -> list[Path]:
     while at != version(sources):
         following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{at}--*.sql"))
         if not following:
-            raise InputError(f"no update of the SQL edition begins with version {at}")
+            raise EditionError(f"no update of the SQL edition begins with version {at}")
         found.append(following[-1])
         at = following[-1].stem.rpartition("--")[2]
     return found

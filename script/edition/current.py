@@ -1,0 +1,14 @@
+"""Tells if finished files are newer than their sources, without loading the modules that make them."""
+
+from pathlib import Path
+
+NAMES = "names.json"  # written last
+
+
+def is_current(sources: Path, folder: Path) -> bool:
+    """True if the folder has all files, and these are newer than the sources."""
+    if not (folder / NAMES).exists():
+        return False
+    used = [*(sources / "sql").rglob("*.sql"), *(sources / "script" / "edition").glob("*.py")]
+    used += [sources / "Makefile", sources / "inorder.control"]
+    return max(path.stat().st_mtime_ns for path in used) < min(path.stat().st_mtime_ns for path in folder.iterdir())

@@ -1,0 +1,231 @@
+"""The SQL edition: the sources in sql/, with the bodies in sql/plain/ in place of those in C.
+
+``files`` writes the finished scripts, which packages carry, with nothing but Python.
+
+A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
+
+    ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
+
+and has neither arguments nor a comment: these are those of the function in the other file, as are labels such as STABLE
+unless it has others. What stands above the first such line is put before the contents of that file. ``bare`` has no
+settings, which take time, so each name in it is qualified; ``keys`` has none but search_path and, with one of the
+others, that; ``reads`` has those of queries over tables, ``tables`` the one of these that keeps the planner from CHECK
+constraints, ``state`` those by which the state is read by its indexes. A function in C without a body is an error.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+# Sources of the C edition only. If sql/plain has a file of the same name, it is used instead.
+WITHOUT = {
+    "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "uuid_v1", "time_bounds",
+    "uuid_extras", "revoke", "rights",
+}  # fmt: skip
+
+# Set for every function that reads user tables, because the planner would evaluate their CHECK constraints as the
+# reader.
+TABLES = "constraint_exclusion = off"
+READS = (
+    "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",
+    "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
+    "extra_float_digits = 1", "bytea_output = 'hex'",
+)  # fmt: skip
+# Set for functions that users call, and thereby for all that these call: settings that change how names in a position
+# are written, and how texts and PL/pgSQL are interpreted.
+PINNED = (
+    "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
+    "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
+    "plpgsql.extra_warnings = 'none'",
+)  # fmt: skip
+# With the first the plan of a session that found the state small does not read all dead versions of it later: see
+# state.c. Where a plan has a sequential scan all the same, its cost of 10^10 has PostgreSQL before 18 compile it.
+BY_INDEX = ("enable_seqscan = off", "jit = off")
+OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
+HEADER = re.compile(
+    r"^---- (\w+): (sql|plpgsql)((?: (?!SET )[A-Z]+)*)((?: bare| keys| reads| tables| state)*)((?: SET .+)?)$", re.M
+)
+FUNCTION = re.compile(
+    r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
+    r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
+    r"|LANGUAGE (?:sql|plpgsql)(?P<own>[A-Z ]*)(?:SET [^\n]*)?\n(?:(?!\nCREATE ).)*?;(?=\nCOMMENT ON|\n\n|\n?\Z))",
+    re.S,
+)
+
+
+class EditionError(Exception):
+    """The sources do not make an edition, or an update to it."""
+
+
+class Body(NamedTuple):
+    language: str
+    text: str
+    settings: frozenset[str] = frozenset()
+    labels: str = ""
+    more: str = ""
+
+
+def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
+    """The text before the first body in a file of sql/plain, and its bodies."""
+    path = sources / "sql" / "plain" / f"{name}.sql"
+    if not path.exists():
+        return "", {}
+    first, *parts = HEADER.split(path.read_text(encoding="utf-8"))
+    found = {}
+    for function, language, labels, settings, more, text in zip(*[iter(parts)] * 6, strict=True):
+        found[function] = Body(language, text.strip(), frozenset(settings.split()), labels, more)
+    return first, found
+
+
+def definition(head: str, labels: str, body: Body) -> str:
+    text, settings, labels = body.text, body.settings, body.labels or labels
+    if body.language == "sql":
+        return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
+    if "bare" in settings:
+        return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} AS $$\n{text}\n$$;"
+    clauses = ["search_path = pg_catalog, pg_temp"]
+    clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
+    clauses += BY_INDEX if "state" in settings else []
+    clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
+    sets = " ".join(f"SET {clause}" for clause in clauses) + body.more
+    return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets} AS $$\n{text}\n$$;"
+
+
+def as_caller(name: str, head: str) -> Body:
+    """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
+
+    Not under the caller's collation, under which another name could be equal.
+
+    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL) RETURNS boolean").text
+    'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
+    """
+    names = re.findall(r"[(,]\s*(OUT )?(\w+) (text\b)?", head)
+    passed = (name + (' COLLATE "default"' if is_text else "") for is_result, name, is_text in names if not is_result)
+    arguments = ", ".join(["inorder_internal.caller()", *passed])
+    call = f"inorder_internal.{name}({arguments})"
+    if results := ", ".join(name for is_result, name, _ in names if is_result):
+        statement = f"SELECT t.* INTO {results} FROM {call} AS t"
+    elif re.search(r"\sRETURNS SETOF ", head):
+        statement = f"RETURN QUERY SELECT * FROM {call}"
+    else:
+        statement = f"{'PERFORM' if head.endswith('RETURNS void') else 'RETURN'} {call}"
+    return Body("plpgsql", f"BEGIN\n    {statement};\nEND", frozenset({"state"}))
+
+
+def joined(sources: Path, source: str) -> str:
+    first, own = bodies(sources, Path(source).name)
+    used = set()
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"].rpartition(".")[2]
+        symbol = name if name in own else match["symbol"] or name
+        is_c = match["labels"] is not None
+        if symbol == "as_owner":
+            body = as_caller(name, match["head"])
+        elif symbol in own:
+            used.add(symbol)
+            body = own[symbol]
+        elif not is_c:
+            return match[0]
+        else:
+            raise EditionError(f"sql/{source}.sql: {symbol} is in C, and has no body in sql/plain")
+        return definition(match["name"] + match["head"], match["labels"] if is_c else match["own"].rstrip(), body)
+
+    text = FUNCTION.sub(replace, (sources / "sql" / f"{source}.sql").read_text(encoding="utf-8"))
+    if missing := set(own) - used:
+        raise EditionError(
+            f"sql/plain/{Path(source).name}.sql: sql/{source}.sql has no function {', '.join(sorted(missing))}"
+        )
+    return first + text
+
+
+def plain(sources: Path, name: str) -> str:
+    path = sources / "sql" / "plain" / f"{name}.sql"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def version(sources: Path) -> str:
+    control = (sources / "inorder.control").read_text(encoding="utf-8")
+    return str(re.findall(r"^default_version *= *'(.*)'", control, re.M)[0])
+
+
+def listed(sources: Path) -> list[str]:
+    """The sources of the extension in sql/, without suffix, in the order of the Makefile."""
+    makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    return str(re.findall(r"^SQL_SOURCES = (.*)$", makefile, re.M)[0]).replace(".sql", "").split()
+
+
+def names(text: str) -> list[str]:
+    """Names of the server in a script that some servers do not let every role use.
+
+    >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
+    ['pg_x', 'pg_y', 'pg_z']
+    """
+    code = re.sub(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", "", text, flags=re.M)
+    return sorted({name for name in re.findall(r"\bpg_\w+", code) if name not in ("pg_catalog", "pg_temp")})
+
+
+def made(sources: Path) -> list[str]:
+    """Names that this version or a released one has created in the two schemas of this edition."""
+    released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
+    text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
+    return sorted(
+        set(re.findall(r"^CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN) inorder(?:_internal)?\.(\w+)", text, re.M))
+    )
+
+
+def parts(sources: Path) -> str:
+    found = []
+    for source in listed(sources):
+        name = Path(source).name
+        found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
+    # The one function that queries call has no schema of its own in this edition.
+    return "".join(found).replace("inorder_text.", "inorder_internal.")
+
+
+def script(sources: Path, schema: str) -> str:
+    text = parts(sources)
+    # The schema of the tests exists already.
+    if schema == "public":
+        text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
+    return filled(text, sources, schema)
+
+
+WHOLE = """DO $_inorder_do_$
+DECLARE
+    said text;
+    detail text;
+    hint text;
+BEGIN
+    EXECUTE $_inorder_sql_$
+{text}$_inorder_sql_$;
+EXCEPTION
+    -- Without these its CONTEXT would be the whole script.
+    WHEN QUERY_CANCELED THEN
+        RAISE '%', SQLERRM USING ERRCODE = SQLSTATE;
+    WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+        RAISE '%', said USING ERRCODE = SQLSTATE, DETAIL = detail, HINT = hint;
+END $_inorder_do_$;
+"""
+
+
+def whole(text: str) -> str:
+    """A script as one statement, which any client can send.
+
+    A client that goes on after an error would create the rest in other schemas. A client that splits a script at
+    semicolons would split it within BEGIN ATOMIC.
+    """
+    assert "$_inorder_" not in text
+    beginning = re.match(r"(?:--[^\n]*\n)*", text)
+    assert beginning is not None
+    return beginning[0] + WHOLE.format(text=text[beginning.end() :])
+
+
+def filled(text: str, sources: Path, schema: str) -> str:
+    given = {
+        "extschema": schema, "version": version(sources), "pinned": " SET ".join(PINNED),
+        "reads": " SET ".join(READS),
+        "names": ",".join(names(text)),
+    }  # fmt: skip
+    return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
