@@ -32,8 +32,10 @@ class Request:
 
 
 class Preparation:
-    def __init__(self, request: Request, say: Say) -> None:
-        self.request, self.say = request, say
+    """``repeats``: shards that are readable already are not mentioned."""
+
+    def __init__(self, request: Request, say: Say, repeats: bool = False) -> None:
+        self.request, self.say, self.repeats = request, say, repeats
 
     def attach(self, session: Session) -> None:
         self.session = session
@@ -60,7 +62,8 @@ class Preparation:
             shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn, insert_only=True
         )
         if not asked.undo and self.is_readable(shard):
-            self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
+            if not self.repeats:
+                self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
         elif asked.dry_run:
             for statement in steps.listed(request, self.say, ShardSession):
                 self.say(f"{statement};  -- {shard.node}")
@@ -119,7 +122,7 @@ def run(request: Request, say: Say) -> int:
 
 def repeat(request: Request, seconds: float) -> NoReturn:
     """At an interval, over restarts of the coordinator; says only what it does."""
-    preparation = Preparation(request, lambda text: None if text.endswith("is readable") else report(text))
+    preparation = Preparation(request, report, repeats=True)
 
     def work() -> None:
         try:

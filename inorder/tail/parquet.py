@@ -79,7 +79,7 @@ class ParquetSink(Sink):
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
-            source.max_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
+            self.wanted_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
         known = source.output()
         self.known = known.last if known else ""
         if self.request.position is not None:
@@ -191,10 +191,10 @@ class ParquetSink(Sink):
         self.aim(size)
 
     def aim(self, size: int) -> None:
-        """Set the rows of the next batch to reach the requested file size, judging by this file."""
-        if self.request.target_file_size is not None and self.source is not None:
+        """Want as many rows in the next batch as reach the requested file size, judging by this file."""
+        if self.request.target_file_size is not None:
             rows = self.request.target_file_size * self.rows // size
-            self.source.max_rows = min(max(rows, 1), MOST_ROWS)
+            self.wanted_rows = min(max(rows, 1), MOST_ROWS)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

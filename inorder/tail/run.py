@@ -124,7 +124,7 @@ class Delivery:
         """Deliver batches until one is not full, and includes all transactions that had ended."""
         self.sink.check()
         is_last = False
-        while not is_last and (batch := self.source.next()):
+        while not is_last and (batch := self.next()):
             with deferred(impatient=True):
                 rows = self.deliver(batch)
             is_last = rows is not None and not batch.is_part and (rows == 0 or rows < batch.full)
@@ -134,6 +134,11 @@ class Delivery:
         self.sink.check()
         if self.request.follow:
             self.source.check_name()
+
+    def next(self) -> Batch | None:
+        if self.sink.wanted_rows is not None:
+            self.source.max_rows = self.sink.wanted_rows
+        return self.source.next()
 
     def deliver(self, batch: Batch) -> int | None:
         """The number of rows delivered; None if the server cut off the read, and a smaller batch replaces this one."""

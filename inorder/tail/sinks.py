@@ -22,6 +22,7 @@ class Sink:
 
     waits_for_nobody = False  # True if no other program is waited for, while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before it is delivered
+    wanted_rows: int | None = None  # rows of the next batch at most, if the sink aims at a size
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
