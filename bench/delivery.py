@@ -15,16 +15,16 @@ from functools import partial
 import numpy as np
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, median, median_of, ratios_of
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.machine import available_cores
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, figures, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
 
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"

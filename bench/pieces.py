@@ -13,17 +13,17 @@ from statistics import median as middle
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, estimated, median, to
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.timing import Prepared
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import in_transactions
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Measured, Metrics, Stage, Turn, every_round, single
 from inorder.lab.report.section import Figure, Section, figures, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.log_tables import in_transactions
+from inorder.lab.targets.server_settings import fill_settings
 
 MANY, ONE, LAST = "many", "one", "last"
 BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}

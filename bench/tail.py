@@ -16,16 +16,16 @@ from pathlib import Path
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, by_round, estimated, median, median_of, ratios_of, to
-from inorder.lab.experiment import Experiment
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import in_transactions
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.log_tables import in_transactions
+from inorder.lab.targets.server_settings import fill_settings
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 AS_STORED, SAME_ORDER = "as_stored", "same_order"  # baselines: the same rows, read without inorder

@@ -12,15 +12,15 @@ from functools import partial
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, median, ratio_of, ratios_of
-from inorder.lab.experiment import Experiment
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import in_transactions
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, Value, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.log_tables import in_transactions
 from inorder.text import plural
 
 WORK = "work"

@@ -18,8 +18,8 @@ from inorder.connection.database import Connection, connect, execute, one_row
 from inorder.installations import find_installation
 from inorder.lab.analysis.stats import estimate, paired_ratio
 from inorder.lab.instruments.timing import Prepared, ServerProcess
-from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, insert
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, insert
 from inorder.units import parse_count
 
 from changes import print_changes

@@ -7,7 +7,7 @@ from typing import Any
 from inorder.advise.cost import Cost
 from inorder.advise.facts import Facts
 from inorder.advise.findings import Finding, Left
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
 

@@ -8,7 +8,7 @@ from math import ceil, inf
 
 from inorder.errors import InputError
 from inorder.lab.analysis.model import PAGE, Conditions, Prediction, leaf_capacity, predict
-from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.plan.keys import USUAL_KINDS
 from inorder.units import size_text, time_text
 
 NONE, POLL, FEED = READERS = ("none", "poll", "feed")

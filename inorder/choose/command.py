@@ -8,7 +8,7 @@ import click
 
 from inorder.choose.choice import DAY, FOREVER, NONE, READERS, Candidate, Choice, Needs, choice_for
 from inorder.errors import InputError
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.plan.keys import KEY_KINDS
 from inorder.options import Value, count, duration, format_option, option, size
 from inorder.text import aligned, widths_of
 from inorder.units import parse_duration, size_text, time_text

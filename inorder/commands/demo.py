@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from inorder.commands.catalogue import Labelled
 from inorder.commands.options import bindir_option
 from inorder.commands.run import run_and_show
 from inorder.errors import InputError
@@ -13,11 +14,10 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import experiment_named
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
-from inorder.lab.hosts import ThrowAwayHost
-from inorder.lab.journal import usual_name
-from inorder.lab.report.catalogue import Labelled
-from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.runner import WholeRun
+from inorder.lab.results.journal import usual_name
+from inorder.lab.results.result import EXACT_COUNTERS, Result
+from inorder.lab.run.hosts import ThrowAwayHost
+from inorder.lab.run.runner import WholeRun
 from inorder.options import FOLDER, count, option
 from inorder.units import MB
 

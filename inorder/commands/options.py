@@ -9,10 +9,10 @@ import click
 
 from inorder.errors import InputError
 from inorder.files import require_new, unused
-from inorder.lab.experiment import Experiment
-from inorder.lab.journal import usual_name
+from inorder.lab.plan.setting import FULL, QUICK, SIZES, Plan, settings_of
 from inorder.lab.report import formats
-from inorder.lab.setting import FULL, QUICK, SIZES, Plan, settings_of
+from inorder.lab.results.journal import usual_name
+from inorder.lab.run.experiment import Experiment
 from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")

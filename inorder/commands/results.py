@@ -6,18 +6,18 @@ from pathlib import Path
 import click
 from jinja2 import TemplateError
 
+from inorder.commands.catalogue import Labelled, report_of
 from inorder.commands.options import bindir_option, page_option, show_option
 from inorder.commands.run import run_and_show
 from inorder.commands.show import show
 from inorder.errors import InputError
 from inorder.lab.experiments import experiment_named
-from inorder.lab.hosts import host_for
-from inorder.lab.journal import load, load_all
+from inorder.lab.plan.setting import settings_of
 from inorder.lab.report import html
-from inorder.lab.report.catalogue import Labelled, report_of
-from inorder.lab.results import OWN_SERVER, Result, shortened
-from inorder.lab.runner import WholeRun
-from inorder.lab.setting import settings_of
+from inorder.lab.results.journal import load, load_all
+from inorder.lab.results.result import OWN_SERVER, Result, shortened
+from inorder.lab.run.hosts import host_for
+from inorder.lab.run.runner import WholeRun
 from inorder.options import DSN, FILE, option
 
 

@@ -10,18 +10,18 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from inorder.commands.catalogue import Labelled, distinct, report_of
 from inorder.commands.options import new_file, plan_given, size_given
 from inorder.commands.show import show
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
-from inorder.lab.experiment import Experiment
-from inorder.lab.hosts import host_for
-from inorder.lab.journal import usual_name
+from inorder.lab.plan.turn import Progress
 from inorder.lab.report import html
-from inorder.lab.report.catalogue import Labelled, distinct, report_of
 from inorder.lab.report.html import memory_note
-from inorder.lab.runner import WholeRun
-from inorder.lab.turn import Progress
+from inorder.lab.results.journal import usual_name
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.run.hosts import host_for
+from inorder.lab.run.runner import WholeRun
 
 
 class Display(Progress):

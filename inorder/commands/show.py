@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
+from inorder.commands.catalogue import Labelled, distinct
 from inorder.lab.report import formats, html
-from inorder.lab.report.catalogue import Labelled, distinct, report_of
 from inorder.lab.report.formats import section_table
 from inorder.lab.report.section import Section
 from inorder.text import print_text
@@ -27,7 +27,7 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
         several = len(results) > 1
         show_sections((), output, [
             ({"result": one.label, "experiment": one.result.experiment} if several else {}) | record
-            for one in results for record in report_of(one.result).records(one.result)
+            for one in results for record in one.report.records(one.result)
         ])  # fmt: skip
     if page:
         html.write(results, page)
@@ -45,7 +45,7 @@ def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[
 
 
 def markdown(one: Labelled, several: bool) -> str:
-    report = report_of(one.result)
+    report = one.report
     parts = [f"# {one.label}: {one.result.experiment}"] if several else []
     parts += [verdict.lines for verdict in report.verdicts(one.result)]
     parts += [*one.result.notes, formats.as_markdown(report.sections(one.result))]
@@ -65,7 +65,7 @@ def output_console() -> Console:
 
 
 def show_tables(one: Labelled, several: bool) -> None:
-    report, console = report_of(one.result), output_console()
+    report, console = one.report, output_console()
     if several:
         title = f"{one.label}: {one.result.experiment}, {one.result.created}"
         console.print(title, "", style="bold", highlight=False, markup=False)

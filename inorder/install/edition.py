@@ -14,7 +14,7 @@ def folder() -> Path:
     if checkout is None:
         return sources.PACKAGE / "install" / "sql"
     made = checkout / "build" / "sql-edition"
-    command = [sys.executable, "-S", checkout / "script" / "sql-edition", "--files", made]
+    command: list[str | Path] = [sys.executable, "-S", checkout / "script" / "sql-edition", "--files", made]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise InorderError(done.stderr.strip())

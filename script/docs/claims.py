@@ -6,7 +6,7 @@ from enum import Enum
 
 from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 
 from unpaired import unpaired_ratio
 

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from inorder.lab.report.catalogue import report_of
+from inorder.commands.catalogue import report_of
 from inorder.lab.report.plots import colour
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"

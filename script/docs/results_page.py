@@ -9,16 +9,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from inorder.commands.catalogue import Labelled, report_of
 from inorder.commands.show import markdown
-from inorder.lab import journal
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
-from inorder.lab.report.catalogue import Labelled, report_of
+from inorder.lab.plan.setting import settings_of
 from inorder.lab.report.formats import as_markdown
 from inorder.lab.report.html import load_range
 from inorder.lab.report.published import STUDIES
-from inorder.lab.results import Result
-from inorder.lab.setting import settings_of
+from inorder.lab.results import journal
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
 
 import pictures
 import study_pages

@@ -6,13 +6,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from inorder.commands.catalogue import report_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments import bulk, sequence, uuid_v1, writers
-from inorder.lab.keys import KEY_KINDS
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.report.published import RATIO, STUDIES, Published, cells_of, shown
 from inorder.lab.report.section import Section, figures, interval_text
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS

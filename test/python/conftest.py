@@ -15,9 +15,9 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.installations import Installation, find_installation
+from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
-from inorder.lab.turn import Progress
 
 import clusters
 import sql_edition

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from inorder.lab.capabilities import Capabilities
-from inorder.lab.experiment import Experiment
-from inorder.lab.results import DIRECT_IO, Result, Run
-from inorder.lab.runner import Runner
-from inorder.lab.setting import Plan
+from inorder.lab.plan.capabilities import Capabilities
+from inorder.lab.plan.setting import Plan
+from inorder.lab.plan.turn import Progress
+from inorder.lab.results.result import DIRECT_IO, Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.run.runner import Runner
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Progress
 
 from replay import Nowhere
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from inorder.connection.database import connect
 from inorder.installations import Installation
-from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load
-from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.plan.capabilities import Capabilities as Found
+from inorder.lab.plan.setting import Plan
+from inorder.lab.results.journal import load
+from inorder.lab.results.result import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.setting import Plan
 
 from conftest import scalar
 from tool import inorder

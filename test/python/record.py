@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from inorder.lab import journal
+from inorder.lab.results import journal
 
 from replay import RECORDED, tables_of
 

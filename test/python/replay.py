@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from inorder.lab import journal
-from inorder.lab.experiment import Experiment
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Result, Run
-from inorder.lab.runner import Runner
+from inorder.commands.catalogue import report_of
+from inorder.lab.plan.turn import Measured, Metrics, Progress, Stage, Turn
+from inorder.lab.results import journal
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.run.runner import Runner
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Measured, Metrics, Progress, Stage, Turn
 
 RECORDED = Path(__file__).parent / "recorded"
 

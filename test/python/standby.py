@@ -7,8 +7,7 @@ from pathlib import Path
 
 from inorder.connection.database import connect
 from inorder.errors import InorderError
-from inorder.lab.instruments.cgroup import ControlGroup
-from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.cluster import Cluster, Limit
 
 # Replay waits for queries on the standby, and VACUUM on the primary for rows that they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
@@ -43,7 +42,7 @@ class Standby(Cluster):
         if done.returncode != 0:
             raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
-    def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
+    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         """Start with the primary's settings that a standby must not fall below, and its own."""
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 

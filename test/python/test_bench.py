@@ -14,11 +14,11 @@ import pytest
 from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
 from inorder.installations import Installation
-from inorder.lab.journal import load
-from inorder.lab.results import Result, Run
+from inorder.lab.plan.turn import Progress
+from inorder.lab.results.journal import load
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 import delivery
 import masks

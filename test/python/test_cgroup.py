@@ -8,14 +8,14 @@ import pytest
 from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
-from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Parent, memory_limit
 from inorder.lab.instruments.machine import disk_of
-from inorder.lab.keys import KEY_KINDS
-from inorder.lab.results import CGROUP
+from inorder.lab.plan.keys import KEY_KINDS
+from inorder.lab.results.result import CGROUP
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server_settings import Small, reading_method, serve_measured
+from inorder.lab.tables.insert_tables import InsertTables
+from inorder.lab.targets.server_settings import Small, reading_method, serve_measured
 from inorder.lab.targets.throw_away import ThrowAway
 
 pytestmark = pytest.mark.usefixtures("on_a_disk")

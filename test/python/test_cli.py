@@ -27,8 +27,8 @@ from inorder.groups import Group
 from inorder.installations import Installation
 from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.journal import load, save
-from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
+from inorder.lab.results.journal import load, save
+from inorder.lab.results.result import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
 from inorder.text import lines
 

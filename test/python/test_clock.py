@@ -171,7 +171,7 @@ IN_PYTHON = {
     "inorder/generate/command.py": "the time is part of the key",
     "inorder/advise/findings.py": "how old statistics are",
     "inorder/lab/instruments/machine.py": "when a measurement was made",
-    "inorder/lab/insert_tables.py": "to begin with a second",
+    "inorder/lab/tables/insert_tables.py": "to begin with a second",
     "inorder/lab/targets/target.py": "how far the clock of a server is off",
     "inorder/lab/experiments/reader/__init__.py": "compared with the times of commits",
     "inorder/lab/experiments/like/sample.py": "how old rows are",

@@ -21,7 +21,7 @@ from inorder.lab.instruments.counters import (
     wal_place,
 )
 from inorder.lab.instruments.timing import ServerProcess, children_of, ended_cpu
-from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan.keys import KEY_KINDS, KeyKind
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import since
 

@@ -79,15 +79,16 @@ def test_an_installed_tool_reads_the_sql_edition_without_its_sources(dist: Path,
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         wheel.extractall(tmp_path)
     shutil.rmtree(tmp_path / "inorder" / "extension" / "source")
+    commands: tuple[list[str | Path], ...] = (
+        [sys.executable, "-m", "inorder", "install", "--script", "--schema", "other"],
+        [ROOT / "script" / "sql-edition", "--schema", "other"],
+    )
     written = [
         subprocess.run(
             command, check=True, capture_output=True, text=True, cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
         ).stdout
-        for command in (
-            [sys.executable, "-m", "inorder", "install", "--script", "--schema", "other"],
-            [ROOT / "script" / "sql-edition", "--schema", "other"],
-        )
+        for command in commands
     ]  # fmt: skip
     assert written[0] == written[1] and "CREATE SCHEMA other" in written[0]
 

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
+from inorder.commands.catalogue import Labelled, report_of
 from inorder.commands.options import SET, plan_given
 from inorder.errors import InputError
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load, save
+from inorder.lab.plan.setting import FULL, QUICK, SIZES, Setting, settings_of
+from inorder.lab.plan.turn import Metrics, several
 from inorder.lab.report import formats, html
-from inorder.lab.report.catalogue import Labelled, report_of
-from inorder.lab.results import Result
-from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
-from inorder.lab.turn import Metrics, several
+from inorder.lab.results.journal import load, save
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
 from rich.console import Console
 
 from conftest import LONG_RUN

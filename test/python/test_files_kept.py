@@ -9,7 +9,7 @@ from inorder.commands.options import new_file
 from inorder.errors import InputError
 from inorder.files import require_writable, unused, write_whole
 from inorder.installations import Installation
-from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
+from inorder.lab.results.result import DIRECT_IO, EXACT_COUNTERS, Result
 
 from tool import inorder
 

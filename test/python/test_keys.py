@@ -12,7 +12,7 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.instruments.pgbench import Load, run
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, SETTINGS, copy_of, scalar

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from inorder.installations import Installation
-from inorder.lab.journal import load
-from inorder.lab.results import Result
+from inorder.lab.results.journal import load
+from inorder.lab.results.result import Result
 from inorder.lab.server.temporary import PREFIX
 
 from tool import inorder, surroundings

@@ -20,11 +20,11 @@ from inorder.lab.experiments.bulk import (
     check,
     steps_of,
 )
+from inorder.lab.plan.turn import Metrics, Progress
 from inorder.lab.report.section import Section
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics, Progress
 
 from conftest import scalar
 from on_paper import on_paper, run_on_paper

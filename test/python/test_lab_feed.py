@@ -21,12 +21,12 @@ from inorder.lab.experiments.feed.tables import (
     query_kind,
 )
 from inorder.lab.instruments.timing import Prepared
-from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.plan.turn import Metrics, Progress
 from inorder.lab.report.section import Section
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics, Progress
 
 from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from inorder.lab.experiments.generators import CALLS, EVERY_TASK, FLOOR, INSERTS, GeneratorsExperiment, GeneratorsPlan
-from inorder.lab.results import Run
-from inorder.lab.turn import Metrics
+from inorder.lab.plan.turn import Metrics
+from inorder.lab.results.result import Run
 
 from on_paper import empty_result, on_paper, run_on_paper
 

@@ -17,26 +17,26 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.installations import Installation
-from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import with_checkpoint
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.hosts import SERVER_BYTES, ThrowAwayHost, require_room
-from inorder.lab.insert_tables import InsertTables, row_bytes
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
-from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
-from inorder.lab.results import Run
-from inorder.lab.runner import Runner
+from inorder.lab.plan.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
+from inorder.lab.plan.setting import MOST_SECONDS
+from inorder.lab.plan.turn import Measured, Metrics, Progress
+from inorder.lab.results.result import Run
+from inorder.lab.run.hosts import SERVER_BYTES, ThrowAwayHost, require_room
+from inorder.lab.run.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import PREFIX, service_account, temporary_folder
-from inorder.lab.server_settings import Small
-from inorder.lab.setting import MOST_SECONDS
+from inorder.lab.tables import insert_tables
+from inorder.lab.tables.insert_tables import InsertTables, row_bytes
+from inorder.lab.targets.server_settings import Small
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Measured, Metrics, Progress
 
 from on_paper import FULLY, empty_result, run_on_paper
 

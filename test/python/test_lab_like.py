@@ -21,8 +21,8 @@ from inorder.lab.experiments.like.report import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
 from inorder.lab.experiments.like.shape import ShapeColumn, draw_of, source
 from inorder.lab.instruments import waldump
-from inorder.lab.journal import load, save
-from inorder.lab.results import Result, Run
+from inorder.lab.results.journal import load, save
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.targets.throw_away import ThrowAway

@@ -3,11 +3,11 @@
 import pytest
 from inorder.installations import Installation
 from inorder.lab.experiments.lookup import COUNT_KEY, LookupExperiment, LookupPlan, explain, steps_of
-from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.plan.keys import USUAL_KINDS
+from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server_settings import fill_settings
+from inorder.lab.targets.server_settings import fill_settings
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 from conftest import scalar
 

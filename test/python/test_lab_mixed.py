@@ -1,6 +1,7 @@
 """The mixed experiment: order of steps, growth, sections with gaps, and a small run."""
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.lab.experiments.mixed import (
     AGAIN,
     FILL,
@@ -12,8 +13,7 @@ from inorder.lab.experiments.mixed import (
     MixedPlan,
     growth,
 )
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 
 from on_paper import empty_result
 from tool import LabRun, table_lines

@@ -22,14 +22,14 @@ from inorder.lab.analysis.model import (
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.report import model_sections
-from inorder.lab.keys import USUAL as KINDS
-from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.report.catalogue import side_by_side
+from inorder.lab.plan.keys import USUAL as KINDS
+from inorder.lab.plan.keys import USUAL_KINDS
+from inorder.lab.plan.turn import Progress
 from inorder.lab.report.section import Section
-from inorder.lab.results import Result, Run
+from inorder.lab.report.side_by_side import side_by_side
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
 IN_ORDER = ("bigint", "xact", "v7")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from inorder.installations import Installation
 from inorder.lab.experiments.nodes import V1, V7, NodesExperiment, NodesPlan
+from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_bytes=2**22)
 

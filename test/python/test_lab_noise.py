@@ -12,7 +12,7 @@ from inorder.lab.experiments.noise import (
     scatter,
     words,
 )
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 
 from on_paper import empty_result
 

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.connection.database import connect
 from inorder.errors import InputError
 from inorder.installations import Installation
@@ -24,13 +25,12 @@ from inorder.lab.experiments.writers import WritersExperiment
 from inorder.lab.experiments.writers.forms import WritersPlan
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.instruments.timing import Apart
-from inorder.lab.journal import load
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import LOAD
+from inorder.lab.plan.turn import Metrics, Progress
+from inorder.lab.results.journal import load
+from inorder.lab.results.result import LOAD
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import require_free
 from inorder.lab.targets.own_server import OwnServer
-from inorder.lab.turn import Metrics, Progress
 
 from conftest import has_pgstattuple, scalar
 from own_server_runs import but, fitted, plain, run_there, traces

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from inorder.cli import cli
+from inorder.commands.catalogue import report_of
 from inorder.connection.database import SILENCE, connect
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
@@ -21,8 +22,7 @@ from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
 from inorder.lab.experiments.sequence import SequencePlan
-from inorder.lab.journal import load
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.results.journal import load
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
 from psycopg.conninfo import conninfo_to_dict

@@ -7,19 +7,19 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inorder.commands.catalogue import report_of
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.experiments.reader import READ, ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
 from inorder.lab.instruments.timing import SAME, Apart, apart
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Result, Run
-from inorder.lab.runner import Runner
+from inorder.lab.plan.turn import Progress
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 from conftest import Counting
 from on_paper import empty_result

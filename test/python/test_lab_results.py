@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load_all
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.plan.setting import settings_of
 from inorder.lab.report.formats import as_markdown
 from inorder.lab.report.published import STUDIES
-from inorder.lab.results import Result
-from inorder.lab.setting import settings_of
+from inorder.lab.results.journal import load_all
+from inorder.lab.results.result import Result
 
 import pictures
 from results_page import ENDED_EARLY, ENDING, NAME, PAGE, RESULTS, command, page, read_results

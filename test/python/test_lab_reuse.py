@@ -1,6 +1,7 @@
 """The reuse experiment: its plan and order, its sections with gaps, and a small run from start to end."""
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.lab.experiments.reuse import (
     BATCHES,
     BLOCKS,
@@ -12,8 +13,7 @@ from inorder.lab.experiments.reuse import (
     ReuseExperiment,
     ReusePlan,
 )
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Run
+from inorder.lab.results.result import Run
 
 from on_paper import empty_result
 from tool import LabRun, table_lines

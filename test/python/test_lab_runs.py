@@ -7,13 +7,13 @@ import re
 from typing import Any, cast
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.installations import Installation
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.feed.tables import READERS, SUMMARIES, WRITTEN
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Result
+from inorder.lab.plan.turn import Progress
+from inorder.lab.results.result import Result
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Progress
 
 from replay import Nowhere
 from tool import LabRun

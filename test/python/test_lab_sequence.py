@@ -7,11 +7,11 @@ import pytest
 from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.experiments.sequence import CONSTANT, TABLE, SequenceExperiment, SequencePlan
+from inorder.lab.plan.turn import Metrics, Progress
 from inorder.lab.report.section import Section
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics, Progress
 
 from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from inorder.commands.catalogue import report_of
 from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.experiments.uuid_v1 import (
@@ -23,11 +24,10 @@ from inorder.lab.experiments.uuid_v1 import (
     UuidV1Experiment,
     UuidV1Plan,
 )
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.results import Result, Run
+from inorder.lab.plan.turn import Progress
+from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 from conftest import scalar
 from on_paper import empty_result

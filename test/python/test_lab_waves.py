@@ -28,9 +28,9 @@ from inorder.lab.experiments.waves import (
     splits_of,
 )
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
+from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 from replay import recorded
 from tool import LabRun

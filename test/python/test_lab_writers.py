@@ -27,9 +27,9 @@ from inorder.lab.experiments.writers.forms import (
     one_table,
 )
 from inorder.lab.instruments import pgbench
+from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Progress
 
 from conftest import scalar
 

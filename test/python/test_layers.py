@@ -119,7 +119,7 @@ def test_what_an_operator_runs_is_not_of_the_laboratory() -> None:
     assert len(folders) == 9
     run = [name for name in MODULES if is_in(name, *folders)]
     found = {(name.split(".")[1], other) for name in run for other in reached(name) if is_in(other, *laboratory)}
-    calculated = ("inorder.lab", "inorder.lab.keys", "inorder.lab.analysis", "inorder.lab.analysis.model")
+    calculated = ("inorder.lab", "inorder.lab.plan.keys", "inorder.lab.analysis", "inorder.lab.analysis.model")
     reported = {"inorder.lab.report", "inorder.lab.report.section", "inorder.lab.report.formats"}
     reported |= {other for module in reported for other in reached(module)}
     allowed = {"choose": {*calculated}, "advise": {*calculated, *reported}}
@@ -147,27 +147,50 @@ def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
     assert not [line for line in source.splitlines() if "import" in line and "pyspark" in line]
 
 
-SESSIONS = ("lab.runner", "lab.session")
-RUNNING = ("lab.experiment", *SESSIONS)
-SERVERS = ("connection", "lab.targets", "lab.server", "lab.instruments.counters")
-WHOSE_SERVER = ("lab.server.cluster", "lab.targets.throw_away", "lab.targets.own_server")
+# The folders of the laboratory. Each may import those before it.
+ROOMS = (
+    "server", "results", "plan", "instruments", "targets", "analysis", "report", "tables", "run", "experiments",
+    "check",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("package", "not_above"),
-    [
-        ("lab.instruments", ("lab.hosts", "lab.targets", "lab.experiments", *RUNNING)),
-        ("lab.targets", ("lab.hosts", "lab.experiments", *RUNNING)),
-        ("lab.analysis", ("lab.hosts", "lab.targets", "lab.experiments", *RUNNING, "connection")),
-        ("lab.analysis.stats", [name.removeprefix("inorder.") for name in MODULES]),
-        ("lab.experiments", ("lab.hosts", *SESSIONS, *WHOSE_SERVER)),
-        ("lab.report", ("lab.hosts", *SESSIONS, *SERVERS)),
-    ],
-)
-def test_imports_go_downwards(package: str, not_above: Sequence[str]) -> None:
-    above = [f"inorder.{name}" for name in (*not_above, "commands", "cli")]
+def room_of(name: str) -> str:
+    return name.split(".")[2]
+
+
+def test_each_room_of_the_laboratory_imports_only_those_before_it() -> None:
+    inner = [name for name in MODULES if name.startswith("inorder.lab.")]
+    assert {room_of(name) for name in inner} == set(ROOMS)
+    pairs = [(name, other) for name in inner for other in imports()[name] if other in inner]
+    assert [pair for pair in pairs if ROOMS.index(room_of(pair[1])) > ROOMS.index(room_of(pair[0]))] == []
+
+
+# A module or a folder, and those that it does not import although they are below.
+NOT_IMPORTED = {
+    "lab.server": ("commands", "cli"),
+    "lab.analysis.stats": ("lab", "connection", "units", "text"),
+    "lab.analysis": ("lab.targets", "lab.server", "connection"),
+    "lab.report": ("lab.targets", "lab.server", "lab.instruments.counters", "connection"),
+    "lab.experiments": ("lab.run.runner", "lab.run.hosts", "lab.targets.throw_away", "lab.targets.own_server",
+                        "lab.server.cluster"),
+    "lab": ("commands", "cli"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", NOT_IMPORTED)
+def test_what_a_folder_does_not_import(package: str) -> None:
+    above = [f"inorder.{name}" for name in NOT_IMPORTED[package]]
+    assert [name for name in (f"inorder.{package}", *above) if name not in MODULES] == []
     pairs = [(name, other) for name in MODULES if is_in(name, f"inorder.{package}") for other in imports()[name]]
     assert [pair for pair in pairs if is_in(pair[1], *above)] == []
+
+
+SINKS = ("sinks", "output_file", "whole", "parquet")
+
+
+def test_a_sink_sets_nothing_of_its_source() -> None:
+    texts = {name: MODULES[f"inorder.tail.{name}"].read_text(encoding="utf-8") for name in SINKS}
+    assert {name for name, text in texts.items() if re.search(r"\bsource\.\w+ [-+*/|]?= ", text)} == set()
 
 
 # Each folder may use those before it, and sources that are in no folder.

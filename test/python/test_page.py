@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.lab.report.catalogue import Labelled
+from inorder.commands.catalogue import Labelled
 from inorder.lab.report.html import render
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 
 from on_paper import a_result, insert_run
 from replay import recorded

@@ -13,13 +13,13 @@ from typing import cast
 import click
 import pytest
 from inorder.cli import cli
+from inorder.commands.catalogue import report_of
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import places_of
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.plan.setting import settings_of
 from inorder.lab.report.published import STUDIES, Published, cells_of, of_table, published_sections
-from inorder.lab.results import Result, Run
-from inorder.lab.setting import settings_of
+from inorder.lab.results.result import Result, Run
 from inorder.lab.targets.target import Target
 
 import study_pages

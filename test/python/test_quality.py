@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from inorder.commands.catalogue import Report
 from inorder.lab.analysis.quality import outliers, with_checkpoint
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.report import model_sections
-from inorder.lab.report.catalogue import Report, quality_sections
-from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
+from inorder.lab.report.quality import quality_sections
+from inorder.lab.results.result import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 
 INSERT = Report(all_experiments()["insert"])
 

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.commands.catalogue import Labelled, Report, distinct
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.report import seconds_line
 from inorder.lab.experiments.insert.summary import KindRow, lines_of, times_memory
-from inorder.lab.journal import load_all
-from inorder.lab.report.catalogue import Labelled, Report, distinct, side_by_side
 from inorder.lab.report.formats import as_csv, as_json
 from inorder.lab.report.html import memory_note, render
-from inorder.lab.results import EXACT_COUNTERS, Result, Run
+from inorder.lab.report.side_by_side import side_by_side
+from inorder.lab.results.journal import load_all
+from inorder.lab.results.result import EXACT_COUNTERS, Result, Run
 
 from on_paper import a_result, insert_run
 

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from inorder.commands.catalogue import Labelled
 from inorder.errors import InputError
 from inorder.lab.experiments.writers import ALONE, TOGETHER, WritersExperiment
 from inorder.lab.experiments.writers.forms import (
@@ -15,11 +16,10 @@ from inorder.lab.experiments.writers.forms import (
     XACT,
     WritersPlan,
 )
-from inorder.lab.report.catalogue import Labelled
+from inorder.lab.plan.turn import Metrics
 from inorder.lab.report.html import load_range, render
 from inorder.lab.report.section import Section
-from inorder.lab.results import LOAD, Result, Run
-from inorder.lab.turn import Metrics
+from inorder.lab.results.result import LOAD, Result, Run
 
 from on_paper import empty_result, on_paper, run_on_paper
 

@@ -11,8 +11,8 @@ import pytest
 from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiments.bulk import BulkPlan
-from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, load_all, save
-from inorder.lab.results import Result, Run
+from inorder.lab.results.journal import SCHEMA_VERSION, Journal, lines_of, load, load_all, save
+from inorder.lab.results.result import Result, Run
 
 from tool import inorder
 

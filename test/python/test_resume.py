@@ -7,9 +7,9 @@ from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.uuid_v1 import STEPS, UuidV1Experiment, UuidV1Plan
-from inorder.lab.hosts import check_same_place
-from inorder.lab.journal import load, save
-from inorder.lab.results import Result, Run
+from inorder.lab.results.journal import load, save
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.hosts import check_same_place
 
 from on_paper import on_paper, run_on_paper
 from tool import inorder

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import inorder
 import pytest
-from inorder.lab.keys import BASE_KINDS, SHADES
+from inorder.lab.plan.keys import BASE_KINDS, SHADES
 
 from conftest import ROOT, SLOWEST, text
 from messages import messages

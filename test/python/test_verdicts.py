@@ -4,15 +4,16 @@ import re
 from dataclasses import replace
 
 import pytest
+from inorder.commands.catalogue import Labelled, report_of
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert.verdicts import LIKE
-from inorder.lab.report.catalogue import Labelled, report_of, side_by_side
 from inorder.lab.report.html import cell_bars, render
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Column, Section
+from inorder.lab.report.side_by_side import side_by_side
 from inorder.lab.report.verdict import Bar, Compared, Verdict, decided
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 
 from conftest import ROOT
 from on_paper import a_result, insert_run

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from inorder.installations import Installation
-from inorder.lab.journal import load
-from inorder.lab.results import Result
+from inorder.lab.results.journal import load
+from inorder.lab.results.result import Result
 
 import preloaded
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 
 # A value of a run: the name of a metric, or a function of the run (None if it cannot be computed).
 Metric = str | Callable[[Run], float | None]

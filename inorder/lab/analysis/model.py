@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, expm1, fsum, log, log1p
 
-from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.plan.keys import USUAL_KINDS
 
 PAGE = 8192
 

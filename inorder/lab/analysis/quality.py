@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.results import OWN_SERVER, Result, Run, checkpoint_wal
+from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
 # Metrics that are timed; the first that a run has is examined. Counters are exact, and may change for good reasons.
 TIMED = ("tps", "cpu_seconds", "seconds")

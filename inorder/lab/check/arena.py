@@ -34,7 +34,7 @@ from inorder.lab.check.schedule import (
 )
 from inorder.lab.check.session import Session
 from inorder.lab.check.ways import Way
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
 USELESS_POLLS = 4  # after so many last polls without a new row, the reader is taken to be finished

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from inorder.errors import InputError
 
 if TYPE_CHECKING:
-    from inorder.lab.experiment import Experiment
+    from inorder.lab.run.experiment import Experiment
 
 __path__ += filter(None, [os.environ.get("INORDER_EXPERIMENTS")])
 
@@ -39,7 +39,7 @@ def summary_of(name: str) -> str:
 
 @cache
 def experiment_named(name: str) -> "type[Experiment[Any]]":
-    from inorder.lab.experiment import Experiment  # noqa: PLC0415  # see summary_of
+    from inorder.lab.run.experiment import Experiment  # noqa: PLC0415  # see summary_of
 
     if name not in names():
         raise InputError(f"this inorder knows no experiment '{name}'")

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Reading, Row, median, median_of, per, ratios_of, to
-from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
-from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
+from inorder.lab.plan.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
+from inorder.lab.plan.turn import Metrics, Stage, Turn, several
 from inorder.lab.report.published import of_table, published_sections
 from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs, how_sure
-from inorder.lab.results import Result
-from inorder.lab.server_settings import measuring_settings
-from inorder.lab.turn import Metrics, Stage, Turn, several
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.targets.server_settings import measuring_settings
 from inorder.units import MB, short
 
 SERIES = "series"  # study P1's bigint in bulk inserts: numbers of generate_series, without nextval

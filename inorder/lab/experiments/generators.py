@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from inorder.connection.database import Connection, execute
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, by_round, estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
-from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, Value, interval_text, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
-from inorder.lab.results import Result, Run
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
 
 # The steps: make values, insert rows whose keys are made, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"

@@ -9,17 +9,17 @@ from math import fsum
 from statistics import median as middle
 
 from inorder.connection.database import Connection, execute, one_row
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, last, median, median_of, per, ratios_of, to
-from inorder.lab.capabilities import OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
-from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import OwnRun
+from inorder.lab.plan.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import Small, fill_settings
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.targets.server_settings import Small, fill_settings
 from inorder.units import MB
 
 FILL = "fill"

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from inorder.connection.database import execute
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, by_round, middle, middle_of, per, ratios_of, to
 from inorder.lab.analysis.stats import estimate
-from inorder.lab.capabilities import OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
-from inorder.lab.keys import KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import OwnRun
+from inorder.lab.plan.keys import KeyKind
+from inorder.lab.plan.turn import Metrics, Stage, every_round, several
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result
-from inorder.lab.server_settings import Small, fill_settings
-from inorder.lab.turn import Metrics, Stage, every_round, several
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.targets.server_settings import Small, fill_settings
 from inorder.units import MB
 
 BASELINE = "random"

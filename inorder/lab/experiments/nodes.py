@@ -14,19 +14,19 @@ from pathlib import Path
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, median, middle_of, per, ratios_of
-from inorder.lab.capabilities import THROUGH_HERE, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
-from inorder.lab.key_files import simulated, write_keys
-from inorder.lab.keys import KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import THROUGH_HERE, OwnRun
+from inorder.lab.plan.keys import KeyKind
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import Small
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.key_files import simulated, write_keys
+from inorder.lab.targets.server_settings import Small
 from inorder.units import MB
 
 V1, BUILT_IN, V7 = "uuid_v1", "uuid", "v7"

@@ -9,7 +9,6 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from inorder.lab import insert_tables, setting
 from inorder.lab.analysis.figures import by_round, ratio_of
 from inorder.lab.analysis.stats import (
     ERROR,
@@ -22,15 +21,17 @@ from inorder.lab.analysis.stats import (
     rounds_for,
     smallest_found,
 )
-from inorder.lab.capabilities import OwnRun
-from inorder.lab.experiment import Experiment
-from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
-from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import OwnRun
+from inorder.lab.plan.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan.turn import Measured, Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
-from inorder.lab.results import Result
-from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables import insert_tables
+from inorder.lab.tables.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
+from inorder.lab.targets.server_settings import Small
 from inorder.text import plural
 from inorder.units import MB
 

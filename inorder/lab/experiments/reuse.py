@@ -12,18 +12,18 @@ from functools import partial
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
-from inorder.lab.capabilities import VACUUMED, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import FREED, VERBOSE, index_pages, primary_message, read_leaf_density, read_sizes
-from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import VACUUMED, OwnRun
+from inorder.lab.plan.keys import SCHEMA, KeyKind
+from inorder.lab.plan.turn import Measured, Metrics, Series, Stage, every_round, single
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table
 from inorder.lab.report.verdict import Verdict, bars_of
-from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
+from inorder.lab.results.result import EXACT_COUNTERS, Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.targets.server_settings import fill_settings
 from inorder.units import MB
 
 KEPT = 1.3  # growth of the table: a new tenth is inserted before the old one is deleted, and leaf pages are not full

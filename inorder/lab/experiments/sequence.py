@@ -5,17 +5,17 @@ from functools import partial
 
 from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
-from inorder.lab.capabilities import OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import OwnRun
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, every_round, single
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs, how_sure
-from inorder.lab.results import Result
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
 from inorder.text import plural
 
 SELECT = "select"

@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import setting
 from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.capabilities import THROUGH_HERE, VACUUMED, Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import VERBOSE, index_pages, primary_message, read_leaf_density, read_sizes
-from inorder.lab.key_files import V1, V7, own, simulated, write_keys, write_numbers
-from inorder.lab.keys import KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import THROUGH_HERE, VACUUMED, Adapted, Capabilities, OwnRun
+from inorder.lab.plan.keys import KeyKind
+from inorder.lab.plan.turn import Metrics, Stage, every_round, several
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Column, Section, Value, data_only, figures
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs, how_sure
-from inorder.lab.results import Result
-from inorder.lab.server_settings import Small
-from inorder.lab.turn import Metrics, Stage, every_round, several
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.key_files import V1, V7, own, simulated, write_keys, write_numbers
+from inorder.lab.targets.server_settings import Small
 from inorder.units import MB, short
 
 SUBJECT = "uuid_v1"

@@ -12,20 +12,20 @@ from itertools import pairwise
 from math import fsum
 
 from inorder.connection.database import Connection, execute
-from inorder.lab import setting
 from inorder.lab.analysis import fringe
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, heap_record, leaf_capacity, leaf_record, split_records
-from inorder.lab.capabilities import OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
-from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan import setting
+from inorder.lab.plan.capabilities import OwnRun
+from inorder.lab.plan.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan.turn import Measured, Metrics, Series, Stage, every_round, single
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, Value, number, table
 from inorder.lab.report.verdict import Verdict, bars_of
-from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
+from inorder.lab.results.result import EXACT_COUNTERS, Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.targets.server_settings import fill_settings
 
 WAVES = "waves"
 GROWN, ORDERED = "grown", "v7"

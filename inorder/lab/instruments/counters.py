@@ -12,7 +12,7 @@ from psycopg.errors import Diagnostic
 from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
 from inorder.lab.instruments.timing import wait_until
-from inorder.lab.keys import KeyKind
+from inorder.lab.plan.keys import KeyKind
 
 SESSION_SECONDS = 10  # seconds after which a session of this run must have ended
 WAL = ("wal_bytes", "wal_records", "full_page_images")

@@ -3,22 +3,47 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from markupsafe import Markup, escape
 
 from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
-from inorder.lab.journal import embedded
-from inorder.lab.keys import SHADES
-from inorder.lab.report.catalogue import Labelled, report_of, side_by_side
+from inorder.lab.plan.keys import SHADES
 from inorder.lab.report.formats import templates
 from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
-from inorder.lab.report.verdict import UNDECIDED, Bar, how_sure
-from inorder.lab.results import CGROUP, DIRECT_IO, LOAD, OWN_SERVER, Result
+from inorder.lab.report.side_by_side import side_by_side
+from inorder.lab.report.verdict import UNDECIDED, Bar, Verdict, how_sure
+from inorder.lab.results.journal import embedded
+from inorder.lab.results.result import CGROUP, DIRECT_IO, LOAD, OWN_SERVER, Result
 from inorder.units import MB, short
+
+
+class Reported(Protocol):
+    """The report of a result by its experiment."""
+
+    @property
+    def kind(self) -> Any:
+        """The experiment's class."""
+
+    def sections(self, result: Result) -> Sequence[Section]: ...
+
+    def verdicts(self, result: Result) -> Sequence[Verdict]: ...
+
+
+class Labelled(Protocol):
+    """A result with its name and its report."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def result(self) -> Result: ...
+
+    @property
+    def report(self) -> Reported: ...
 
 
 def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
@@ -119,7 +144,7 @@ def machine_text(machine: dict[str, Any]) -> str:
 def load_range(result: Result) -> str:
     """The load average of this machine during the measurements, these included; "" where it was not kept.
 
-    >>> from inorder.lab.results import Run
+    >>> from inorder.lab.results.result import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
     >>> result.runs = [Run("insert", "v7", 1, n, {"load": load}) for n, load in enumerate((2.04, 17.0, 3.0))]
     >>> load_range(result)
@@ -156,7 +181,7 @@ def memory_note(result: Result) -> str:
 
 def article(labelled: Labelled, number: int) -> dict[str, Any]:
     result, prefix = labelled.result, f"r{number}"
-    report, terms = report_of(result), Terms(prefix)
+    report, terms = labelled.report, Terms(prefix)
     method = [f"{result.method}."] if result.method else []
     if "memory_bytes" in result.plan:
         method.append(memory_note(result))
@@ -186,7 +211,7 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
     terms, tables = Terms("both"), []
     for name in dict.fromkeys(one.result.experiment for one in results):
         same = [one for one in results if one.result.experiment == name]
-        pairs = [(one.label, report_of(one.result).sections(one.result)) for one in same]
+        pairs = [(one.label, one.report.sections(one.result)) for one in same]
         for section in side_by_side(pairs):
             tables.append(table_of(section, "both", terms, both=True) | {"id": f"both-{name}-{section.name}"})
     return {"sections": tables, "terms": terms.all()} if tables else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from inorder.lab.analysis.figures import Metric, Row, median, to
 from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
 
 
 def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from math import log
 from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, TO_FIND, Estimate, rounds_for
 from inorder.lab.report.section import Value, number
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
 from inorder.text import plural
 
 UNDECIDED = "Not decided"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -21,7 +22,6 @@ from inorder.errors import InorderError
 from inorder.files import failed
 from inorder.installations import Installation
 from inorder.interrupts import uninterrupted
-from inorder.lab.instruments.cgroup import ControlGroup
 from inorder.lab.server.installation import private_installation
 from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
 
@@ -62,6 +62,22 @@ def open_umask() -> Iterator[None]:
         os.umask(before)
 
 
+class Limit(Protocol):
+    """Takes a server that has started, and limits its memory, whose bytes are 0 without such a limit, or its disks."""
+
+    memory_bytes: int
+
+    @property
+    def kills(self) -> int:
+        """The number of processes that the kernel has killed for exceeding the memory."""
+
+    def take(self, process: int) -> None: ...
+
+    def lift(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Cluster:
     """A server that lives as long as the ``with`` block; it has no extension if ``extra_sources`` is None."""
 
@@ -71,7 +87,7 @@ class Cluster:
         self.extra_sources = extra_sources
         self.account = service_account()
         self.process: subprocess.Popen[bytes] | None = None
-        self.limit: ControlGroup | None = None
+        self.limit: Limit | None = None
         self.folder = Path()
         self.surroundings = ExitStack()
         self.folders_outside = ExitStack()
@@ -164,7 +180,7 @@ class Cluster:
     def _run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, check=False, capture_output=True, text=True, **self._identity())  # type: ignore[call-overload,no-any-return]
 
-    def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
+    def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         self.limit = limit
         # Quoted, because the setting is a list, separated by commas.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})

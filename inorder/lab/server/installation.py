@@ -13,6 +13,7 @@ from pathlib import Path
 from inorder.errors import InputError
 from inorder.extension.building import build_folder, build_into, source_folder
 from inorder.installations import Installation
+from inorder.sources import checkout
 
 # Large parts that only a build needs.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
@@ -68,7 +69,7 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
             )
         return  # it was copied with the other files
     # A checkout keeps the objects for the next run; otherwise they are removed with the server.
-    build = build_folder(server, source) if source == sources.checkout() else root.parent / "build"
+    build = build_folder(server, source) if source == checkout() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
 

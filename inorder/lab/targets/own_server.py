@@ -16,9 +16,9 @@ from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError, InputError, on_error
 from inorder.installations import OLDEST_MAJOR, Installation
 from inorder.interrupts import uninterrupted
-from inorder.lab.capabilities import Capabilities
-from inorder.lab.keys import SCHEMA
-from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.plan.capabilities import Capabilities
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.results.result import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
 from inorder.lab.targets.target import Target, release_tables, with_settings
 

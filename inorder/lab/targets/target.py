@@ -16,10 +16,10 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_blocks, read_wal
 from inorder.lab.instruments.machine import DeviceTimes, available_cores
 from inorder.lab.instruments.timing import Apart, apart
-from inorder.lab.keys import KeyKind
-from inorder.lab.results import Result
-from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured, Metrics
+from inorder.lab.plan.keys import KeyKind
+from inorder.lab.plan.turn import Measured, Metrics
+from inorder.lab.results.result import Result
+from inorder.lab.targets.server_settings import Small
 
 Counts = Mapping[str, float]
 

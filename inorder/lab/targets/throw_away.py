@@ -13,12 +13,12 @@ from inorder.lab.instruments import waldump
 from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.machine import DeviceTimes, describe_machine, read_device
 from inorder.lab.instruments.timing import SAME, Apart, ServerProcess, ended_cpu
-from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.results import Result
+from inorder.lab.plan.keys import SCHEMA, KeyKind
+from inorder.lab.plan.turn import Measured
+from inorder.lab.results.result import Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server_settings import Small, serve_measured
+from inorder.lab.targets.server_settings import Small, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
-from inorder.lab.turn import Measured
 
 CONTRIB = ("pgstattuple", "uuid-ossp")  # leaf density; keys of study P1
 TABLESPACE = sql.Identifier("inorder_indexes")

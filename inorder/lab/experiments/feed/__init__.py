@@ -14,21 +14,21 @@ import psycopg
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab import log_tables
 from inorder.lab.analysis.figures import Row, median, median_of, ratio_of, ratios_of, to
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.feed import tables
 from inorder.lab.experiments.feed.tables import FeedPlan, question
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.instruments.timing import Prepared
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 from inorder.lab.report.section import Figure, Section, Value, data_only, figures, number, table, to_base
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
-from inorder.lab.results import Result, Run
-from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables import log_tables
+from inorder.lab.tables.log_tables import BATCH_ROWS
+from inorder.lab.targets.server_settings import fill_settings
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
 NEW_TRANSACTION = 10  # rows of one transaction afterwards

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from inorder.lab import log_tables, setting
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, SERIAL
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.tables import log_tables
+from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, SERIAL
 
 # Ways to write the rows: a statement and a transaction for each, or for many.
 SINGLE = "write_single"

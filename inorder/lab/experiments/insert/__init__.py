@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import ClassVar
 
-from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.insert import report
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
-from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
-from inorder.lab.keys import KEY_KINDS
-from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
+from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
+from inorder.lab.plan.keys import KEY_KINDS
+from inorder.lab.plan.turn import Measured, Metrics, Stage, every_round, single
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.insert_tables import InsertTables, bytes_needed, load_of, speed_text
+from inorder.lab.targets.server_settings import Small
 
 
 class InsertExperiment(Experiment[InsertPlan]):

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from inorder.lab import insert_tables, setting
-from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import FULL_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import FULL_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
+from inorder.lab.tables import insert_tables
+from inorder.lab.tables.insert_tables import INSERT
 from inorder.units import MB
 
 SIZES = "sizes"

@@ -21,14 +21,14 @@ from inorder.lab.experiments.insert.summary import (
     to_baseline,
 )
 from inorder.lab.experiments.insert.verdicts import verdicts
-from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS, USUAL_KINDS
+from inorder.lab.plan.keys import INDEX_KINDS, KEY_KINDS, USUAL_KINDS
+from inorder.lab.plan.turn import Series
 from inorder.lab.report import plots
 from inorder.lab.report.plots import Axis, Chart, line_chart, percentile_chart
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, data_only, number, percent, table, to_base
-from inorder.lab.results import Result, Run
-from inorder.lab.turn import Series
+from inorder.lab.results.result import Result, Run
+from inorder.lab.tables.insert_tables import INSERT
 from inorder.units import MB
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from inorder.lab.analysis.figures import Metric, Row, by_round, last_of, middle_of, per
 from inorder.lab.analysis.stats import Estimate, ratio_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.insert_tables import FILL, INSERT
-from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
-from inorder.lab.results import Result, Run
+from inorder.lab.plan.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.results.result import Result, Run
+from inorder.lab.tables.insert_tables import FILL, INSERT
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
 CHECKPOINTS = "checkpoints_requested"  # that WAL caused within a measurement

@@ -14,11 +14,11 @@ from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.stats import TO_FIND, ratios_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, KindRow, lines_of
-from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.plan.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
 from inorder.lab.report.verdict import UNDECIDED, Bar, Compared, Verdict, answer_of, bars_of, costs, surety
-from inorder.lab.results import Result
+from inorder.lab.results.result import Result
+from inorder.lab.tables.insert_tables import INSERT
 
 BASE = "bigint"
 RANDOM = ("random", "random_char")

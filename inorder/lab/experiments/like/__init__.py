@@ -10,19 +10,19 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row, query
 from inorder.errors import InorderError, InputError
-from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.like import report
 from inorder.lab.experiments.like.copy import LikeKind, Mix, fitting, key_column, newest_of, require_no_variables
 from inorder.lab.experiments.like.plan import USUAL, LikePlan, shares
 from inorder.lab.experiments.like.sample import take_sample
 from inorder.lab.experiments.like.shape import Found, draw_of, read_table, resolved, source
-from inorder.lab.insert_tables import FILL_BATCH, INSERT, InsertTables, load_of
 from inorder.lab.instruments import pgbench
-from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.server_settings import Small
+from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
+from inorder.lab.plan.keys import KEY_KINDS, KeyKind
+from inorder.lab.plan.turn import Measured, Metrics, Stage, every_round, single
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.insert_tables import FILL_BATCH, INSERT, InsertTables, load_of
+from inorder.lab.targets.server_settings import Small
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
 
 TABLE, TOAST, OTHER = "table", "TOAST", "other"
 SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory

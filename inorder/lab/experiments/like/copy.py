@@ -7,7 +7,7 @@ from inorder.connection.database import identifier
 from inorder.errors import InputError
 from inorder.lab.experiments.like.sample import FIRST_NUMBER, NEWEST, SAMPLE, N, Sample, base_type, scrambled
 from inorder.lab.experiments.like.shape import Shape, ShapeColumn
-from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
+from inorder.lab.plan.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.text import one_line
 
 UUID = "uuid DEFAULT "

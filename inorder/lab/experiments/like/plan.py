@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from inorder.lab import insert_tables, setting
 from inorder.lab.experiments.like.shape import Found
+from inorder.lab.plan import setting
+from inorder.lab.tables import insert_tables
 from inorder.units import MB
 
 USUAL = ("v7", "random")

@@ -22,11 +22,11 @@ from inorder.lab.analysis.figures import (
 from inorder.lab.analysis.model import LITTLE, Conditions, IndexCost, index_cost
 from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
 from inorder.lab.experiments.like.sample import NEWEST
-from inorder.lab.insert_tables import FILL, INSERT
-from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
+from inorder.lab.plan.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import Column, Figure, Section, Value, number, table, to_base
 from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, bars_of, figures_text, surety
-from inorder.lab.results import Result, Run
+from inorder.lab.results.result import Result, Run
+from inorder.lab.tables.insert_tables import FILL, INSERT
 from inorder.units import MB
 
 BY_PARTITION = ("partition_rows", "partition_inserted", "partition_entries")

@@ -15,7 +15,7 @@ import psycopg
 
 from inorder.connection.database import Connection, UserConnection, execute, identifier, one_row
 from inorder.lab.experiments.like.shape import Draw, Shape, ShapeColumn
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan.keys import SCHEMA
 
 SAMPLE = f"{SCHEMA}.sample"
 N = "inorder_n"  # numbers the rows of the sample, in the order of the table

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from inorder.connection.database import ServerRow, UserConnection, connect_as_user, literal, one_row, query
 from inorder.connection.session import in_words
 from inorder.errors import InputError
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan.keys import SCHEMA
 from inorder.text import listed, one_line
 
 SEQUENCE = re.compile(r"nextval\(")

@@ -17,16 +17,16 @@ from statistics import median
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError, InputError
-from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.instruments.timing import Apart
+from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
+from inorder.lab.plan.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.lab.report.section import Figure, Section, data_only, number, table
 from inorder.lab.report.verdict import PLAIN, Bar, Verdict
-from inorder.lab.results import Result, Run
-from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
+from inorder.lab.results.result import Result, Run
+from inorder.lab.run.experiment import Experiment
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01

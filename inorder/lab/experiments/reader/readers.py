@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from inorder.connection.database import Connection, ServerRow
-from inorder.lab import setting
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
 
 # Name -> what the reader stores as its position.
 READERS = {

@@ -9,8 +9,6 @@ from psycopg import sql
 from inorder.connection.database import Connection, execute, one_row, query
 from inorder.errors import InorderError, InputError
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
-from inorder.lab.capabilities import Adapted
-from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.writers.forms import (
     ALONE_FORMS,
     BASELINE,
@@ -25,15 +23,17 @@ from inorder.lab.experiments.writers.forms import (
     removal,
 )
 from inorder.lab.instruments import pgbench
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.plan.capabilities import Adapted
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.turn import Metrics, Stage, Turn, every_round, single
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, capital, surety
-from inorder.lab.results import Result
-from inorder.lab.server_settings import fill_memory, measuring_settings
+from inorder.lab.results.result import Result
+from inorder.lab.run.experiment import Experiment
+from inorder.lab.tables.log_tables import BATCH_ROWS
+from inorder.lab.targets.server_settings import fill_memory, measuring_settings
 from inorder.lab.targets.target import release_tables
-from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this measurement and the last.
 BYTES_PER_SECOND = 5 * 2**28

@@ -7,9 +7,9 @@ Each writer of a form with tables or partitions of its own has the number that p
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inorder.lab import setting
-from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert, values
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.tables.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert, values
 
 TABLE = f"{SCHEMA}.log"
 CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from inorder.connection.database import Connection, execute
-from inorder.lab import setting
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import (
     CheckpointMarks,
@@ -21,11 +20,12 @@ from inorder.lab.instruments.counters import (
     read_sizes,
 )
 from inorder.lab.instruments.machine import available_cores
-from inorder.lab.keys import BASE_KINDS, KEY_KINDS, KeyKind
-from inorder.lab.results import checkpoint_wal
-from inorder.lab.server_settings import FILL_WAL, Small, fill_settings
+from inorder.lab.plan import setting
+from inorder.lab.plan.keys import BASE_KINDS, KEY_KINDS, KeyKind
+from inorder.lab.plan.turn import Measured, Metrics, Place, Stage, Turn, every_round
+from inorder.lab.results.result import checkpoint_wal
+from inorder.lab.targets.server_settings import FILL_WAL, Small, fill_settings
 from inorder.lab.targets.target import Target, since
-from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.units import MB
 
 INSERT = "insert"

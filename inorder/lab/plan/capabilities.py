@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from inorder.errors import InputError
-from inorder.lab.setting import Plan, Setting, settings_of
+from inorder.lab.plan.setting import Plan, Setting, settings_of
 
 P = TypeVar("P", bound=Plan)
 

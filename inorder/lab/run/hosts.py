@@ -10,14 +10,14 @@ from inorder import __version__
 from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.installations import Installation, find_installation
-from inorder.lab.capabilities import Adapted, whole_run
-from inorder.lab.experiment import Experiment, P
 from inorder.lab.instruments import machine
-from inorder.lab.keys import SCHEMA
-from inorder.lab.results import OWN_SERVER, Result
+from inorder.lab.plan.capabilities import Adapted, whole_run
+from inorder.lab.plan.keys import SCHEMA
+from inorder.lab.plan.setting import Plan, settings_of
+from inorder.lab.results.result import OWN_SERVER, Result
+from inorder.lab.run.experiment import Experiment, P
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import require_free, service_account, temporary_folder
-from inorder.lab.setting import Plan, settings_of
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inorder.lab.results import Key
+from inorder.lab.results.result import Key
 
 Metrics = dict[str, float]
 Series = dict[str, list[float]]

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inorder.lab.experiment import Experiment, P
-from inorder.lab.hosts import Host
-from inorder.lab.journal import Journal
-from inorder.lab.results import LOAD, Result, Run
-from inorder.lab.setting import Plan
-from inorder.lab.turn import Measured, Place, Progress, Stage, Turn, seed_of, shuffled
+from inorder.lab.plan.setting import Plan
+from inorder.lab.plan.turn import Measured, Place, Progress, Stage, Turn, seed_of, shuffled
+from inorder.lab.results.journal import Journal
+from inorder.lab.results.result import LOAD, Result, Run
+from inorder.lab.run.experiment import Experiment, P
+from inorder.lab.run.hosts import Host
 
 
 class Runner:

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.installations import Installation
-from inorder.lab.capabilities import Adapted, Capabilities, OwnRun, adapted
+from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun, adapted
+from inorder.lab.plan.setting import Plan
+from inorder.lab.plan.turn import Metrics, Progress, Stage
 from inorder.lab.report.section import Section
 from inorder.lab.report.verdict import Verdict
-from inorder.lab.results import Result, shortened
-from inorder.lab.server_settings import reading_method
-from inorder.lab.setting import Plan
+from inorder.lab.results.result import Result, shortened
+from inorder.lab.targets.server_settings import reading_method
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Metrics, Progress, Stage
 
 P = TypeVar("P", bound=Plan)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from inorder.errors import InorderError, InputError
 from inorder.files import failed, partial_of, write_whole
-from inorder.lab.results import Head, Result, Run, shortened
+from inorder.lab.results.result import Head, Result, Run, shortened
 
 SCHEMA_VERSION = 2
 MOST = 10**18  # larger than any count or measurement: bytes, rows, nanoseconds

@@ -10,7 +10,7 @@ from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.machine import disk_of
-from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
+from inorder.lab.results.result import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, takes_direct_io, temporary_folder
 

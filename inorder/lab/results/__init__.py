@@ -1,0 +1,1 @@
+"""What was measured, and the file that keeps it."""

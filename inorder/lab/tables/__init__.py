@@ -1,0 +1,1 @@
+"""Tables and files of keys that several experiments use."""
