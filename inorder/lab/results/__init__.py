@@ -1,1 +1,1 @@
-"""What was measured, and the file that keeps it."""
+"""Results: the measurements of a run, and the file that keeps them."""
