@@ -32,7 +32,7 @@ SQL_SOURCES = \
     ports/restoring.sql \
     ports/guard.sql \
     ports/table.sql \
-    ports/ground.sql \
+    ports/proof.sql \
     ports/columns.sql \
     ports/ports.sql \
     feed/query.sql \

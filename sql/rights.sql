@@ -46,7 +46,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.say_beyond(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.advance(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.follows(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.ordering_after(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.one(bigint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.one_number(bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.position_format() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;

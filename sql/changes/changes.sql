@@ -136,10 +136,10 @@ CREATE FUNCTION inorder_internal.unfinished_changes(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
-    r inorder_internal.rows_found;
+    r inorder_internal.found_rows;
 BEGIN
     IF number IS NULL THEN
-        r.t := (inorder_internal.look_at(f.id, f.relation, caller, true)).t;
+        r.t := (inorder_internal.read_state(f.id, f.relation, caller, true)).t;
     ELSE
         r := inorder_internal.unfinished_rows(caller, name, number, owner);
     END IF;
@@ -158,15 +158,15 @@ CREATE FUNCTION inorder_internal.next_changes(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, false, true);
+    f inorder_internal.feed_view := inorder_internal.open_next_batch(caller, name, owner, max_rows, false, true);
 BEGIN
-    t := k.t;
-    members := (k.next).members;
+    t := f.t;
+    members := (f.next).members;
     relation := inorder_internal.followed(caller, t.relation, row_type);
-    IF (k.next).has_rows THEN
+    IF (f.next).has_rows THEN
         query := inorder_internal.changes_query(
-            relation, t, inorder_internal.text_for_rows(t, (k.next).batch, false), '%s');
-        PERFORM inorder_internal.move_feed(k, (k.next).batch, (k.next).is_all);
+            relation, t, inorder_internal.text_for_rows(t, (f.next).batch, false), '%s');
+        PERFORM inorder_internal.move_feed(f, (f.next).batch, (f.next).is_all);
     END IF;
 END $$;
 
@@ -191,7 +191,8 @@ BEGIN
     keys := inorder_internal.query_of_batch(caller, log, batch);
     PERFORM inorder_internal.check_position(from_position);
     missing := inorder_internal.minus(
-        inorder_internal.plus(inorder_internal.passed_by(from_position), inorder_internal.one(from_position.partial)),
+        inorder_internal.plus(inorder_internal.passed_by(from_position),
+                              inorder_internal.one_number(from_position.partial)),
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
     -- A row would be set back to what it was before.
     IF NOT isempty(missing) THEN

@@ -25,7 +25,7 @@ BEGIN
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(
-                t, inorder_internal.minus(numbers, inorder_internal.one(p.partial)), asked) END;
+                t, inorder_internal.minus(numbers, inorder_internal.one_number(p.partial)), asked) END;
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN OTHERS THEN
             NULL;

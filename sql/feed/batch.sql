@@ -3,8 +3,8 @@
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
-RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
-                              inorder_internal.one((b).cut));
+RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one_number((b).resumed)),
+                              inorder_internal.one_number((b).cut));
 
 -- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
 -- transactions, the first part of one.
@@ -52,7 +52,7 @@ RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller)
 
 -- A batch of many ranges of transactions, reduced to the first ranges that have rows, if an index shows them, and to
 -- the transactions that the batch has in part.
-CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
+CREATE FUNCTION inorder_internal.batch_with_rows(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -60,7 +60,8 @@ DECLARE
 BEGIN
     IF numbers IS NOT NULL THEN
         b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
-            b.transactions, inorder_internal.plus(inorder_internal.one(b.resumed), inorder_internal.one(b.cut))));
+            b.transactions, inorder_internal.plus(inorder_internal.one_number(b.resumed),
+                                                  inorder_internal.one_number(b.cut))));
     END IF;
     RETURN b;
 END $$;
@@ -74,7 +75,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.batch_query(
         t, inorder_internal.parts_with_rows(t, b.transactions),
-        inorder_internal.without_empty(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
+        inorder_internal.batch_with_rows(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
 END $$;
 
 -- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
@@ -85,7 +86,7 @@ LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.resumed_after := CASE WHEN b.resumed = number THEN b.resumed_after END;
     b.resumed := number;
-    b.transactions := inorder_internal.one(number);
+    b.transactions := inorder_internal.one_number(number);
     RETURN b;
 END $$;
 

@@ -92,7 +92,7 @@ DECLARE
     shares int;
     places bigint[];
     candidate bigint;
-    found_batch inorder_internal.worker_batch;
+    batch inorder_internal.worker_batch;
 BEGIN
     SELECT (f.shared_by).shares, n.places INTO shares, places
     FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS n ON n.feed = f.id
@@ -108,12 +108,12 @@ BEGIN
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
         -- Another session is finishing, returning or prolonging a batch that is locked.
-        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
-    RETURN found_batch;
+    RETURN batch;
 END $$;
 
 -- The batch that a worker has, otherwise the first one that it may have; null if there is none. For a feed that is
@@ -122,7 +122,7 @@ CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found_batch inorder_internal.worker_batch;
+    batch inorder_internal.worker_batch;
     lowest bigint;
 BEGIN
     IF least_rows IS NOT NULL THEN
@@ -132,17 +132,17 @@ BEGIN
     -- look would meet them all.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
     -- Another session is finishing or returning a batch that is locked.
-    SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+    SELECT * INTO batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
     ORDER BY inorder_internal.is_given_now(b) DESC, b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
           AND inorder_internal.is_free(b)
         ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
-    RETURN found_batch;
+    RETURN batch;
 END $$;
 
 -- True if a worker asks for its batch again within the lease with which the last try began. That does not count as a
@@ -194,7 +194,7 @@ END $$;
 -- Give a worker an unfinished batch, its own or a free one; null if there is none. Batches that were tried too often
 -- are set aside. A batch that the worker got in this transaction stays unchanged, because a query that names each
 -- column of the result, as (feed_take_batch(...)).* does, makes the call once for each column.
-CREATE FUNCTION inorder_internal.take_batch(
+CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -204,13 +204,13 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.free_batch(feed, worker, least_rows);
-        IF b.worker = take_batch.worker AND inorder_internal.is_given_now(b) THEN
+        IF b.worker = take_unfinished_batch.worker AND inorder_internal.is_given_now(b) THEN
             RETURN b;
         END IF;
         EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE OR inorder_internal.is_in_try(b, worker);
         UPDATE inorder_internal.worker_batch AS w
-        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, max_tries = take_batch.max_tries
-        WHERE w.feed = take_batch.feed AND w.number = b.number;
+        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, max_tries = take_unfinished_batch.max_tries
+        WHERE w.feed = take_unfinished_batch.feed AND w.number = b.number;
     END LOOP;
     IF b.number IS NOT NULL THEN
         before := b.number;
@@ -281,7 +281,7 @@ END $$;
 -- The unfinished batches of workers: how many, the first one and its worker, and their transactions, of which at least
 -- some rows are not read; the batches that are set aside, and how many shares they hold back; and whether the sets are
 -- small enough to be joined for everybody who sees the feed.
-CREATE FUNCTION inorder_internal.unfinished(
+CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
 )
@@ -299,10 +299,10 @@ BEGIN
            coalesce(max(b.bytes) <= 262144::bigint, true)
     INTO amount, first_number, first_worker, transactions, aside, aside_transactions, blocked, is_small
     FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
-          FROM inorder_internal.unfinished_batches(unfinished.feed) AS w) AS b;
+          FROM inorder_internal.unfinished_batches(unfinished_totals.feed) AS w) AS b;
 END $$;
 
-CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
+CREATE FUNCTION inorder_internal.position_without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -40,7 +40,7 @@ BEGIN
         WHEN inorder_internal.may_be_null(a) THEN 'may be null'
         WHEN divides AND NOT l.collisdeterministic THEN 'has a nondeterministic collation'
         WHEN NOT divides AND r.relkind = 'r'
-             AND (SELECT i.found FROM inorder_internal.index_of(r.oid, a.attnum, false) AS i) IS NULL
+             AND (SELECT i.index FROM inorder_internal.index_of(r.oid, a.attnum, false) AS i) IS NULL
         THEN 'is not the first one of a valid btree index' END AS fault) AS f
     WHERE f.fault IS NOT NULL ORDER BY a.attrelid LIMIT 1;
     IF c.fault IS NULL THEN

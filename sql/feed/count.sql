@@ -39,7 +39,7 @@ CREATE FUNCTION inorder_internal.count_of(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    source text := inorder_internal.part(t.relation, part, caller);
+    source text := inorder_internal.part_source(t.relation, part, caller);
 BEGIN
     IF isempty(numbers) THEN
         RETURN '''0''::pg_catalog.int8';
@@ -125,7 +125,7 @@ BEGIN
             CONTINUE;
         ELSIF others[i] IS NULL THEN
             sums := sums || format('(SELECT pg_catalog.count(*) FROM %strue)',
-                                   inorder_internal.part(t.relation, leaves[i], caller));
+                                   inorder_internal.part_source(t.relation, leaves[i], caller));
         ELSE
             sums := sums || inorder_internal.count_of(t, leaves[i], others[i], caller);
         END IF;
@@ -146,7 +146,7 @@ CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, calle
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    members inorder_internal.next_found.members%TYPE := inorder_internal.seen_members(
+    members inorder_internal.found_batch.members%TYPE := inorder_internal.seen_members(
         t.relation, inorder_internal.proved_members(t, caller));
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     leaf regclass;
@@ -162,7 +162,7 @@ BEGIN
         step.counted := ended + coalesce(known.counted, '{}');
         step.more := inorder_internal.count_as_caller(t, CASE WHEN known.part IS NULL THEN format(
                 'SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
-                inorder_internal.part(t.relation, leaf, caller),
+                inorder_internal.part_source(t.relation, leaf, caller),
                 inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller))
             ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END, true, caller);
         step.rows := coalesce(known.rows, 0) + step.more;
@@ -197,7 +197,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.counted(relation, caller);
     counted inorder_internal.feed_state;
-    members inorder_internal.next_found.members%TYPE;
+    members inorder_internal.found_batch.members%TYPE;
     k record;
     wanted boolean[];
     amount bigint := inorder_internal.known_count(t, caller);
@@ -205,7 +205,7 @@ BEGIN
     IF amount IS NOT NULL THEN
         RETURN amount;
     END IF;
-    t := inorder_internal.locked(t, caller);
+    t := inorder_internal.lock_table(t, caller);
     members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
     wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
@@ -244,7 +244,7 @@ BEGIN
     WHERE p.relation = exact_count_fold.relation
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
-    t := inorder_internal.locked(inorder_internal.counted(relation, caller), caller);
+    t := inorder_internal.lock_table(inorder_internal.counted(relation, caller), caller);
     FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP
         folded := folded + step.more;
         IF step.more > 0 OR step.fewer_gaps THEN

@@ -18,8 +18,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was inorder_internal.feed_table;
     stood boolean;
-    before inorder_internal.next_found.members%TYPE;
-    after inorder_internal.next_found.members%TYPE;
+    before inorder_internal.found_batch.members%TYPE;
+    after inorder_internal.found_batch.members%TYPE;
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
@@ -80,7 +80,7 @@ BEGIN
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
             -- This finds faults that a read would refuse, in partitions, too.
-            inorder_internal.prove_ground(t, caller), inorder_internal.check_owner(caller, relation);
+            inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
 -- Call feed_enable() unless the table is enabled: then no writer has to wait, and a caller who is not the owner may go

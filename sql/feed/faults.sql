@@ -67,7 +67,7 @@ BEGIN
                                    inorder_internal.named(t.relation), t.key_column) END);
 END $$;
 
-CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid) RETURNS text
+CREATE FUNCTION inorder_internal.part_source(relation regclass, member regclass, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hidden boolean;
@@ -93,7 +93,7 @@ CREATE FUNCTION inorder_internal.passed_query(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    source text := inorder_internal.part(t.relation, member, caller);
+    source text := inorder_internal.part_source(t.relation, member, caller);
     passed text[];
 BEGIN
     IF NOT isempty(transactions) THEN
@@ -101,7 +101,7 @@ BEGIN
     END IF;
     IF partial IS NOT NULL THEN
         passed := passed || format('EXISTS (SELECT FROM %s%s AND (%s) OPERATOR(pg_catalog.<=) (%s))', source,
-            inorder_internal.in_range(t, inorder_internal.one(partial)),
+            inorder_internal.in_range(t, inorder_internal.one_number(partial)),
             inorder_internal.column_list(t.order_columns), inorder_internal.literal_list(t, last_key));
     END IF;
     RETURN format('SELECT %L::pg_catalog.text AS fault, %L::pg_catalog.oid AS member WHERE %s', fault, member::oid,
@@ -170,14 +170,14 @@ END $$;
 
 -- Error if a position or batch that a reader keeps belongs to another table.
 CREATE FUNCTION inorder_internal.check_same(
-    t inorder_internal.feed_table, known @extschema@.feed_member[], what text
+    t inorder_internal.feed_table, remembered @extschema@.feed_member[], what text
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- On another server the table has another oid, and is recognized by its name. A restore recomputes the numbers of
     -- a generated column; pg_upgrade keeps numbers and oids.
-    IF known IS NULL OR EXISTS (SELECT FROM unnest(known) AS k WHERE k.relation = t.relation::oid)
-       OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(known) AS k
+    IF remembered IS NULL OR EXISTS (SELECT FROM unnest(remembered) AS k WHERE k.relation = t.relation::oid)
+       OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(remembered) AS k
                                              WHERE k.system = inorder_internal.server_system()) THEN
         RETURN;
     END IF;

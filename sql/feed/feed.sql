@@ -130,8 +130,8 @@ CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8mu
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    feed bigint := inorder_internal.taken_feed(caller, name, owner);
-    t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.table_of(
+    feed bigint := inorder_internal.lock_named_feed(caller, name, owner);
+    t inorder_internal.feed_table := inorder_internal.lock_table(inorder_internal.table_of(
         (inorder_internal.checked_feed(feed, caller, true, true)).relation), caller);
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
     f inorder_internal.feed;
@@ -161,20 +161,20 @@ END $$;
 
 -- The rows of an unfinished batch.
 CREATE FUNCTION inorder_internal.unfinished_rows(caller oid, name text, number bigint, owner oid)
-RETURNS inorder_internal.rows_found
+RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, true);
-    t inorder_internal.feed_table := inorder_internal.locked(k.t, caller);
+    f inorder_internal.feed_view := inorder_internal.open_feed(caller, name, owner, true);
+    t inorder_internal.feed_table := inorder_internal.lock_table(f.t, caller);
     w record;
 BEGIN
     SELECT b.batch, b.share INTO w FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = k.feed AND b.number = unfinished_rows.number AND NOT b.is_open AND b.written_here;
+    WHERE b.feed = f.feed_id AND b.number = unfinished_rows.number AND NOT b.is_open AND b.written_here;
     IF w.batch IS NULL THEN
-        PERFORM inorder_internal.say_no_batch(k.name, number);
-    ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
-        k := inorder_internal.prove_share_key(k);
-        t := inorder_internal.of_share(t, k.shared_by, w.share);
+        PERFORM inorder_internal.say_no_batch(f.name, number);
+    ELSIF w.share IS NOT NULL AND (f.shared_by).shares IS NOT NULL THEN
+        f := inorder_internal.prove_share_key(f);
+        t := inorder_internal.of_share(t, f.shared_by, w.share);
     END IF;
     RETURN inorder_internal.rows_of(t, w.batch, caller);
 END $$;
@@ -182,7 +182,7 @@ END $$;
 CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
+    PERFORM inorder_internal.drop_feed(inorder_internal.lock_named_feed(caller, name, owner), caller);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
@@ -211,7 +211,7 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+    feed bigint := inorder_internal.lock_named_feed(caller, name, owner);
     f inorder_internal.feed;
     rest inorder_internal.role_ref[];
 BEGIN
@@ -248,17 +248,17 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
-    k inorder_internal.taken;
+    feed inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
+    f inorder_internal.feed_view;
 BEGIN
-    IF inorder_internal.delete_batch(f.id, f.relation, caller, number, token) THEN
+    IF inorder_internal.delete_batch(feed.id, feed.relation, caller, number, token) THEN
         RETURN true;
     END IF;
-    k := inorder_internal.look_at(f.id, f.relation, caller, false);
+    f := inorder_internal.read_state(feed.id, feed.relation, caller, false);
     IF token IS NOT NULL THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
+        PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
-                  WHERE w.feed = k.feed AND w.number = number AND w.written_here) THEN
+                  WHERE w.feed = f.feed_id AND w.number = number AND w.written_here) THEN
         RAISE 'batch % of feed % was given to a worker', number, quote_literal(name)
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Pass the token that feed_take_batch() returned with it.';

@@ -31,14 +31,14 @@ BEGIN
                         WHERE n.feed = f.id ORDER BY n.seq DESC LIMIT 1::bigint) AS d
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
-    CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
+    CROSS JOIN LATERAL inorder_internal.unfinished_totals(f.id) AS u
     -- Readers of a table may create feeds on it with sets of any size. Everybody who sees these feeds would wait until
     -- the sets are read and decompressed, once for each mention.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
-        t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
+        t, inorder_internal.position_without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     -- A feed that the next call will remove counts as gone: see sweep().
     WHERE inorder_internal.may_see(caller, f)

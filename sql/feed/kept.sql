@@ -2,10 +2,10 @@
 
 -- A feed as it is now, whose owner may have been renamed (is_renamed); and what follows its position, if that was
 -- looked up (is_found).
-CREATE TYPE inorder_internal.taken AS (
-    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
+CREATE TYPE inorder_internal.feed_view AS (
+    feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
-    is_poll_due boolean, is_renamed boolean, asked timestamptz, next inorder_internal.next_found, is_found boolean
+    is_poll_due boolean, is_renamed boolean, asked timestamptz, next inorder_internal.found_batch, is_found boolean
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
@@ -21,17 +21,17 @@ RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system
 CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    others text;
+    owners text;
 BEGIN
     SELECT string_agg(quote_literal(quote_ident(inorder_internal.shown_owner(f))), ' or ' ORDER BY f.owner_name)
-    INTO others
+    INTO owners
     FROM inorder_internal.feed AS f
     WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
     RAISE 'feed % of role % does not exist', quote_literal(feed_name),
           coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
     USING ERRCODE = 'undefined_object',
           HINT = 'A feed of another role is named with its owner, as in owner => '
-              || coalesce(others, '''name_of_role''') || '.';
+              || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
 -- A feed that is known at once to be one that the caller may move (kept.c); otherwise null.
@@ -115,33 +115,33 @@ END $$;
 
 -- A feed as it is now, after the table was waited for; null unless the caller may move it and, if must_read is true,
 -- read its table, whose description it then has.
-CREATE FUNCTION inorder_internal.seen_feed(feed bigint, relation oid, caller oid, must_read boolean)
-RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
+RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- The same; an error instead of null.
-CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, must_read boolean)
-RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
+RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.seen_feed(feed, relation, caller, must_read);
+    f inorder_internal.feed_view := inorder_internal.view_feed(feed, relation, caller, must_read);
 BEGIN
-    IF k.feed IS NULL THEN
+    IF f.feed_id IS NULL THEN
         PERFORM inorder_internal.checked_feed(feed, caller, must_read, false);
         -- The privilege was granted meanwhile.
-        RETURN inorder_internal.look_at(feed, relation, caller, must_read);
+        RETURN inorder_internal.read_state(feed, relation, caller, must_read);
     END IF;
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- A feed that the caller may move, as it is now; if must_read is true, one whose table she may read.
-CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, must_read boolean)
-RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
+RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
 BEGIN
-    RETURN inorder_internal.look_at(f.id, f.relation, caller, must_read);
+    RETURN inorder_internal.read_state(f.id, f.relation, caller, must_read);
 END $$;
 
 -- Numbers of batches
@@ -186,15 +186,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- The same, for a reader of all of it.
 CREATE FUNCTION inorder_internal.move_feed(
-    k inorder_internal.taken, past_batch @extschema@.feed_batch, is_all boolean
+    f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- For a dump.
-    IF k.is_renamed THEN
-        UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner) WHERE f.id = k.feed;
+    IF f.is_renamed THEN
+        UPDATE inorder_internal.feed AS n SET owner_name = inorder_internal.role_name(n.owner) WHERE n.id = f.feed_id;
     END IF;
-    PERFORM inorder_internal.move_state(k.feed, k.at_position, past_batch, k.asked, is_all, false);
+    PERFORM inorder_internal.move_state(f.feed_id, f.at_position, past_batch, f.asked, is_all, false);
 END $$;
 
 -- A position in a table as it is now. In the middle of a set it keeps the order of the set.
@@ -217,7 +217,7 @@ END $$;
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole) RETURNS bigint
+CREATE FUNCTION inorder_internal.lock_named_feed(caller oid, name text, owner regrole) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE

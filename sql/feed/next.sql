@@ -1,15 +1,15 @@
--- The batch after a position: find_next() decides which transactions it has, where it ends, whether it has rows, and
--- whether these are all. Callers are readers (look_next in take.sql, reader_next_batch in reader.sql), workers
--- (take_any in workers.sql) and shares (distribute_next in shares.sql), before any row is read:
+-- The batch after a position: find_next_batch() decides which transactions it has, where it ends, whether it has rows,
+-- and whether these are all. Callers are readers (open_next_batch in take.sql, reader_next_batch in reader.sql),
+-- workers (take_any_batch in workers.sql) and shares (distribute_piece in shares.sql), before any row is read:
 --
---  which transactions?  find_next > look > next_batch: those that have ended, without the position
---  is there a row?      find_next > look > probe_rows
---  where does it end?   find_next > look > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
---  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
+--  which transactions?  find_batch > batch_since: those that have ended, without the position
+--  is there a row?      find_batch > probe_rows
+--  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
+--  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows; next_value
 --
--- look() is STABLE: functions that it calls see the snapshot of the statement that called it. Thereby the set of
--- transactions that have ended, the proofs of the table, and the rows by which a batch is limited belong to one
--- snapshot.
+-- find_next_batch() asks the indexes first (next.c), then find_batch(). The latter is STABLE: functions that it calls
+-- see the snapshot of the statement that called it. Thereby the set of transactions that have ended, the proofs of the
+-- table, and the rows by which a batch is limited belong to one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -48,7 +48,7 @@ RETURN CASE WHEN (o).column_name IS NOT NULL
                      (o).up_to, NULL)::@extschema@.feed_order END;
 
 -- The batch of all transactions that have ended since a position; null if there is none.
-CREATE FUNCTION inorder_internal.next_batch(
+CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
 )
@@ -96,10 +96,10 @@ CREATE FUNCTION inorder_internal.cut_batch(
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF number = b.resumed THEN
-        b.transactions := inorder_internal.one(number);
+        b.transactions := inorder_internal.one_number(number);
     ELSE
         b.transactions := inorder_internal.common(
-            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
+            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one_number(b.resumed));
     END IF;
     IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
         b.cut := number;
@@ -122,13 +122,13 @@ CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found text[] := inorder_internal.as_caller(
+    finding text[] := inorder_internal.as_caller(
         t, format('SELECT ARRAY[e.fault, pg_catalog.concat(e.member)] FROM (%s) AS e', query), false, caller);
 BEGIN
-    IF found[1] <> 'rows' THEN
-        PERFORM inorder_internal.complain(t, found[1], nullif(found[2], '')::oid);
+    IF finding[1] <> 'rows' THEN
+        PERFORM inorder_internal.complain(t, finding[1], nullif(finding[2], '')::oid);
     END IF;
-    RETURN found IS NOT NULL;
+    RETURN finding IS NOT NULL;
 END $$;
 
 -- True if a batch has rows, or may have some, by queries; error if a condition of the table is violated.
@@ -141,21 +141,21 @@ DECLARE
     -- come before it.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
-    found bigint;
+    newest bigint;
     probe text;
 BEGIN
     -- Most looks find nothing. A batch has no rows if there are none from its first transaction on, and then there are
     -- no numbers either that this server has not reached. Most other looks find the newest row, which is in the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
-        found := inorder_internal.find_number(t, format(
+        newest := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
             inorder_internal.number_text(t), inorder_internal.named(t.relation), t.key_column,
             inorder_internal.bound(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END)), false, caller);
-        IF found IS NULL AND NOT is_old THEN
+        IF newest IS NULL AND NOT is_old THEN
             RETURN has_rows;
         END IF;
-        has_rows := has_rows OR coalesce(inorder_internal.whole_transactions(b) @> found, false);
-        IF has_rows AND found < inorder_internal.next_transaction(t.base) THEN
+        has_rows := has_rows OR coalesce(inorder_internal.whole_transactions(b) @> newest, false);
+        IF has_rows AND newest < inorder_internal.next_transaction(t.base) THEN
             RETURN true;
         END IF;
     END IF;
@@ -172,14 +172,14 @@ CREATE FUNCTION inorder_internal.probe_rows(
 ) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found boolean[] := inorder_internal.probe(t, b.transactions);
+    findings boolean[] := inorder_internal.probe(t, b.transactions);
 BEGIN
-    IF found IS NULL THEN
+    IF findings IS NULL THEN
         RETURN inorder_internal.find_rows(t, p, b, caller);
-    ELSIF found[2] OR inorder_internal.differ(p.members, b.members) THEN
+    ELSIF findings[2] OR inorder_internal.differ(p.members, b.members) THEN
         PERFORM inorder_internal.find_fault(t, inorder_internal.probe_query(t, p, b, caller), caller);
     END IF;
-    RETURN found[1];
+    RETURN findings[1];
 END $$;
 
 -- The transaction of the n-th row of a batch; that of the next row, which is empty if there is none; and the key. Null
@@ -189,7 +189,7 @@ CREATE FUNCTION inorder_internal.find_place(
 ) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    b := inorder_internal.without_empty(t, b, place + 1::bigint);
+    b := inorder_internal.batch_with_rows(t, b, place + 1::bigint);
     RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
@@ -200,7 +200,7 @@ CREATE FUNCTION inorder_internal.has_old_rows(
 ) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.has_old(t, numbers) AND coalesce(
-    inorder_internal.count_by_index(t, inorder_internal.one(0), 1) > 0::bigint,
+    inorder_internal.count_by_index(t, inorder_internal.one_number(0), 1) > 0::bigint,
     inorder_internal.has_row(t, inorder_internal.slice(t, inorder_internal.whole_table(t), 0, NULL::text[],
                                                        NULL::text[], '1::pg_catalog.int8'::text, true), caller));
 
@@ -212,28 +212,28 @@ CREATE FUNCTION inorder_internal.end_by_query(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     e inorder_internal.batch_end;
-    found text[];
+    place text[];
 BEGIN
     IF b.resumed IS NULL AND inorder_internal.has_old_rows(t, b.transactions, caller) THEN
-        found := inorder_internal.find_place(t, inorder_internal.rest_of_one(b, 0), max_rows, caller);
-        IF found[2] = '' THEN
-            found[2] := '-1';  -- others may follow
+        place := inorder_internal.find_place(t, inorder_internal.rest_of_one(b, 0), max_rows, caller);
+        IF place[2] = '' THEN
+            place[2] := '-1';  -- others may follow
         END IF;
     END IF;
-    found := coalesce(found, inorder_internal.find_place(t, b, max_rows, caller));
-    e.number := CASE WHEN found[2] <> '' THEN found[1]::bigint END;
-    e.last_key := CASE WHEN found[2] = found[1] THEN found[3:] END;
+    place := coalesce(place, inorder_internal.find_place(t, b, max_rows, caller));
+    e.number := CASE WHEN place[2] <> '' THEN place[1]::bigint END;
+    e.last_key := CASE WHEN place[2] = place[1] THEN place[3:] END;
     RETURN e;
 END $$;
 
--- The batch, limited to so many rows if a limit is given. Everything that is known of its rows is found here or, for a
--- batch in the order of a column, by look_in_order().
+-- The batch, limited to so many rows if a limit is given. Everything that is known of its rows is place here or, for a
+-- batch in the order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
-) RETURNS inorder_internal.next_found
+) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    n inorder_internal.next_found;
+    n inorder_internal.found_batch;
     -- Without a limit the number says whether there is a row.
     e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
@@ -253,14 +253,14 @@ BEGIN
 END $$;
 
 -- The batch that follows a position, in the snapshot of the calling statement; the table is locked.
-CREATE FUNCTION inorder_internal.look(
+CREATE FUNCTION inorder_internal.find_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
-) RETURNS inorder_internal.next_found
+) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    n inorder_internal.next_found;
-    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
-    b inorder_internal.next_found.batch%TYPE := inorder_internal.next_batch(t, p, members);
+    n inorder_internal.found_batch;
+    members inorder_internal.found_batch.members%TYPE := inorder_internal.proved_members(t, caller);
+    b inorder_internal.found_batch.batch%TYPE := inorder_internal.batch_since(t, p, members);
 BEGIN
     IF (b.ordering).column_name IS NOT NULL THEN
         IF whole THEN
@@ -269,7 +269,7 @@ BEGIN
         t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
         -- The rows that are left in a set that was read in part are looked up by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
-            n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
+            n := inorder_internal.find_batch_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
     ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
         n := inorder_internal.find_end(t, b, max_rows, whole, caller);
@@ -287,17 +287,17 @@ END $$;
 -- remembers it. Otherwise null.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
-) RETURNS inorder_internal.next_found
+) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The batch after a position. If the caller passes over transactions without rows, the batch includes these, too.
-CREATE FUNCTION inorder_internal.find_next(
+CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
-) RETURNS inorder_internal.next_found
+) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    n inorder_internal.next_found;
-    passed inorder_internal.next_found.rest%TYPE;
+    n inorder_internal.found_batch;
+    passed inorder_internal.found_batch.rest%TYPE;
     pages bigint;
 BEGIN
     IF max_rows < 1 THEN
@@ -308,8 +308,8 @@ BEGIN
         RETURN n;
     END IF;
     pages := inorder_internal.pages_read(t, true);
-    t := inorder_internal.locked(t, caller);
-    n := inorder_internal.look(t, p, max_rows, whole, caller);
+    t := inorder_internal.lock_table(t, caller);
+    n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
     -- A look that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
     -- look of a session at a table reads about half as many pages of the catalog as this limit allows, and so for each
     -- partition.
@@ -317,7 +317,7 @@ BEGIN
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
         passed := n.rest;
-        n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, caller);
+        n := inorder_internal.find_batch(t, inorder_internal.advance(p, passed), max_rows, whole, caller);
         n.rest := passed;
     END IF;
     RETURN n;
@@ -363,7 +363,7 @@ END $$;
 
 -- The rows to be read: of a table that is locked and proved, with the members that were proved, and of a batch, which
 -- is null if there are no rows.
-CREATE TYPE inorder_internal.rows_found AS (
+CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
@@ -394,11 +394,11 @@ END $$;
 
 -- All rows of a batch of a table that is locked; the same text each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
-RETURNS inorder_internal.rows_found
+RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    r inorder_internal.rows_found;
-    members inorder_internal.rows_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    r inorder_internal.found_rows;
+    members inorder_internal.found_rows.members%TYPE := inorder_internal.proved_members(t, caller);
     joined text;
 BEGIN
     b := inorder_internal.readable_batch(t, b, members);

@@ -9,7 +9,7 @@
 -- The result of looking for rows after a position: the batch, whose transactions are null if none has ended; true if it
 -- has rows, and if it has all rows that were committed; the tables that were proved; the rest of a set that has no rows
 -- any more, which comes first. is_costly: there are no rows, and the look accessed many pages.
-CREATE TYPE inorder_internal.next_found AS (
+CREATE TYPE inorder_internal.found_batch AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
     rest @extschema@.feed_batch, is_costly boolean
 );
@@ -28,16 +28,16 @@ CREATE FUNCTION inorder_internal.first_rows(
 ) RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found text[] := inorder_internal.as_caller(t, format(
+    bounds text[] := inorder_internal.as_caller(t, format(
         'SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(e.value)), '
         'pg_catalog.concat(pg_catalog.max(e.value))] '
         'FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
         (b.ordering).column_name, inorder_internal.piece(t, b, s.walked_from, s.up_to, budget),
         max_rows + 1::bigint), true, caller);
 BEGIN
-    s.amount := found[1]::bigint;
-    s.lowest := nullif(found[2], '')::bigint;
-    s.highest := nullif(found[3], '')::bigint;
+    s.amount := bounds[1]::bigint;
+    s.lowest := nullif(bounds[2], '')::bigint;
+    s.highest := nullif(bounds[3], '')::bigint;
     RETURN s;
 END $$;
 
@@ -127,13 +127,13 @@ BEGIN
 END $$;
 
 -- A batch in the order of a column, limited to so many rows, if any.
-CREATE FUNCTION inorder_internal.look_in_order(
+CREATE FUNCTION inorder_internal.find_batch_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid
-) RETURNS inorder_internal.next_found
+) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    n inorder_internal.next_found;
+    n inorder_internal.found_batch;
     s inorder_internal.order_search;
     goes_on boolean := (b.ordering).from_value IS NOT NULL;
     next bigint;

@@ -133,7 +133,7 @@ BEGIN
     -- primary key or one of number and key, and a read that continues after a key begins there. For a range the planner
     -- would sort the whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
-                  WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
+                  WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one_number(number))
                   ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)
         || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
                   inorder_internal.literal_list(t, above)) END
@@ -216,7 +216,7 @@ BEGIN
     IF inorder_internal.has_old(t, numbers) THEN
         RETURN format('FROM (SELECT e.* FROM %s%s UNION ALL SELECT e.* %s) AS e', source, inorder_internal.is_old(t),
                       inorder_internal.from_ranges(t, source, inorder_internal.minus(
-                          numbers, inorder_internal.one(0)), ending));
+                          numbers, inorder_internal.one_number(0)), ending));
     END IF;
     RETURN inorder_internal.from_bounds(t, source, inorder_internal.bounds_table(t, numbers), ending);
 END $$;
@@ -241,7 +241,8 @@ BEGIN
     -- numbers is.
     ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint OR inorder_internal.has_old(t, numbers) THEN
         RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, in_order),
-                         inorder_internal.ranges(t, source, inorder_internal.minus(numbers, inorder_internal.one(0)),
+                         inorder_internal.ranges(t, source,
+                                                 inorder_internal.minus(numbers, inorder_internal.one_number(0)),
                                                  columns, in_order));
     ELSIF inorder_internal.is_range(numbers) THEN
         RETURN format('(SELECT %s FROM %s%s%s)', columns, source, inorder_internal.in_range(t, numbers), ending);

@@ -112,15 +112,15 @@ END $$;
 
 -- The tables stored in a position, with the current guard in place of the previous one.
 CREATE FUNCTION inorder_internal.renewed(
-    known @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
+    remembered @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     m record;
-    result known%TYPE := known;
+    result remembered%TYPE := remembered;
 BEGIN
     FOR m IN SELECT k.place, a.guarded
-             FROM unnest(known) WITH ORDINALITY AS k(relation, name, system, attached, guarded, ordered_by, place)
+             FROM unnest(remembered) WITH ORDINALITY AS k(relation, name, system, attached, guarded, ordered_by, place)
              JOIN unnest(before) AS b ON b.relation = k.relation AND b.system = k.system
                                      AND inorder_internal.are_versions(k.attached::text[], b.attached)
                                      AND inorder_internal.are_versions(k.guarded::text[], b.guarded)

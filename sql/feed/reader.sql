@@ -84,7 +84,8 @@ CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.readable_table(caller, relation), caller);
+    t inorder_internal.feed_table := inorder_internal.lock_table(
+        inorder_internal.readable_table(caller, relation), caller);
 BEGIN
     PERFORM inorder_internal.proved_members(t, caller);
     RETURN t;
@@ -96,7 +97,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
-    p inorder_internal.taken.at_position%TYPE := inorder_internal.first_position(t, start, order_column);
+    p inorder_internal.feed_view.at_position%TYPE := inorder_internal.first_position(t, start, order_column);
 BEGIN
     PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
     RETURN p;
@@ -109,13 +110,14 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table;
-    n inorder_internal.next_found;
+    n inorder_internal.found_batch;
 BEGIN
     -- This comes first, because the wait for the table may end with a promotion, after which the position is of another
     -- timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
-    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
+    n := inorder_internal.find_next_batch(
+        t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
     -- The rest of a set comes first, because a batch belongs to one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;
@@ -156,13 +158,13 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)
-RETURNS inorder_internal.rows_found
+RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
 BEGIN
     PERFORM inorder_internal.check_kept_batch(batch);
-    RETURN inorder_internal.rows_of(inorder_internal.locked(t, caller), batch, caller);
+    RETURN inorder_internal.rows_of(inorder_internal.lock_table(t, caller), batch, caller);
 END $$;
 
 -- The query for the rows of a batch.
@@ -172,7 +174,7 @@ CREATE FUNCTION inorder_internal.query_of_batch(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
-    k inorder_internal.rows_found;
+    k inorder_internal.found_rows;
 BEGIN
     -- All lookups use one snapshot, which must also be that of the query.
     IF current_setting('transaction_isolation') = 'read committed' THEN
@@ -195,8 +197,8 @@ CREATE FUNCTION inorder_internal.wait_for_rows(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     seconds float8;
-    found boolean;
-    k inorder_internal.taken;
+    has_rows boolean;
+    f inorder_internal.feed_view;
     t inorder_internal.feed_table;
 BEGIN
     IF timeout IS NULL THEN
@@ -209,19 +211,20 @@ BEGIN
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     -- An interval of months and days may equal one of less than a second, and last for a day.
     seconds := least(extract(epoch FROM timeout)::float8, 1);
-    WHILE found IS NOT TRUE AND inorder_internal.await_look(seconds, found IS NULL) LOOP
+    WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
         -- Roll back to a savepoint to release the locks of the look: otherwise ALTER TABLE with a lock_timeout would
         -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.
         BEGIN
             IF NOT is_feed THEN
                 t := inorder_internal.readable_table(caller, relation);
                 PERFORM inorder_internal.check_position(from_position);
-                found := (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
-            ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
-                k := inorder_internal.look_next(caller, feed, owner, NULL, true, false);
-                found := inorder_internal.is_batch_next(k) IS TRUE;
-                IF NOT found AND inorder_internal.is_swapped(k.t) THEN
-                    PERFORM inorder_internal.refuse_swapped(k);
+                has_rows := (inorder_internal.find_next_batch(
+                    t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
+            ELSIF has_rows IS NULL OR NOT inorder_internal.is_quiet(f) THEN
+                f := inorder_internal.open_next_batch(caller, feed, owner, NULL, true, false);
+                has_rows := inorder_internal.is_batch_next(f) IS TRUE;
+                IF NOT has_rows AND inorder_internal.is_swapped(f.t) THEN
+                    PERFORM inorder_internal.refuse_swapped(f);
                 END IF;
             END IF;
             RAISE SQLSTATE 'IOLOK';
@@ -229,7 +232,7 @@ BEGIN
             NULL;
         END;
     END LOOP;
-    RETURN found;
+    RETURN has_rows;
 END $$;
 
 CREATE FUNCTION inorder_internal.reader_wait(

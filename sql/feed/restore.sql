@@ -95,7 +95,7 @@ BEGIN
 END $$;
 
 -- The tables that a restored position contains, found by name, as they are in this database.
-CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, known @extschema@.feed_member[])
+CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
 -- A member of another server or table stays as it is: it may have changed since the dump. Only the table itself has no
@@ -105,7 +105,7 @@ BEGIN ATOMIC
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
                                    k.ordered_by)::@extschema@.feed_member END ORDER BY m.relation)
     FROM unnest(inorder_internal.members(t)) AS m
-    JOIN unnest(known) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
+    JOIN unnest(remembered) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
 END;
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void

@@ -35,7 +35,7 @@ BEGIN
     RETURN (SELECT 'SELECT pg_catalog.array_agg(pg_catalog.concat(p.part)) FROM (' || string_agg(format(
                 'SELECT %L::pg_catalog.oid AS part WHERE EXISTS (SELECT FROM %strue)'
                 ' AND NOT EXISTS (SELECT FROM %2$se.%3$I OPERATOR(pg_catalog.>=) %4$s)',
-                part::oid, inorder_internal.part(t.relation, part, caller), t.key_column, bound), ' UNION ALL ')
+                part::oid, inorder_internal.part_source(t.relation, part, caller), t.key_column, bound), ' UNION ALL ')
                 || ') AS p'
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
@@ -68,7 +68,7 @@ CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation reg
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
-    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    members inorder_internal.found_batch.members%TYPE := inorder_internal.proved_members(t, caller);
     -- The position is looked up first, the rows in a later snapshot: a row that is committed in between counts as not
     -- read.
     query text := inorder_internal.passed_parts_query(t, caller);

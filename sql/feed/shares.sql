@@ -14,13 +14,13 @@
 -- joined(). Who gets a batch, and what a token is worth, is in batches.sql.
 
 -- A feed that is divided; error if its column has changed, or keys may have other hashes.
-CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    divided inorder_internal.share_key := k.shared_by;
+    divided inorder_internal.share_key := f.shared_by;
 BEGIN
     IF divided.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(divided.kind) THEN
-        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(k.name)
+        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(f.name)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
                               'unfinished batches would have other rows.', divided.fingerprint,
@@ -28,8 +28,8 @@ BEGIN
               HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
                      'by feed_seek(), which discards unfinished batches.';
     END IF;
-    k.t := inorder_internal.prove_known_column(k.t, divided.column_name, divided.attnum, true, divided.kind);
-    RETURN k;
+    f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);
+    RETURN f;
 END $$;
 
 CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
@@ -151,41 +151,41 @@ END $$;
 
 -- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
 -- new.
-CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
-RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.distribute_piece(f inorder_internal.feed_view, max_rows int)
+RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     pieces text;
     counts text[];
 BEGIN
-    k := inorder_internal.pass_rest(inorder_internal.with_next(k, max_rows));
-    IF NOT (k.next).has_rows THEN
-        RETURN k;
+    f := inorder_internal.pass_rest(inorder_internal.add_next_batch(f, max_rows));
+    IF NOT (f.next).has_rows THEN
+        RETURN f;
     END IF;
-    pieces := inorder_internal.found_query(k.t, (k.next).batch, NULL, format(
+    pieces := inorder_internal.found_query(f.t, (f.next).batch, NULL, format(
         'CASE WHEN %strue THEN %s END AS share',
-        inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
-        inorder_internal.share_text(k.shared_by)), false);
+        inorder_internal.typed((f.t).relation, ARRAY[(f.shared_by).column_name::name]),
+        inorder_internal.share_text(f.shared_by)), false);
     -- The shares that have rows in it, and how many.
-    counts := inorder_internal.as_caller(k.t, format(
+    counts := inorder_internal.as_caller(f.t, format(
         'SELECT ARRAY[pg_catalog.concat(pg_catalog.array_agg(s.share ORDER BY s.share)), '
         'pg_catalog.concat(pg_catalog.array_agg(s.rows ORDER BY s.share))] '
         'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
-        k.caller);
-    k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-    PERFORM inorder_internal.move_feed(k, (k.next).batch, false);
-    k.at_position := inorder_internal.advance(k.at_position, (k.next).batch);
-    PERFORM inorder_internal.add_part(k.feed, inorder_internal.by_number((k.next).batch), c.share::int, c.rows,
+        f.caller);
+    f.next.members := inorder_internal.unchanged_members(f.t, (f.next).members);
+    PERFORM inorder_internal.move_feed(f, (f.next).batch, false);
+    f.at_position := inorder_internal.advance(f.at_position, (f.next).batch);
+    PERFORM inorder_internal.add_part(f.feed_id, inorder_internal.by_number((f.next).batch), c.share::int, c.rows,
                                       max_rows)
     FROM ROWS FROM (unnest(nullif(counts[1], '')::bigint[]), unnest(nullif(counts[2], '')::bigint[])) AS c(share, rows);
-    k.is_found := false;
-    RETURN k;
+    f.is_found := false;
+    RETURN f;
 END $$;
 
 -- Give a worker a batch of a share that has, if possible, at least half as many rows as are wanted: until then the feed
 -- is distributed, piece by piece.
-CREATE FUNCTION inorder_internal.take_share(
-    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int
+CREATE FUNCTION inorder_internal.take_share_batch(
+    f inorder_internal.feed_view, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -194,24 +194,24 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     LOOP
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, enough);
+        b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough);
         -- Others who ask have to wait; the next call takes the rest.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
-        k := inorder_internal.distribute_next(k, max_rows);
-        EXIT WHEN k.is_found;
+        f := inorder_internal.distribute_piece(f, max_rows);
+        EXIT WHEN f.is_found;
         pieces := pieces + 1;
     END LOOP;
     IF b.number IS NULL THEN
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, 0);
+        b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, 0);
     END IF;
-    IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
+    IF b.number IS NOT NULL AND pieces > 0 AND (f.next).is_all THEN
         -- Workers have been given all rows that were committed, unless batches wait for one.
         UPDATE inorder_internal.feed_state AS s
-        SET caught_up_at = k.asked,
+        SET caught_up_at = f.asked,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed
-          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
-          AND NOT inorder_internal.has_open(k.feed, (k.shared_by).shares, s.places);
+        WHERE s.feed = f.feed_id
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = f.feed_id)
+          AND NOT inorder_internal.has_open(f.feed_id, (f.shared_by).shares, s.places);
     END IF;
     RETURN b;
 END $$;

@@ -39,7 +39,7 @@ BEGIN
 END $$;
 
 -- The query for the number of rows of a batch that are of certain transactions.
-CREATE FUNCTION inorder_internal.count_query(
+CREATE FUNCTION inorder_internal.batch_count_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange
 ) RETURNS text
 LANGUAGE sql STABLE
@@ -69,9 +69,9 @@ LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := CASE
         WHEN number = b.cut THEN b.transactions
-        WHEN number = b.resumed THEN inorder_internal.one(number)
+        WHEN number = b.resumed THEN inorder_internal.one_number(number)
         ELSE inorder_internal.plus(
-            inorder_internal.one(b.resumed),
+            inorder_internal.one_number(b.resumed),
             inorder_internal.common(inorder_internal.whole_transactions(b),
                                     int8multirange(int8range(0, number, '[]')))) END;
     b.cut := CASE WHEN key IS NOT NULL THEN number END;
@@ -84,7 +84,7 @@ RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.plus(inorder_internal.minus(b.transactions, part.transactions),
-                                            inorder_internal.one(part.cut));
+                                            inorder_internal.one_number(part.cut));
     b.resumed := part.cut;
     b.resumed_after := part.cut_after;
     RETURN b;
@@ -102,8 +102,8 @@ BEGIN
     END IF;
     PERFORM inorder_internal.check_order(t, b.members, number);
     RETURN (inorder_internal.as_caller(t, inorder_internal.place_query(
-        t, NULL, inorder_internal.of_batch(b, inorder_internal.one(number)), least(place, 2147483647)::int), false,
-        caller))[3:];
+        t, NULL, inorder_internal.of_batch(b, inorder_internal.one_number(number)), least(place, 2147483647)::int),
+        false, caller))[3:];
 END $$;
 
 -- Transactions of a batch, in its order, and the number of rows of the batch for which each stands.
@@ -113,12 +113,12 @@ CREATE FUNCTION inorder_internal.distribution(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     whole int8multirange := inorder_internal.whole_transactions(b);
-    one bigint;
+    number bigint;
     amount bigint;
     stride bigint;
 BEGIN
     IF NOT isempty(whole) THEN
-        amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(t, b, whole), false, caller);
+        amount := inorder_internal.count_as_caller(t, inorder_internal.batch_count_query(t, b, whole), false, caller);
         -- The numbers of 10,000 rows at even distances are known, which bounds the difference between the parts.
         stride := amount / 10000 + 1;
         SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
@@ -127,15 +127,15 @@ BEGIN
                   t, b, whole, stride), false, caller)::bigint[]) AS n GROUP BY n) AS s;
     END IF;
     -- The batch begins and ends with a part of a transaction.
-    FOREACH one IN ARRAY ARRAY[b.resumed, nullif(b.cut, b.resumed)] LOOP
-        CONTINUE WHEN NOT b.transactions @> one IS TRUE;
+    FOREACH number IN ARRAY ARRAY[b.resumed, nullif(b.cut, b.resumed)] LOOP
+        CONTINUE WHEN NOT b.transactions @> number IS TRUE;
         amount := inorder_internal.count_as_caller(
-            t, inorder_internal.count_query(t, b, inorder_internal.one(one)), false, caller);
-        IF one = b.resumed THEN
-            numbers := one || numbers;
+            t, inorder_internal.batch_count_query(t, b, inorder_internal.one_number(number)), false, caller);
+        IF number = b.resumed THEN
+            numbers := number || numbers;
             rows := amount || rows;
         ELSE
-            numbers := numbers || one;
+            numbers := numbers || number;
             rows := rows || amount;
         END IF;
     END LOOP;
@@ -149,7 +149,7 @@ DECLARE
     numbers bigint[];
     rows bigint[];
     total numeric;
-    part inorder_internal.next_found.batch%TYPE;
+    part inorder_internal.found_batch.batch%TYPE;
     key text[];
     -- The transaction in which a part ends, the number of rows before it, and its row before which the part ends.
     at int := 1;
@@ -193,11 +193,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_position(p), inorder_internal.check_position(q);
     IF p.partial = q.partial THEN
-        batch.transactions := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
+        batch.transactions := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one_number(p.partial) END;
     ELSIF p.partial IS NOT NULL OR q.partial IS NOT NULL THEN
         batch.transactions := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
                                    THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
-                                                              inorder_internal.one(q.partial)) END;
+                                                              inorder_internal.one_number(q.partial)) END;
     ELSE
         batch.transactions := inorder_internal.set_between(p, q);
     END IF;
@@ -233,7 +233,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
-    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    members inorder_internal.found_batch.members%TYPE := inorder_internal.proved_members(t, caller);
 BEGIN
     IF (parts BETWEEN 1 AND 10000) IS NOT TRUE THEN
         RAISE 'parts must be between 1 and 10000, not %', coalesce(parts::text, 'null')
@@ -245,8 +245,9 @@ BEGIN
               DETAIL = 'Readers in parallel keep no order.';
     -- A batch of no transactions ends where it begins, perhaps inside of one: see no_batch().
     ELSIF NOT isempty(batch.transactions)
-          AND (NOT batch.transactions @> inorder_internal.one(batch.resumed) + inorder_internal.one(batch.cut)
-               OR batch.resumed = batch.cut AND batch.transactions <> inorder_internal.one(batch.cut)) THEN
+          AND (NOT batch.transactions @> inorder_internal.one_number(batch.resumed)
+                                         + inorder_internal.one_number(batch.cut)
+               OR batch.resumed = batch.cut AND batch.transactions <> inorder_internal.one_number(batch.cut)) THEN
         RAISE 'this batch is not one that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     RETURN QUERY SELECT * FROM inorder_internal.split(t, batch, parts, caller);

@@ -5,27 +5,27 @@
 -- reader had its turn in the meantime: see begin_turn().
 
 -- True if no batch can follow, because an unfinished one is the last in the order of a column.
-CREATE FUNCTION inorder_internal.is_held(k inorder_internal.taken) RETURNS boolean
+CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN (k).shared AND ((k).at_position).ordering.column_name IS NOT NULL;
+RETURN (f).shared AND ((f).at_position).ordering.column_name IS NOT NULL;
 
 -- Error for a reader who would skip batches of workers.
-CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken) RETURNS void
+CREATE FUNCTION inorder_internal.refuse_taken(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF (k.shared_by).shares IS NOT NULL THEN
-        RAISE 'feed % is divided among workers by column %', quote_literal(k.name),
-              quote_ident((k.shared_by).column_name)
+    IF (f.shared_by).shares IS NOT NULL THEN
+        RAISE 'feed % is divided among workers by column %', quote_literal(f.name),
+              quote_ident((f.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'A reader of all its rows would not know which of them workers have.',
               HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
                      'partition_by.';
     END IF;
-    RAISE 'workers of feed % have unfinished batches', quote_literal(k.name)
+    RAISE 'workers of feed % have unfinished batches', quote_literal(f.name)
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
-                                                   WHERE b.feed = k.feed AND b.written_here
-                                                     AND (b.set_aside IS NULL OR inorder_internal.is_held(k)))),
+                                                   WHERE b.feed = f.feed_id AND b.written_here
+                                                     AND (b.set_aside IS NULL OR inorder_internal.is_held(f)))),
           HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another way: the view '
                  'feed_batches shows them.';
 END $$;
@@ -39,160 +39,161 @@ BEGIN
 END $$;
 
 -- Error about a feed that gets no rows because writers find another table; no error while workers have batches.
-CREATE FUNCTION inorder_internal.refuse_swapped(k inorder_internal.taken) RETURNS void
+CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    t inorder_internal.feed_table := k.t;
+    t inorder_internal.feed_table := f.t;
     other regclass := inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid);
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-               WHERE b.feed = k.feed AND b.set_aside IS NULL AND b.written_here) THEN
+               WHERE b.feed = f.feed_id AND b.set_aside IS NULL AND b.written_here) THEN
         RETURN;
     END IF;
-    RAISE 'feed % reads table %, and not %', quote_literal(k.name), t.relation, other
+    RAISE 'feed % reads table %, and not %', quote_literal(f.name), t.relation, other
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its table was renamed, and another one has the name that it had when it was enabled. There is '
                    'nothing more to read.',
           HINT = format('To read the other one, call feed_drop(%L), then feed_create() for %s. To go on with this one, '
-                        'let its owner call feed_enable(%L).', k.name, other, t.relation);
+                        'let its owner call feed_enable(%L).', f.name, other, t.relation);
 END $$;
 
 -- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then passes the
 -- rest of a transaction or of an ordered set without rows, and transactions whose look took long: the next poll does
 -- not look for them again.
-CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken) RETURNS void
+CREATE FUNCTION inorder_internal.note_empty_poll(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    past_batch inorder_internal.next_found.batch%TYPE := (k.next).batch;
+    past_batch inorder_internal.found_batch.batch%TYPE := (f.next).batch;
     is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL
-        OR (k.next).is_costly;
+        OR (f.next).is_costly;
 BEGIN
-    IF (k.is_poll_due OR (k.next).is_costly) AND current_setting('transaction_read_only') = 'off'
+    IF (f.is_poll_due OR (f.next).is_costly) AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM inorder_internal.lock_feed(k.feed);
+        PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
         -- A reader that has moved the feed in the meantime has passed it, too.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
-            polled = k.asked,
+            polled = f.asked,
             -- If a feed is divided, rows may wait for a worker.
-            caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (k.shared_by).shares, s.places)
-                                THEN s.caught_up_at ELSE k.asked END,
+            caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (f.shared_by).shares, s.places)
+                                THEN s.caught_up_at ELSE f.asked END,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed
-          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
+        WHERE s.feed = f.feed_id
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = f.feed_id);
     END IF;
 END $$;
 
 -- Move a feed that is locked over the rest of a set that has no rows any more, before the batch that follows. If no
 -- batch follows, the poll is recorded, which passes the rest.
-CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
+    rest inorder_internal.found_batch.rest%TYPE := (f.next).rest;
 BEGIN
-    IF (k.next).has_rows THEN
+    IF (f.next).has_rows THEN
         IF rest.transactions IS NOT NULL THEN
-            PERFORM inorder_internal.move_feed(k, rest, false);
-            k.at_position := inorder_internal.advance(k.at_position, rest);
+            PERFORM inorder_internal.move_feed(f, rest, false);
+            f.at_position := inorder_internal.advance(f.at_position, rest);
         END IF;
     ELSE
-        k.next.batch := CASE WHEN rest.transactions IS NULL THEN (k.next).batch ELSE rest END;
-        IF k.is_poll_due OR (k.next).is_costly THEN
-            PERFORM inorder_internal.note_empty_poll(k);
+        f.next.batch := CASE WHEN rest.transactions IS NULL THEN (f.next).batch ELSE rest END;
+        IF f.is_poll_due OR (f.next).is_costly THEN
+            PERFORM inorder_internal.note_empty_poll(f);
         END IF;
     END IF;
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- A feed with what follows its position, which is looked for unless it was.
-CREATE FUNCTION inorder_internal.with_next(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.add_next_batch(f inorder_internal.feed_view, max_rows int)
+RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT k.is_found THEN
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
-        k.is_found := true;
+    IF NOT f.is_found THEN
+        f.next := inorder_internal.find_next_batch(f.t, f.at_position, max_rows, f.whole, false, f.caller);
+        f.is_found := true;
     END IF;
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- The batch after the position of a feed, also for a caller who only waits for it. If the caller is to move the feed,
 -- and there are rows, the feed is locked, and the result is the batch under the lock; a poll that finds none is
 -- recorded.
-CREATE FUNCTION inorder_internal.look_next(
+CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
-) RETURNS inorder_internal.taken
+) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
-    k inorder_internal.taken;
+    feed inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
+    f inorder_internal.feed_view;
     version text;
     locked boolean := false;
 BEGIN
     LOOP
         IF moves AND NOT locked THEN
-            version := inorder_internal.begin_turn(f.id);
+            version := inorder_internal.begin_turn(feed.id);
             locked := version IS NULL;
         END IF;
-        k := inorder_internal.look_at(f.id, f.relation, caller, true);
-        IF NOT waits AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
-            PERFORM inorder_internal.refuse_taken(k);
+        f := inorder_internal.read_state(feed.id, feed.relation, caller, true);
+        IF NOT waits AND (f.shared OR (f.shared_by).shares IS NOT NULL) THEN
+            PERFORM inorder_internal.refuse_taken(f);
         END IF;
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
+        f.next := inorder_internal.find_next_batch(f.t, f.at_position, max_rows, f.whole, false, caller);
         -- If there is something to move over, the call takes its turn, and looks again if another reader had a turn
         -- before.
-        EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
+        EXIT WHEN locked OR NOT moves OR NOT (f.next).has_rows OR inorder_internal.take_turn(feed.id, version);
         locked := true;
     END LOOP;
     IF moves THEN
-        k := inorder_internal.pass_rest(k);
+        f := inorder_internal.pass_rest(f);
     END IF;
-    IF NOT waits AND NOT (k.next).has_rows AND inorder_internal.is_swapped(k.t) THEN
-        PERFORM inorder_internal.refuse_swapped(k);
+    IF NOT waits AND NOT (f.next).has_rows AND inorder_internal.is_swapped(f.t) THEN
+        PERFORM inorder_internal.refuse_swapped(f);
     END IF;
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- The rows that come next in a feed, whose position moves over them if the caller is to move it.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
-) RETURNS inorder_internal.rows_found
+) RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, false, moves);
-    r inorder_internal.rows_found;
+    f inorder_internal.feed_view := inorder_internal.open_next_batch(caller, name, owner, max_rows, false, moves);
+    r inorder_internal.found_rows;
 BEGIN
-    r.t := k.t;
-    r.members := (k.next).members;
-    IF (k.next).has_rows THEN
-        r.batch := (k.next).batch;
+    r.t := f.t;
+    r.members := (f.next).members;
+    IF (f.next).has_rows THEN
+        r.batch := (f.next).batch;
         IF moves THEN
-            PERFORM inorder_internal.move_feed(k, r.batch, (k.next).is_all);
+            PERFORM inorder_internal.move_feed(f, r.batch, (f.next).is_all);
         END IF;
     END IF;
     RETURN r;
 END $$;
 
 -- True if feed_take_batch() would return a batch of the result of a look.
-CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken) RETURNS boolean
+CREATE FUNCTION inorder_internal.is_batch_next(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (k.next).has_rows AND NOT inorder_internal.is_held(k)
-        OR inorder_internal.has_free(inorder_internal.state_of(k.feed), (k.shared_by).shares, NULL);
+    RETURN (f.next).has_rows AND NOT inorder_internal.is_held(f)
+        OR inorder_internal.has_free(inorder_internal.state_of(f.feed_id), (f.shared_by).shares, NULL);
 END $$;
 
 -- True if it is known at once that no rows have come to a feed since a look found nothing. Most transactions that end
 -- are those of other workers: with a look at each of these, workers that wait would take more time than those that
 -- work.
-CREATE FUNCTION inorder_internal.is_quiet(k inorder_internal.taken) RETURNS boolean
+CREATE FUNCTION inorder_internal.is_quiet(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    state inorder_internal.feed_state := inorder_internal.state_of(k.feed);
+    state inorder_internal.feed_state := inorder_internal.state_of(f.feed_id);
 BEGIN
-    IF (k.t).relation IS NOT NULL AND state.written_here
-       AND inorder_internal.lock_readable(k.relation, k.caller) THEN
-        RETURN inorder_internal.is_idle(k.t, state.position, k.caller)
-            AND NOT inorder_internal.has_free(state, (k.shared_by).shares, NULL);
+    IF (f.t).relation IS NOT NULL AND state.written_here
+       AND inorder_internal.lock_readable(f.relation, f.caller) THEN
+        RETURN inorder_internal.is_idle(f.t, state.position, f.caller)
+            AND NOT inorder_internal.has_free(state, (f.shared_by).shares, NULL);
     END IF;
     RETURN false;
 END $$;

@@ -2,7 +2,7 @@
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
 -- position, disjoint from all of them. Finishing a batch deletes it here, and moves nothing. The position without these
--- batches is what has been read: see unfinished(). batches.sql decides which worker gets a batch.
+-- batches is what has been read: see unfinished_totals(). batches.sql decides which worker gets a batch.
 
 -- The given interval; error unless it is in its range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
@@ -20,70 +20,71 @@ BEGIN
 END $$;
 
 -- A feed for workers, as it is now. If it is divided, its table is locked and proved.
-CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
-RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.read_state_for_worker(feed inorder_internal.feed, caller oid)
+RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_at(f.id, f.relation, caller, true);
+    f inorder_internal.feed_view := inorder_internal.read_state(feed.id, feed.relation, caller, true);
 BEGIN
-    IF (k.shared_by).shares IS NOT NULL THEN
-        k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
-        k := inorder_internal.prove_share_key(k);
+    IF (f.shared_by).shares IS NOT NULL THEN
+        f.next.members := inorder_internal.proved_members(inorder_internal.lock_table(f.t, caller), caller);
+        f := inorder_internal.prove_share_key(f);
     END IF;
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
 -- follows its position, if there is no unfinished batch for the worker.
-CREATE FUNCTION inorder_internal.look_for_work(
-    f inorder_internal.feed, caller oid, worker text, max_rows int
-) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.open_feed_for_worker(
+    feed inorder_internal.feed, caller oid, worker text, max_rows int
+) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    version text := inorder_internal.begin_turn(f.id);
-    k inorder_internal.taken := inorder_internal.look_for_workers(f, caller);
+    version text := inorder_internal.begin_turn(feed.id);
+    f inorder_internal.feed_view := inorder_internal.read_state_for_worker(feed, caller);
 BEGIN
     IF version IS NULL THEN
-        RETURN k;
-    ELSIF NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
-        IF inorder_internal.is_held(k) THEN
-            k.next.has_rows := false;
-            k.is_found := true;
-            RETURN k;
+        RETURN f;
+    ELSIF NOT inorder_internal.has_free(inorder_internal.state_of(feed.id), (f.shared_by).shares, worker) THEN
+        IF inorder_internal.is_held(f) THEN
+            f.next.has_rows := false;
+            f.is_found := true;
+            RETURN f;
         END IF;
-        k := inorder_internal.with_next(k, max_rows);
-        IF NOT (k.next).has_rows THEN
-            RETURN inorder_internal.pass_rest(k);
+        f := inorder_internal.add_next_batch(f, max_rows);
+        IF NOT (f.next).has_rows THEN
+            RETURN inorder_internal.pass_rest(f);
         END IF;
     END IF;
-    RETURN CASE WHEN inorder_internal.take_turn(f.id, version) THEN k
-                ELSE inorder_internal.look_for_workers(f, caller) END;
+    RETURN CASE WHEN inorder_internal.take_turn(feed.id, version) THEN f
+                ELSE inorder_internal.read_state_for_worker(feed, caller) END;
 END $$;
 
 -- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
-CREATE FUNCTION inorder_internal.take_any(
-    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int
+CREATE FUNCTION inorder_internal.take_any_batch(
+    f inorder_internal.feed_view, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
-    IF k.shared THEN
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, NULL);
+    IF f.shared THEN
+        b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, NULL);
         IF b.number IS NOT NULL THEN
-            k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
+            f.next.members := inorder_internal.proved_members(inorder_internal.lock_table(f.t, f.caller), f.caller);
             RETURN b;
-        ELSIF inorder_internal.is_held(k) THEN
+        ELSIF inorder_internal.is_held(f) THEN
             RETURN NULL;
         END IF;
     END IF;
-    k := inorder_internal.pass_rest(inorder_internal.with_next(k, max_rows));
-    IF (k.next).has_rows THEN
-        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-        b.feed := k.feed;
-        b.number := inorder_internal.move_state(k.feed, k.at_position, (k.next).batch, k.asked, (k.next).is_all, true);
-        b.relation := k.relation::regclass;
-        b.batch := (k.next).batch;
+    f := inorder_internal.pass_rest(inorder_internal.add_next_batch(f, max_rows));
+    IF (f.next).has_rows THEN
+        f.next.members := inorder_internal.unchanged_members(f.t, (f.next).members);
+        b.feed := f.feed_id;
+        b.number := inorder_internal.move_state(
+            f.feed_id, f.at_position, (f.next).batch, f.asked, (f.next).is_all, true);
+        b.relation := f.relation::regclass;
+        b.batch := (f.next).batch;
         b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries));
     END IF;
     RETURN b;
@@ -102,8 +103,8 @@ CREATE FUNCTION inorder_internal.feed_take_batch(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    f inorder_internal.feed;
-    k inorder_internal.taken;
+    feed inorder_internal.feed;
+    f inorder_internal.feed_view;
     b inorder_internal.worker_batch;
 BEGIN
     IF worker IS NULL THEN
@@ -117,17 +118,17 @@ BEGIN
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
     b := inorder_internal.new_batch(name, coalesce(owner, caller), caller, worker, max_rows, lease, max_tries);
     IF b.feed IS NULL THEN
-        f := inorder_internal.find_feed(name, owner, caller);
-        k := inorder_internal.look_for_work(f, caller, worker, max_rows);
-        IF k.is_found AND NOT (k.next).has_rows THEN
+        feed := inorder_internal.find_feed(name, owner, caller);
+        f := inorder_internal.open_feed_for_worker(feed, caller, worker, max_rows);
+        IF f.is_found AND NOT (f.next).has_rows THEN
             b := NULL;
-        ELSIF (k.shared_by).shares IS NOT NULL THEN
-            b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries);
+        ELSIF (f.shared_by).shares IS NOT NULL THEN
+            b := inorder_internal.take_share_batch(f, worker, max_rows, lease, max_tries);
         ELSE
-            b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries);
+            b := inorder_internal.take_any_batch(f, worker, max_rows, lease, max_tries);
         END IF;
-        IF b.number IS NULL AND inorder_internal.is_swapped(k.t) THEN
-            PERFORM inorder_internal.refuse_swapped(k);
+        IF b.number IS NULL AND inorder_internal.is_swapped(f.t) THEN
+            PERFORM inorder_internal.refuse_swapped(f);
         END IF;
     END IF;
     IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
@@ -144,17 +145,17 @@ CREATE FUNCTION inorder_internal.feed_renew_batch(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
+    f inorder_internal.feed_view := inorder_internal.open_feed(caller, name, owner, false);
     renewed timestamptz;
 BEGIN
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
     UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
-    WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
+    WHERE b.feed = f.feed_id AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.lease_end INTO renewed;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
+        PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
-    PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
+    PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
     -- The worker relies on it, whether or not the server crashes.
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
 END $$;
@@ -165,7 +166,7 @@ CREATE FUNCTION inorder_internal.feed_fail_batch(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
+    f inorder_internal.feed_view := inorder_internal.open_feed(caller, name, owner, false);
     aside boolean;
 BEGIN
     IF reason IS NULL THEN
@@ -176,12 +177,12 @@ BEGIN
     SET worker = NULL, token = NULL, reason = left(reason, 2000), failed = clock_timestamp(),
         lease_end = CASE WHEN retry_after > '0'::interval THEN clock_timestamp() + retry_after ELSE '-infinity' END,
         set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
-    WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
+    WHERE b.feed = f.feed_id AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.set_aside IS NOT NULL INTO aside;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
+        PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
-    PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
+    PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
     RETURN aside;
 END $$;
 
@@ -190,7 +191,7 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+    feed bigint := inorder_internal.lock_named_feed(caller, name, owner);
 BEGIN
     PERFORM inorder_internal.checked_feed(feed, caller, false, false);
     UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = '-infinity'

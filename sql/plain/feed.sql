@@ -83,24 +83,24 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET @pinned@
 AS $$
 DECLARE
-    k inorder_internal.taken;
+    f inorder_internal.feed_view;
     b @extschema@.feed_batch;
     processed bigint;
 BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    k := inorder_internal.look_next(
+    f := inorder_internal.open_next_batch(
         inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
-    b := (k.next).batch;
-    IF NOT (k.next).has_rows THEN
+    b := (f.next).batch;
+    IF NOT (f.next).has_rows THEN
         RETURN NULL;
     END IF;
-    PERFORM inorder_internal.move_feed(k, b, (k.next).is_all);
+    PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
     -- The name of the table may now be that of a domain, whose conditions NULL::domain would evaluate.
-    EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (k.t).relation)
-    INTO processed USING (k.t).relation::oid, b, statement, path;
-    PERFORM inorder_internal.unchanged_members(k.t, (k.next).members);
+    EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
+    INTO processed USING (f.t).relation::oid, b, statement, path;
+    PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);
     RETURN processed;
 END $$;
 
@@ -133,7 +133,7 @@ BEGIN
 END
 ---- feed_batch_rows: plpgsql reads
 DECLARE
-    k inorder_internal.rows_found := inorder_internal.unfinished_rows(
+    k inorder_internal.found_rows := inorder_internal.unfinished_rows(
         inorder_internal.caller(), name COLLATE "default", number, owner);
 BEGIN
     PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));

@@ -7,44 +7,45 @@ BEGIN
 END
 ---- movable_feed: sql IMMUTABLE
 RETURN NULL::inorder_internal.feed;
----- seen_feed: plpgsql VOLATILE keys
+---- view_feed: plpgsql VOLATILE keys
 DECLARE
-    k inorder_internal.taken;
+    f inorder_internal.feed_view;
     is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
 BEGIN
     IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
-        SELECT f.id, caller, f.name, f.relation, t, s.position, f.whole_transactions,
-               (f.shared_by).shares IS NULL
+        SELECT known.id, caller, known.name, known.relation, t, s.position, known.whole_transactions,
+               (known.shared_by).shares IS NULL
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                                WHERE b.feed = known.id AND b.set_aside IS NULL AND b.written_here
                                   AND b.number >= coalesce(s.first_batch, -9223372036854775808))
                         -- In the order of a column no batch goes before one that is set aside.
                         OR (s.position).ordering.column_name IS NOT NULL
                            AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
-               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
+                                       WHERE b.feed = known.id AND b.set_aside IS NOT NULL AND b.written_here)),
+               CASE WHEN (known.shared_by).shares IS NOT NULL THEN known.shared_by END,
                -- The first poll after rows, and two a minute.
-               s.caught_up_at IS DISTINCT FROM s.polled AND (f.shared_by).shares IS NULL
+               s.caught_up_at IS DISTINCT FROM s.polled AND (known.shared_by).shares IS NULL
                    OR (s.position).partial IS NOT NULL OR (s.position).ordering.frozen IS NOT NULL
                    -- The clock may have been set back.
-                   OR coalesce(s.polled, f.created) NOT BETWEEN clock_timestamp() - '30 seconds'::interval
+                   OR coalesce(s.polled, known.created) NOT BETWEEN clock_timestamp() - '30 seconds'::interval
                                                             AND clock_timestamp() + '1 second'::interval,
-               f.owner_name <> inorder_internal.role_name(f.owner) AND f.system = inorder_internal.server_system(),
-               NULL::timestamptz, NULL::inorder_internal.next_found, false
-        INTO k
-        FROM inorder_internal.feed AS f
-        LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = seen_feed.relation
+               known.owner_name <> inorder_internal.role_name(known.owner)
+                   AND known.system = inorder_internal.server_system(),
+               NULL::timestamptz, NULL::inorder_internal.found_batch, false
+        INTO f
+        FROM inorder_internal.feed AS known
+        LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = view_feed.relation
         -- The columns are listed instead of n.*: each one takes a thousandth of the time of a read.
         CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
                             FROM inorder_internal.feed_state AS n
-                            WHERE n.feed = seen_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE f.id = seen_feed.feed AND s.written_here AND inorder_internal.may_move(caller, f)
+                            WHERE n.feed = view_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s
+        WHERE known.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, known)
           AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
     -- The time is not after the snapshot in which rows are looked for.
-    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
+    f.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
                                                              ELSE now() END;
-    RETURN CASE WHEN k.feed IS NOT NULL THEN k END;
+    RETURN CASE WHEN f.feed_id IS NOT NULL THEN f END;
 END
 ---- move_state: plpgsql VOLATILE keys
 DECLARE

@@ -1,8 +1,8 @@
 -- Bodies for the lookups of sql/ports/ports.sql that are in C in the extension. Here only queries can use an index. The
--- proof of a table, instead of ground.c and files.c, is read from the catalog in the snapshot in which rows are looked
+-- proof of a table, instead of table_proof.c and files.c, is read from the catalog in the snapshot in which rows are looked
 -- for, under locks on the table and all of its partitions, and is not kept. Thus each proof has its full cost.
 
----- locked: plpgsql VOLATILE keys
+---- lock_table: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
     RETURN t;
@@ -14,7 +14,7 @@ BEGIN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
     -- LOCK TABLE checks the privilege again after it has waited, but not after waiting for partitions.
-    PERFORM inorder_internal.check_reader(caller, t.relation), inorder_internal.prove_ground(t, caller);
+    PERFORM inorder_internal.check_reader(caller, t.relation), inorder_internal.prove_table(t, caller);
     RETURN inorder_internal.members(t);
 END
 ---- seen_members: plpgsql STABLE keys
@@ -54,13 +54,13 @@ BEGIN ATOMIC
 END;
 ---- as_caller: plpgsql STABLE keys reads SET enable_sort = on SET enable_incremental_sort = on
 DECLARE
-    found text[];
+    result text[];
 BEGIN
     IF walks THEN
         PERFORM set_config('enable_sort', 'off', true);
     END IF;
-    EXECUTE query INTO found;
-    RETURN found;
+    EXECUTE query INTO result;
+    RETURN result;
 END
 ---- count_as_caller: plpgsql STABLE keys tables SET jit = off SET enable_memoize = off SET enable_seqscan = on
 DECLARE
@@ -127,11 +127,11 @@ RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)
         FROM unnest(inorder_internal.tree((t).relation)::oid[]) AS c(oid));
 ---- unchanged_members: plpgsql STABLE keys SET @pinned@
 BEGIN
-    IF inorder_internal.members(t) IS DISTINCT FROM known THEN
+    IF inorder_internal.members(t) IS DISTINCT FROM remembered THEN
         RAISE 'partitions of % were attached, detached or changed while it was read', t.relation
         USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
     END IF;
-    RETURN known;
+    RETURN remembered;
 END
 ---- type_of_rows: plpgsql STABLE keys
 BEGIN

@@ -3,7 +3,7 @@ CREATE FUNCTION inorder_internal.rows_of_kept(relation regclass, batch @extschem
 RETURNS SETOF anyelement
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @reads@ SET @pinned@ AS $$
 DECLARE
-    k inorder_internal.rows_found := inorder_internal.kept_rows(inorder_internal.caller(), relation, batch);
+    k inorder_internal.found_rows := inorder_internal.kept_rows(inorder_internal.caller(), relation, batch);
 BEGIN
     PERFORM inorder_internal.check_row_type(relation, pg_typeof(row_type));
     BEGIN

@@ -4,10 +4,10 @@
 -- caller's privileges count, the caller is an argument.
 
 -- A table, locked with its partitions, which is proved to return the right rows; error if this is impossible
--- (ground.c).
-CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
+-- (table_proof.c).
+CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
-AS 'MODULE_PATHNAME', 'lock_ground' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The members of a table that is locked, after it was proved for the snapshot of the calling statement.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
@@ -107,7 +107,7 @@ BEGIN
     IF inorder_internal.is_plain(t.relation) OR cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
         -- The count is made for the owner of the state, from whom nothing is hidden.
         RETURN inorder_internal.count_by_index(
-            inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
+            inorder_internal.lock_table(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
     END IF;
     RETURN NULL;
 END $$;
@@ -123,7 +123,7 @@ RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The members of a table that were proved; error unless they are still the same.
-CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
+CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

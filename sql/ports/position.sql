@@ -80,7 +80,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1;
 
 -- The set of one transaction, or of none for null.
-CREATE FUNCTION inorder_internal.one(number bigint) RETURNS int8multirange
+CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
@@ -182,7 +182,7 @@ RETURN CASE
     ELSE ROW(inorder_internal.position_format(),
              inorder_internal.plus((from_position).transactions, CASE
                  WHEN (batch).cut IS NOT NULL
-                 THEN inorder_internal.minus((batch).transactions, inorder_internal.one((batch).cut))
+                 THEN inorder_internal.minus((batch).transactions, inorder_internal.one_number((batch).cut))
                  -- An ordered batch that ends in the middle of its set.
                  WHEN (batch).ordering.next_value IS NOT NULL THEN '{}'::int8multirange
                  ELSE (batch).transactions END),

@@ -181,7 +181,7 @@ END $$;
 
 -- The btree index that finds rows by a column, perhaps without those of number 0; or null.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
-RETURNS TABLE (found oid)
+RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
 -- Compared as the server does: its own classes have oids below 16384. The method 403 is btree.
 BEGIN ATOMIC
@@ -207,7 +207,7 @@ END;
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT CASE WHEN w.found IS NOT NULL THEN false WHEN p.found IS NOT NULL THEN true END
+    SELECT CASE WHEN w.index IS NOT NULL THEN false WHEN p.index IS NOT NULL THEN true END
     FROM inorder_internal.index_of(relation::oid, key_attnum, false) AS w
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
@@ -347,7 +347,7 @@ END $$;
 -- True if a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
 -- quote_all_identifiers is off; and the column with the number is unchanged.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
-RETURNS TABLE (stands boolean)
+RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
 -- A function over rows becomes part of the statement that calls it.
 BEGIN ATOMIC
@@ -367,7 +367,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_iden
 BEGIN
     -- Locks the table with C: what is seen stays so until the transaction ends.
     PERFORM inorder_internal.hides_rows(0::oid, t.relation);
-    RETURN (SELECT s.stands FROM inorder_internal.guard_state(t.relation, t) AS s);
+    RETURN (SELECT s.is_valid FROM inorder_internal.guard_state(t.relation, t) AS s);
 END $$;
 
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass) RETURNS boolean
@@ -437,10 +437,10 @@ RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.f
 
 -- True if two lists are not the same, to the byte. For an operator of arrays the server looks up how it compares each
 -- type in them, which accesses as much of the catalog as a statement.
-CREATE FUNCTION inorder_internal.differ(known @extschema@.feed_member[], members @extschema@.feed_member[])
+CREATE FUNCTION inorder_internal.differ(remembered @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
-RETURN record_image_ne(ROW(known), ROW(members));
+RETURN record_image_ne(ROW(remembered), ROW(members));
 
 -- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
@@ -488,7 +488,7 @@ RETURN NOT EXISTS (
 -- Tables whose attachment or guard differs from that stored in a position (in a restored database: whose name is not
 -- stored); and whether only the guard differs.
 CREATE FUNCTION inorder_internal.new_members(
-    t inorder_internal.feed_table, known @extschema@.feed_member[], origin text
+    t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
 -- Tables are compared by name only if the table itself is of another server, which is the case in a restored database,
@@ -496,33 +496,33 @@ LANGUAGE sql STABLE
 -- the origin out has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
-           EXISTS (SELECT FROM unnest(known) AS k
+           EXISTS (SELECT FROM unnest(remembered) AS k
                    WHERE k.relation = m.relation
                      AND CASE WHEN k.system = m.system
                               THEN inorder_internal.are_versions(k.attached::text[], m.attached)
                               ELSE inorder_internal.are_upgraded(m.attached) END)
     FROM unnest(inorder_internal.members(t, true)) AS m
     WHERE NOT EXISTS (
-        SELECT FROM unnest(known) AS k
+        SELECT FROM unnest(remembered) AS k
         WHERE k.relation = m.relation AND k.system = m.system
               AND inorder_internal.are_versions(k.attached::text[], m.attached)
               AND inorder_internal.are_versions(k.guarded::text[], m.guarded)
            OR k.name = m.name AND (origin IS NULL OR inorder_internal.are_upgraded(m.attached || m.guarded))
               AND NOT EXISTS (
-                  SELECT FROM unnest(known) AS r
+                  SELECT FROM unnest(remembered) AS r
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 
 -- Error if rows of a partially read transaction are in another order now.
 CREATE FUNCTION inorder_internal.check_order(
-    t inorder_internal.feed_table, known @extschema@.feed_member[], number bigint
+    t inorder_internal.feed_table, remembered @extschema@.feed_member[], number bigint
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    was text[] := (SELECT k.ordered_by FROM unnest(known) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
+    was text[] := (SELECT k.ordered_by FROM unnest(remembered) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
     is_now text[] := inorder_internal.order_definition(t);
 BEGIN
-    IF known IS NOT NULL AND was IS DISTINCT FROM is_now THEN
+    IF remembered IS NOT NULL AND was IS DISTINCT FROM is_now THEN
         RAISE 'the key of % is not the one by which transaction % was read in part', t.relation, number
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',

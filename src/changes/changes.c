@@ -108,7 +108,7 @@ return_changes(FoundRows *found, HeapTupleHeader result, FunctionCallInfo fcinfo
 		found->table.joined = DatumGetObjectId(found_column(result, "relation", OIDOID).value);
 		query_into(&found->table, text_of(query), &composing.pub);
 	}
-	check_ground(&found->table);
+	check_proof(&found->table);
 }
 
 /* changes_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof (op, version, changed) */

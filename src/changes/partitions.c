@@ -6,7 +6,7 @@
  * plan, and code of another owner would run.  They are those that rows are routed to,
  * which the directory keeps.  To look at each of a thousand for every statement would
  * be most of its price, so what was proved is kept for the session, until the server
- * invalidates the log or a partition (ports/ground.c).
+ * invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
 	uint64		since;			/* number of changes noticed at that time */
-	Ground		tree;
+	TableProof	tree;
 } ProvedLog;
 
 static HTAB *proved_logs = NULL;
@@ -101,7 +101,7 @@ static void
 keep_proof(Oid log, uint64 since, const List *tree)
 {
 	ProvedLog  *kept = find_proof(log);
-	Ground		ground = {.relation = log};
+	TableProof	proof = {.relation = log};
 	ListCell   *cell;
 
 	if (kept == NULL && memory != NULL && hash_get_num_entries(proved_logs) == MOST_LOGS)
@@ -111,16 +111,16 @@ keep_proof(Oid log, uint64 since, const List *tree)
 	}
 	if (memory == NULL)
 		make_cache();
-	ground.tree = MemoryContextAlloc(memory, sizeof(Oid) * list_length(tree));
+	proof.tree = MemoryContextAlloc(memory, sizeof(Oid) * list_length(tree));
 	foreach(cell, tree)
-		ground.tree[ground.tree_count++] = lfirst_oid(cell);
-	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+		proof.tree[proof.tree_count++] = lfirst_oid(cell);
+	qsort(proof.tree, proof.tree_count, sizeof(Oid), oid_cmp);
 	if (kept != NULL)
 		pfree(kept->tree.tree);
 	else
 		kept = hash_search(proved_logs, &log, HASH_ENTER, NULL);
 	kept->since = since;
-	kept->tree = ground;
+	kept->tree = proof;
 }
 
 /*
@@ -132,7 +132,7 @@ keep_proof(Oid log, uint64 since, const List *tree)
 void
 check_partitions_of_log(EState *estate, Relation log)
 {
-	uint64		before = changes_noticed();
+	uint64		before = invalidations_noticed();
 	ProvedLog  *kept = find_proof(RelationGetRelid(log));
 	List	   *tree = NIL;
 	ListCell   *cell;
@@ -142,7 +142,7 @@ check_partitions_of_log(EState *estate, Relation log)
 	count = look_up_partitions(estate->es_partition_directory, log, NULL);
 	if (kept != NULL && kept->tree.tree_count == count && is_untouched(&kept->tree, kept->since))
 	{
-		kept->since = changes_noticed();
+		kept->since = invalidations_noticed();
 		return;
 	}
 	(void) look_up_partitions(estate->es_partition_directory, log, &tree);

@@ -29,20 +29,20 @@ typedef struct Level
  * How a query reads the batch; if it does so several times, the last of these
  * counts
  */
-typedef enum Reads
+typedef enum BatchUse
 {
 	NOT_READ,
 	READ_WHOLE,
 	READ_BELOW_LIMIT
-} Reads;
+} BatchUse;
 
-typedef struct Search
+typedef struct UseSearch
 {
 	Level	   *level;
-	Reads		reads;
-} Search;
+	BatchUse	use;
+} UseSearch;
 
-static Reads reads_of(Level *level, bool limited);
+static BatchUse use_of(Level *level, bool limited);
 
 /* LIMIT NULL, LIMIT ALL and OFFSET 0 take all rows. */
 static bool
@@ -69,8 +69,8 @@ takes_all(const Query *query)
 }
 
 /* The rows that an entry of FROM reads if it names a query of WITH */
-static Reads
-reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
+static BatchUse
+use_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 {
 	ListCell   *cell;
 
@@ -85,18 +85,18 @@ reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 		CommonTableExpr *with = lfirst_node(CommonTableExpr, cell);
 
 		if (strcmp(with->ctename, entry->ctename) == 0)
-			return reads_of(&(Level) {castNode(Query, with->ctequery), level}, limited);
+			return use_of(&(Level) {castNode(Query, with->ctequery), level}, limited);
 	}
 	return NOT_READ;
 }
 
-static Reads
-reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
+static BatchUse
+use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 {
 	if (entry->rtekind == RTE_CTE)
-		return reads_of_name(entry, level, limited);
+		return use_of_name(entry, level, limited);
 	if (entry->rtekind == RTE_SUBQUERY)
-		return reads_of(&(Level) {entry->subquery, level}, limited);
+		return use_of(&(Level) {entry->subquery, level}, limited);
 	return NOT_READ;
 }
 
@@ -104,7 +104,7 @@ reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 static bool
 search_expressions(Node *node, void *context)
 {
-	Search	   *search = (Search *) context;
+	UseSearch  *search = (UseSearch *) context;
 
 	if (node == NULL)
 		return false;
@@ -112,18 +112,18 @@ search_expressions(Node *node, void *context)
 	{
 		Query	   *query = castNode(Query, ((SubLink *) node)->subselect);
 
-		search->reads = Max(search->reads, reads_of(&(Level) {query, search->level}, false));
+		search->use = Max(search->use, use_of(&(Level) {query, search->level}, false));
 		return search_expressions(((SubLink *) node)->testexpr, context);
 	}
 	return expression_tree_walker(node, search_expressions, context);
 }
 
 /* A reference to WITH is followed each time. */
-static Reads
-reads_of(Level *level, bool limited)
+static BatchUse
+use_of(Level *level, bool limited)
 {
 	Query	   *query = level->query;
-	Search		search = {level, NOT_READ};
+	UseSearch	search = {level, NOT_READ};
 	ListCell   *cell;
 
 	check_stack_depth();
@@ -131,16 +131,16 @@ reads_of(Level *level, bool limited)
 	limited = !takes_all(query) &&
 		(limited || is_limit(query->limitCount, false) || is_limit(query->limitOffset, true));
 	foreach(cell, query->rtable)
-		search.reads = Max(search.reads, reads_of_entry(lfirst_node(RangeTblEntry, cell), level, limited));
+		search.use = Max(search.use, use_of_entry(lfirst_node(RangeTblEntry, cell), level, limited));
 	foreach(cell, query->cteList)
 	{
 		Query	   *with = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
 
 		if (with->commandType != CMD_SELECT)
-			search.reads = Max(search.reads, reads_of(&(Level) {with, level}, false));
+			search.use = Max(search.use, use_of(&(Level) {with, level}, false));
 	}
 	(void) query_tree_walker(query, search_expressions, &search, QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
-	return search.reads;
+	return search.use;
 }
 
 /*
@@ -150,18 +150,18 @@ reads_of(Level *level, bool limited)
 static void
 check_batch_is_read(List *queries)
 {
-	Reads		reads = NOT_READ;
+	BatchUse	use = NOT_READ;
 	ListCell   *cell;
 
 	foreach(cell, queries)
-		reads = Max(reads, reads_of(&(Level) {lfirst_node(Query, cell), NULL}, false));
-	if (reads == READ_BELOW_LIMIT)
+		use = Max(use, use_of(&(Level) {lfirst_node(Query, cell), NULL}, false));
+	if (use == READ_BELOW_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
 				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
 				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
-	if (reads == NOT_READ)
+	if (use == NOT_READ)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement does not read the batch"),

@@ -29,16 +29,16 @@
  * A search for a call in the plan of a statement, which its reader may take
  * whole, or as far as the caller does
  */
-typedef struct Search
+typedef struct CallSearch
 {
 	PlannedStmt *statement;
 	Node	   *call;
 	Bitmapset  *searched;		/* subplans, by number */
 	bool		is_whole;
 	const char *cut;			/* where it is cut off, in words; or NULL */
-} Search;
+} CallSearch;
 
-static void search_plan(Search *search, Plan *plan, const char *cut);
+static void search_plan(CallSearch *search, Plan *plan, const char *cut);
 
 static bool
 makes_call(const Plan *plan, const Node *call)
@@ -71,7 +71,7 @@ through(const Plan *plan, const char *cut)
 }
 
 static void
-search_subplan(Search *search, int number, const char *cut)
+search_subplan(CallSearch *search, int number, const char *cut)
 {
 	search->searched = bms_add_member(search->searched, number);
 	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
@@ -79,7 +79,7 @@ search_subplan(Search *search, int number, const char *cut)
 
 /* Subqueries that are run once: one of WITH is taken by those who scan it, unless it writes. */
 static void
-search_links(Search *search, List *links)
+search_links(CallSearch *search, List *links)
 {
 	ListCell   *cell;
 
@@ -96,7 +96,7 @@ search_links(Search *search, List *links)
 }
 
 static void
-search_list(Search *search, List *plans, const char *cut)
+search_list(CallSearch *search, List *plans, const char *cut)
 {
 	ListCell   *cell;
 
@@ -106,7 +106,7 @@ search_list(Search *search, List *plans, const char *cut)
 
 /* The tree of a plan is bounded by the stack; a query of WITH may be scanned any number of times. */
 static void
-search_plan(Search *search, Plan *plan, const char *cut)
+search_plan(CallSearch *search, Plan *plan, const char *cut)
 {
 	if (plan == NULL)
 		return;
@@ -136,7 +136,7 @@ search_plan(Search *search, Plan *plan, const char *cut)
 
 /* A subquery in an expression is run for a value, to its end; the inner ones have the lower numbers. */
 static void
-search_statement(Search *search)
+search_statement(CallSearch *search)
 {
 	search_plan(search, search->statement->planTree, NULL);
 	for (int number = list_length(search->statement->subplans); number > 0; number--)
@@ -172,7 +172,7 @@ check_caller(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const char *reader = get_func_name(fcinfo->flinfo->fn_oid);
-	Search		search = {.call = fcinfo->flinfo->fn_expr};
+	CallSearch	search = {.call = fcinfo->flinfo->fn_expr};
 	EState	   *state;
 
 	if (result == NULL || !IsA(result, ReturnSetInfo))

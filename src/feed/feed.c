@@ -98,7 +98,7 @@ look_up_rows(FoundRows *found, const char *function, int count, const Value *arg
 
 	found->table = table_of(found_column(result, "t", InvalidOid).value);
 	if (!members.null)
-		stand_on(&found->table, members);
+		use_proof(&found->table, members);
 	return result;
 }
 
@@ -130,10 +130,10 @@ query_for(const FoundRows *found, bool in_order)
  * Nothing of this looks for a name or calls a function of anybody's, so it need not become the owner of the state.
  */
 static bool
-take_at_once(Datum name, Datum owner, const Wanted *wanted, bool moves, FoundRows *found)
+take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, FoundRows *found)
 {
 	Oid			caller = GetUserId();
-	Wanted		all = *wanted;
+	BatchRequest all = *request;
 	Oid			schema;
 	Feed		feed;
 	BatchEnd	end;
@@ -142,15 +142,15 @@ take_at_once(Datum name, Datum owner, const Wanted *wanted, bool moves, FoundRow
 	if (!open_feed(name, owner, caller, moves, &feed) || feed.is_shared || feed.is_divided || (moves && feed.is_renamed))
 		return false;
 	all.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
-	found->table = known_table(feed.table, caller);
-	if (!find_next(&found->table, &feed.position, &all, &found->batch, &end) ||
+	found->table = table_with_proof(feed.table, caller);
+	if (!find_next_batch(&found->table, &feed.position, &all, &found->batch, &end) ||
 		(!end.has_row && ((moves && feed.is_poll_due) || is_swapped(&found->table))))
 		return false;
 	if (moves && end.has_row)
 		(void) move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], found->batch),
 						 feed.asked, end.is_all, false);
 	if (found->batch == NULL)
-		found->table.ground = NULL; /* nothing is read that it would have to stand on */
+		found->table.proof = NULL; /* nothing is read, so nothing is checked afterwards */
 	return true;
 }
 
@@ -174,7 +174,7 @@ look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 	if (batch.tuple == NULL || DatumGetBool(batch.values[KEPT_IS_OPEN]) ||
 		!DatumGetBool(batch.values[KEPT_WRITTEN_HERE]) || !batch.nulls[KEPT_SHARE])
 		return false;
-	found->table = known_table(feed.table, caller);
+	found->table = table_with_proof(feed.table, caller);
 	found->batch = DatumGetHeapTupleHeader(batch.values[KEPT_BATCH]);
 	return is_readable(&found->table, found->batch);
 }
@@ -187,11 +187,11 @@ static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
 {
 	Value		owner = owner_argument(fcinfo, 3);
-	Wanted		wanted = {!PG_ARGISNULL(2), PG_GETARG_INT32(2)};
+	BatchRequest request = {!PG_ARGISNULL(2), PG_GETARG_INT32(2)};
 	FoundRows	found = {0};
 
-	if (!PG_ARGISNULL(0) && (!wanted.is_limited || wanted.max_rows > 0) &&
-		take_at_once(PG_GETARG_DATUM(0), owner.value, &wanted, moves, &found))
+	if (!PG_ARGISNULL(0) && (!request.is_limited || request.max_rows > 0) &&
+		take_at_once(PG_GETARG_DATUM(0), owner.value, &request, moves, &found))
 		return found;
 	return look_up_batch("next_rows", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner, argument_value(fcinfo, 2, INT4OID),
@@ -224,7 +224,7 @@ return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 	if (found->batch != NULL)
 		read_rows(found, rows);
 	rows->rDestroy(rows);
-	check_ground(&found->table);
+	check_proof(&found->table);
 }
 
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
@@ -263,7 +263,7 @@ feed_apply(PG_FUNCTION_ARGS)
 	if (found.batch == NULL)
 		PG_RETURN_NULL();
 	processed = query_batch(&found.table, query_for(&found, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	check_ground(&found.table);
+	check_proof(&found.table);
 	PG_RETURN_INT64((int64) processed);
 }
 

@@ -157,7 +157,7 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 Datum
 new_batch(PG_FUNCTION_ARGS)
 {
-	Wanted		wanted = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
+	BatchRequest request = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
 	Row			given = {0};
 	Feed		feed;
 	Table		table;
@@ -165,13 +165,13 @@ new_batch(PG_FUNCTION_ARGS)
 	BatchEnd	end;
 
 	check_state_writer();
-	if (PG_ARGISNULL(0) || (wanted.is_limited && wanted.max_rows < 1) ||
+	if (PG_ARGISNULL(0) || (request.is_limited && request.max_rows < 1) ||
 		!open_feed(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), true, &feed) || feed.is_divided ||
 		!feed.position.nulls[POSITION_ORDERING] || is_one_free(&feed, PG_GETARG_DATUM(3)))
 		PG_RETURN_NULL();
-	table = known_table(feed.table, PG_GETARG_OID(2));
-	wanted.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
-	if (!find_next(&table, &feed.position, &wanted, &batch, &end) ||
+	table = table_with_proof(feed.table, PG_GETARG_OID(2));
+	request.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
+	if (!find_next_batch(&table, &feed.position, &request, &batch, &end) ||
 		(!end.has_row && (feed.is_poll_due || is_swapped(&table))))
 		PG_RETURN_NULL();
 	memset(given.nulls, true, sizeof(given.nulls));
@@ -180,7 +180,7 @@ new_batch(PG_FUNCTION_ARGS)
 	{
 		int64		number;
 
-		check_ground(&table);
+		check_proof(&table);
 		number = move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], batch), feed.asked,
 						   end.is_all, true);
 		given = given_batch(&feed, batch, number, fcinfo);

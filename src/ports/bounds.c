@@ -137,7 +137,7 @@ append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
 bool
 bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
-	bool		is_uuid = table->ground->reading.is_uuid;
+	bool		is_uuid = table->proof->reading.is_uuid;
 	Row			row = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
 	Row			order = row_of(row.values[BATCH_ORDERING], row.nulls[BATCH_ORDERING], ORDER_COLUMNS);
 	bool		is_resumed = !row.nulls[BATCH_RESUMED];
@@ -159,9 +159,9 @@ bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	if (!are_numbers(whole) || (is_resumed && !is_number(resumed)) || (is_cut && !is_number(cut)))
 		return false;
 	if (is_resumed)
-		whole = without(whole, one_number(resumed));
+		whole = difference(whole, one_number(resumed));
 	if (is_cut)
-		whole = without(whole, one_number(cut));
+		whole = difference(whole, one_number(cut));
 	if (is_resumed && !append_part(bounds, resumed, resumed_after, is_cut && cut == resumed ? cut_after : (Datum) 0))
 		return false;
 	return append_numbers(bounds, whole, true) &&

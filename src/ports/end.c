@@ -194,12 +194,12 @@ close_cursor(Cursor *cursor)
  * or, if all are in one range, possibly without
  */
 static Cursor *
-open_cursor(const Ground *ground, int leaf, const Stretch *stretch, bool with_keys)
+open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys)
 {
 	Cursor	   *cursor = palloc0(sizeof(Cursor));
 
-	cursor->leaf = open_leaf(&ground->leaves[leaf]);
-	cursor->is_uuid = ground->reading.is_uuid;
+	cursor->leaf = open_leaf(&proof->leaves[leaf]);
+	cursor->is_uuid = proof->reading.is_uuid;
 	cursor->ranges = stretch->ranges;
 	cursor->count = stretch->count;
 	cursor->scan = begin_index_scan(cursor->leaf.table, cursor->leaf.index, GetActiveSnapshot(), 2);
@@ -214,11 +214,11 @@ open_cursor(const Ground *ground, int leaf, const Stretch *stretch, bool with_ke
  * searched for.
  */
 static void
-count_entries(End *end, const Ground *ground, const Stretch *stretch)
+count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 {
-	for (int i = 0; i < ground->leaf_count && end->rows <= end->most; i++)
+	for (int i = 0; i < proof->leaf_count && end->rows <= end->most; i++)
 	{
-		Cursor	   *cursor = open_cursor(ground, i, stretch, false);
+		Cursor	   *cursor = open_cursor(proof, i, stretch, false);
 
 		while (cursor->place != NULL && end->rows <= end->most)
 		{
@@ -259,15 +259,15 @@ compare_cursors(Datum a, Datum b, void *unused)
 
 /* The rows of all partitions, merged by their keys */
 static void
-pass_rows(End *end, const Ground *ground, const Stretch *stretch)
+pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 {
-	binaryheap *heap = binaryheap_allocate(ground->leaf_count, compare_cursors, NULL);
+	binaryheap *heap = binaryheap_allocate(proof->leaf_count, compare_cursors, NULL);
 	Cursor	   *cursor;
 
-	for (int i = 0; i < ground->leaf_count; i++)
+	for (int i = 0; i < proof->leaf_count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		cursor = open_cursor(ground, i, stretch, true);
+		cursor = open_cursor(proof, i, stretch, true);
 		if (next_row(cursor))
 			binaryheap_add_unordered(heap, PointerGetDatum(cursor));
 		else
@@ -289,14 +289,14 @@ pass_rows(End *end, const Ground *ground, const Stretch *stretch)
 
 /* Process in order: the rest of a transaction, then whole ones */
 static void
-pass_bounds(End *end, const Ground *ground, const Bounds *bounds, void (*pass) (End *, const Ground *, const Stretch *))
+pass_bounds(End *end, const TableProof *proof, const Bounds *bounds, void (*pass) (End *, const TableProof *, const Stretch *))
 {
 	int			first = bounds->rest_first ? Min(bounds->count, 1) : 0;
 
 	if (first > 0)
-		pass(end, ground, &(Stretch) {bounds->ranges, first});
+		pass(end, proof, &(Stretch) {bounds->ranges, first});
 	if (end->rows <= end->most && first < bounds->count)
-		pass(end, ground, &(Stretch) {bounds->ranges + first, bounds->count - first});
+		pass(end, proof, &(Stretch) {bounds->ranges + first, bounds->count - first});
 }
 
 static Datum
@@ -319,17 +319,17 @@ find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *found)
 
 	if (!bounds_of(table, batch, &bounds))
 		return false;
-	pass_bounds(&end, table->ground, &bounds, count_entries);
+	pass_bounds(&end, table->proof, &bounds, count_entries);
 	if (end.rows > end.most)
 	{
 		end = (End) {.most = most};
-		pass_bounds(&end, table->ground, &bounds, pass_rows);
+		pass_bounds(&end, table->proof, &bounds, pass_rows);
 	}
 	*found = (BatchEnd) {.has_row = end.has_row, .is_all = end.rows <= end.most, .number = end.number};
 	if (!found->is_all && end.is_inside)
 	{
 		found->place = end.place;
-		found->last_key = table->ground->reading.is_uuid ? key_text(end.key) : (Datum) 0;
+		found->last_key = table->proof->reading.is_uuid ? key_text(end.key) : (Datum) 0;
 	}
 	return true;
 }

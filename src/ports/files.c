@@ -65,10 +65,10 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 
 /* True if a table is the one that was proved, or a partition of it */
 bool
-in_tree(const Ground *ground, Oid relation)
+in_tree(const TableProof *proof, Oid relation)
 {
-	return ground->tree_count > 0 &&
-		bsearch(&relation, ground->tree, ground->tree_count, sizeof(Oid), oid_cmp) != NULL;
+	return proof->tree_count > 0 &&
+		bsearch(&relation, proof->tree, proof->tree_count, sizeof(Oid), oid_cmp) != NULL;
 }
 
 static void
@@ -155,7 +155,7 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 
 /* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
 static int
-count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot snapshot)
+count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot snapshot)
 {
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -171,7 +171,7 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
 		CHECK_FOR_INTERRUPTS();
 		if (row->inhdetachpending)
 			continue;
-		if (!in_tree(ground, row->inhrelid))
+		if (!in_tree(proof, row->inhrelid))
 			refuse_snapshot(row->inhrelid, "was detached");
 		count++;
 	}
@@ -186,22 +186,22 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
  * invalidations, and to attach a partition waits for no reader.
  */
 void
-check_partitions(const Ground *ground, Snapshot snapshot)
+check_partitions(const TableProof *proof, Snapshot snapshot)
 {
 	Relation	inherits;
 	int			count = 1;
 
-	if (ground->tree_count == 1 && get_rel_relkind(ground->relation) != RELKIND_PARTITIONED_TABLE)
+	if (proof->tree_count == 1 && get_rel_relkind(proof->relation) != RELKIND_PARTITIONED_TABLE)
 		return;
 	snapshot = RegisterSnapshot(snapshot);	/* the transaction's may not be registered */
 	inherits = table_open(InheritsRelationId, AccessShareLock);
-	for (int i = 0; i < ground->tree_count; i++)
-		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
-			count += count_children(inherits, ground, ground->tree[i], snapshot);
+	for (int i = 0; i < proof->tree_count; i++)
+		if (get_rel_relkind(proof->tree[i]) == RELKIND_PARTITIONED_TABLE)
+			count += count_children(inherits, proof, proof->tree[i], snapshot);
 	table_close(inherits, AccessShareLock);
 	UnregisterSnapshot(snapshot);
-	if (count != ground->tree_count)
-		refuse_snapshot(ground->relation, "got partitions");
+	if (count != proof->tree_count)
+		refuse_snapshot(proof->relation, "got partitions");
 }
 
 /*
@@ -209,12 +209,12 @@ check_partitions(const Ground *ground, Snapshot snapshot)
  * partitions that are read
  */
 void
-check_files(const Ground *ground, Snapshot snapshot)
+check_files(const TableProof *proof, Snapshot snapshot)
 {
 	Relation	classes = table_open(RelationRelationId, AccessShareLock);
 
-	for (int i = 0; i < ground->tree_count; i++)
-		check_file(classes, ground->tree[i], snapshot);
+	for (int i = 0; i < proof->tree_count; i++)
+		check_file(classes, proof->tree[i], snapshot);
 	table_close(classes, AccessShareLock);
-	check_partitions(ground, snapshot);
+	check_partitions(proof, snapshot);
 }

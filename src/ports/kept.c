@@ -39,7 +39,7 @@
 
 PG_FUNCTION_INFO_V1(may_move);
 PG_FUNCTION_INFO_V1(movable_feed);
-PG_FUNCTION_INFO_V1(seen_feed);
+PG_FUNCTION_INFO_V1(view_feed);
 PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(move_state);
 
@@ -50,8 +50,8 @@ enum
 };
 enum
 {
-	TAKEN_FEED, TAKEN_CALLER, TAKEN_NAME, TAKEN_RELATION, TAKEN_TABLE, TAKEN_POSITION, TAKEN_WHOLE, TAKEN_SHARED,
-	TAKEN_SHARED_BY, TAKEN_IS_POLL_DUE, TAKEN_IS_RENAMED, TAKEN_ASKED, TAKEN_NEXT, TAKEN_IS_FOUND, TAKEN_COLUMNS
+	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,
+	VIEW_SHARED_BY, VIEW_IS_POLL_DUE, VIEW_IS_RENAMED, VIEW_ASKED, VIEW_NEXT, VIEW_IS_FOUND, VIEW_COLUMNS
 };
 
 enum
@@ -337,7 +337,7 @@ is_poll_due(const Feed *feed)
 
 /* The time of a look: not after the snapshot in which rows are looked for */
 static TimestampTz
-time_of_look(void)
+time_of_read(void)
 {
 	return XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
 }
@@ -375,7 +375,7 @@ is_one_free(const Feed *feed, Datum worker)
 
 /* Look up what is to be known of a feed before it is read; false if its table cannot be read as its description says */
 static bool
-look_closely(Feed *feed, bool must_read)
+read_details(Feed *feed, bool must_read)
 {
 	const char *owner = GetUserNameFromId(DatumGetObjectId(feed->row.values[FEED_OWNER]), true);
 	Row			shares = row_of(feed->row.values[FEED_SHARED_BY], feed->row.nulls[FEED_SHARED_BY], SHARE_COLUMNS);
@@ -395,7 +395,7 @@ look_closely(Feed *feed, bool must_read)
 	feed->is_poll_due = is_poll_due(feed);
 	feed->is_renamed = owner != NULL && strcmp(owner, NameStr(*DatumGetName(feed->row.values[FEED_OWNER_NAME]))) != 0 &&
 		strcmp(TextDatumGetCString(feed->row.values[FEED_SYSTEM]), system_of_server()) == 0;
-	feed->asked = time_of_look();
+	feed->asked = time_of_read();
 	return true;
 }
 
@@ -404,7 +404,7 @@ look_closely(Feed *feed, bool must_read)
  * move it and, if she must, read its table.
  */
 static bool
-see_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
+read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 {
 	bool		result;
 
@@ -416,7 +416,7 @@ see_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 	result = feed->row.tuple != NULL && feed->state.tuple != NULL &&
 		DatumGetObjectId(feed->row.values[FEED_RELATION]) == relation &&
 		DatumGetBool(feed->state.values[STATE_WRITTEN_HERE]) &&
-		role_may_move(caller, &feed->row) && look_closely(feed, must_read);
+		role_may_move(caller, &feed->row) && read_details(feed, must_read);
 	PopActiveSnapshot();
 	return result;
 }
@@ -434,7 +434,7 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 		return false;
 	if (moves)
 		take_turn(row.values[FEED_ID]);
-	if (see_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
+	if (read_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
 		return true;
 	/* The error about what came meanwhile, unless it went again */
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -446,40 +446,40 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 	return false;
 }
 
-/* seen_feed(feed bigint, relation oid, caller oid, must_read boolean) -> taken, or null */
+/* view_feed(feed bigint, relation oid, caller oid, must_read boolean) -> view, or null */
 Datum
-seen_feed(PG_FUNCTION_ARGS)
+view_feed(PG_FUNCTION_ARGS)
 {
 	Datum		values[MANY_COLUMNS] = {0};
 	bool		nulls[MANY_COLUMNS] = {0};
 	Feed		feed;
 	TupleDesc	columns;
-	HeapTuple	taken;
+	HeapTuple	view;
 
 	check_state_writer();
-	if (!see_feed(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_BOOL(3), &feed))
+	if (!read_feed(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_BOOL(3), &feed))
 		PG_RETURN_NULL();
 	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
-	expect_columns(columns, TAKEN_COLUMNS, "taken");
-	values[TAKEN_FEED] = feed.row.values[FEED_ID];
-	values[TAKEN_CALLER] = PG_GETARG_DATUM(2);
-	values[TAKEN_NAME] = feed.row.values[FEED_NAME];
-	values[TAKEN_RELATION] = feed.row.values[FEED_RELATION];
-	values[TAKEN_TABLE] = feed.table;
-	nulls[TAKEN_TABLE] = feed.table == (Datum) 0;
-	values[TAKEN_POSITION] = feed.state.values[STATE_POSITION];
-	values[TAKEN_WHOLE] = feed.row.values[FEED_WHOLE];
-	values[TAKEN_SHARED] = BoolGetDatum(feed.is_shared);
-	values[TAKEN_SHARED_BY] = feed.row.values[FEED_SHARED_BY];
-	nulls[TAKEN_SHARED_BY] = !feed.is_divided;
-	values[TAKEN_IS_POLL_DUE] = BoolGetDatum(feed.is_poll_due);
-	values[TAKEN_IS_RENAMED] = BoolGetDatum(feed.is_renamed);
-	values[TAKEN_ASKED] = TimestampTzGetDatum(feed.asked);
-	nulls[TAKEN_NEXT] = true;
-	values[TAKEN_IS_FOUND] = BoolGetDatum(false);
-	taken = heap_form_tuple(columns, values, nulls);
+	expect_columns(columns, VIEW_COLUMNS, "feed_view");
+	values[VIEW_FEED_ID] = feed.row.values[FEED_ID];
+	values[VIEW_CALLER] = PG_GETARG_DATUM(2);
+	values[VIEW_NAME] = feed.row.values[FEED_NAME];
+	values[VIEW_RELATION] = feed.row.values[FEED_RELATION];
+	values[VIEW_TABLE] = feed.table;
+	nulls[VIEW_TABLE] = feed.table == (Datum) 0;
+	values[VIEW_POSITION] = feed.state.values[STATE_POSITION];
+	values[VIEW_WHOLE] = feed.row.values[FEED_WHOLE];
+	values[VIEW_SHARED] = BoolGetDatum(feed.is_shared);
+	values[VIEW_SHARED_BY] = feed.row.values[FEED_SHARED_BY];
+	nulls[VIEW_SHARED_BY] = !feed.is_divided;
+	values[VIEW_IS_POLL_DUE] = BoolGetDatum(feed.is_poll_due);
+	values[VIEW_IS_RENAMED] = BoolGetDatum(feed.is_renamed);
+	values[VIEW_ASKED] = TimestampTzGetDatum(feed.asked);
+	nulls[VIEW_NEXT] = true;
+	values[VIEW_IS_FOUND] = BoolGetDatum(false);
+	view = heap_form_tuple(columns, values, nulls);
 	ReleaseTupleDesc(columns);
-	PG_RETURN_DATUM(HeapTupleGetDatum(taken));
+	PG_RETURN_DATUM(HeapTupleGetDatum(view));
 }
 
 /* As the executor says it */
@@ -529,7 +529,7 @@ is_plain_step(const Row *position, const Row *batch)
 static bool
 are_apart(Numbers set, Numbers other)
 {
-	Numbers		rest = without(set, other);
+	Numbers		rest = difference(set, other);
 
 	return rest.count == set.count && memcmp(rest.ranges, set.ranges, sizeof(Range) * set.count) == 0 &&
 		are_numbers(set) && are_numbers(other);
@@ -551,7 +551,7 @@ add_batch(const Row *position, const Row *batch, Numbers *read)
 	*read = numbers_of(before);
 	if (!are_apart(set, *read))
 		return false;
-	*read = united(*read, batch->nulls[BATCH_CUT] ? set : without(set, (Numbers) {1, &last}));
+	*read = united(*read, batch->nulls[BATCH_CUT] ? set : difference(set, (Numbers) {1, &last}));
 	return true;
 }
 

@@ -55,15 +55,16 @@ extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, 
 
 /* next.c */
 /* The request: at most so many rows, if there is a limit; whole transactions only; also such as have no rows */
-typedef struct Wanted
+typedef struct BatchRequest
 {
 	bool		is_limited;
 	int			max_rows;
 	bool		whole;
 	bool		passes;
-} Wanted;
+} BatchRequest;
 
 extern bool is_readable(Table *table, HeapTupleHeader batch);
-extern bool find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end);
+extern bool find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch,
+							BatchEnd *end);
 
 #endif							/* INORDER_KEPT_H */

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(pages_read);
 /*
  * The pages that a probe may read before its answer is too costly: index entries of a load
  * that was rolled back are read at each probe, until VACUUM removes them.  The look
- * that is made instead may pass these transactions: see find_next().
+ * that is made instead may pass these transactions: see find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
@@ -72,7 +72,7 @@ is_remembered(const Table *table, const Row *position)
 {
 	Row			order = row_of(position->values[POSITION_ORDERING], position->nulls[POSITION_ORDERING], ORDER_COLUMNS);
 
-	if (!position->nulls[POSITION_ORDERING] && DatumGetInt16(order.values[ORDER_ATTNUM]) != table->ground->order_column)
+	if (!position->nulls[POSITION_ORDERING] && DatumGetInt16(order.values[ORDER_ATTNUM]) != table->proof->order_column)
 		return false;
 	return !position->nulls[POSITION_MEMBERS] && are_members(table, position->values[POSITION_MEMBERS]);
 }
@@ -81,17 +81,17 @@ is_remembered(const Table *table, const Row *position)
 static bool
 is_usual(Table *table, const Row *position, Numbers set)
 {
-	if (table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
+	if (table->proof->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
 		return false;
-	prove_ground(table);
-	return table->ground->leaf_count < MANY_LEAVES && is_remembered(table, position);
+	prove_table(table);
+	return table->proof->leaf_count < MANY_LEAVES && is_remembered(table, position);
 }
 
 /* Find what the active snapshot sees of a set in a table that is locked */
-static Found
+static ProbeResult
 probe_files(const Table *table, Numbers set)
 {
-	check_files(table->ground, GetActiveSnapshot());
+	check_files(table->proof, GetActiveSnapshot());
 	return probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 }
 
@@ -129,19 +129,19 @@ nothing_follows(PG_FUNCTION_ARGS)
 	Numbers		set = ended_numbers(table.reading.base, true);
 	int64		pages = pages_used();
 	Numbers		read;
-	Found		found;
+	ProbeResult	probe;
 
 	if (!is_between(&position, &table, &read))
 		PG_RETURN_BOOL(false);
-	set = without(set, read);
+	set = difference(set, read);
 	if (set.count == 0)
 		PG_RETURN_BOOL(true);
 	if (!is_usual(&table, &position, set))
 		PG_RETURN_BOOL(false);
 	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
-	found = probe_files(&table, set);
+	probe = probe_files(&table, set);
 	PopActiveSnapshot();
-	PG_RETURN_BOOL(!found.rows && !found.beyond && is_cheap(pages));
+	PG_RETURN_BOOL(!probe.has_rows && !probe.has_beyond && is_cheap(pages));
 }
 
 /* True if it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
@@ -152,15 +152,15 @@ has_no_other(Table *table, HeapTupleHeader position)
 	Row			row = position_row(position);
 	Numbers		read;
 	Numbers		others;
-	Found		found;
+	ProbeResult	probe;
 
-	if (!is_between(&row, table, &read) || without(read, ended_numbers(table->reading.base, false)).count > 0)
+	if (!is_between(&row, table, &read) || difference(read, ended_numbers(table->reading.base, false)).count > 0)
 		return false;
-	others = without((Numbers) {1, &all}, read);
+	others = difference((Numbers) {1, &all}, read);
 	if (!is_usual(table, &row, others))
 		return false;
-	found = probe_files(table, others);
-	return !found.rows && !found.beyond;
+	probe = probe_files(table, others);
+	return !probe.has_rows && !probe.has_beyond;
 }
 
 /*
@@ -176,12 +176,12 @@ is_readable(Table *table, HeapTupleHeader batch)
 
 	if (!row.nulls[BATCH_ORDERING] || row.nulls[BATCH_MEMBERS] || !is_bounded(set))
 		return false;
-	prove_ground(table);
+	prove_table(table);
 	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
 	result = are_members(table, row.values[BATCH_MEMBERS]) &&
-		without(numbers_of(set), ended_numbers(table->reading.base, false)).count == 0;
+		difference(numbers_of(set), ended_numbers(table->reading.base, false)).count == 0;
 	if (result)
-		check_files(table->ground, GetActiveSnapshot());
+		check_files(table->proof, GetActiveSnapshot());
 	PopActiveSnapshot();
 	return result;
 }
@@ -192,24 +192,24 @@ up_to(Numbers set, int64 number)
 {
 	Range		above = {number + 1, PG_INT64_MAX};
 
-	return without(set, (Numbers) {1, &above});
+	return difference(set, (Numbers) {1, &above});
 }
 
-/* Attributes of the type next_found, in their order; the last one counts them. */
+/* Attributes of the type found_batch, in their order; the last one counts them. */
 enum
 {
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
 };
 
-/* The columns of the type next_found, of which the first one is a batch */
+/* The columns of the type found_batch, of which the first one is a batch */
 static TupleDesc
 next_columns(void)
 {
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
-	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("next_found"), ObjectIdGetDatum(schema));
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("found_batch"), ObjectIdGetDatum(schema));
 	TupleDesc	columns = lookup_rowtype_tupdesc(type, -1);
 
-	expect_columns(columns, NEXT_COLUMNS, "next_found");
+	expect_columns(columns, NEXT_COLUMNS, "found_batch");
 	return columns;
 }
 
@@ -243,31 +243,31 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
  * over them.  False if the indexes do not show it.
  */
 static bool
-look_for_batch(const Table *table, Numbers set, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end)
+find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
 {
-	Found		found = probe_files(table, set);
+	ProbeResult	probe = probe_files(table, set);
 
-	if (found.beyond)
+	if (probe.has_beyond)
 		return false;
-	if (found.rows || wanted->passes)
+	if (probe.has_rows || request->passes)
 		*batch = batch_of(table, set, 0, (Datum) 0);
-	if (!found.rows)
+	if (!probe.has_rows)
 		return true;
 	/* Without a limit it is whether there is a row. */
-	if (!find_end(table, *batch, wanted->is_limited ? wanted->max_rows : 0, end))
+	if (!find_end(table, *batch, request->is_limited ? request->max_rows : 0, end))
 		return false;
-	end->is_all = end->is_all || !wanted->is_limited;
+	end->is_all = end->is_all || !request->is_limited;
 	if (end->is_all)
 		return true;
-	if (!wanted->whole && end->place != 0 && end->last_key == (Datum) 0)
+	if (!request->whole && end->place != 0 && end->last_key == (Datum) 0)
 		return false;
-	*batch = batch_of(table, up_to(set, end->number), end->number, wanted->whole ? (Datum) 0 : end->last_key);
+	*batch = batch_of(table, up_to(set, end->number), end->number, request->whole ? (Datum) 0 : end->last_key);
 	return true;
 }
 
 /* Find what follows a position: the batch, which may be null, and its end.  False if it is not known at once. */
 bool
-find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHeader *batch, BatchEnd *end)
+find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
 {
 	int64		pages = pages_used();
 	bool		is_known;
@@ -280,30 +280,30 @@ find_next(Table *table, const Row *position, const Wanted *wanted, HeapTupleHead
 	/* Nor if such a look was just made in vain: it has removed what it met from the indexes, and seems cheap now. */
 	if (pages_in_vain > 0 || !is_between(position, table, &read))
 		return false;
-	set = without(set, read);
+	set = difference(set, read);
 	if (set.count == 0)
 		return true;
 	if (!is_usual(table, position, set))
 		return false;
 	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
-	set = without(ended_numbers(table->reading.base, true), read);
-	is_known = set.count > 0 && look_for_batch(table, set, wanted, batch, end) &&
+	set = difference(ended_numbers(table->reading.base, true), read);
+	is_known = set.count > 0 && find_batch(table, set, request, batch, end) &&
 		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages));
 	PopActiveSnapshot();
 	return is_known;
 }
 
 /*
- * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> next_found
+ * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> found_batch
  *
  * Null if it is not known at once.
  */
 Datum
 next_by_index(PG_FUNCTION_ARGS)
 {
-	Table		table = known_table(PG_GETARG_DATUM(0), PG_GETARG_OID(5));
+	Table		table = table_with_proof(PG_GETARG_DATUM(0), PG_GETARG_OID(5));
 	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
-	Wanted		wanted = {!PG_ARGISNULL(2), PG_GETARG_INT32(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4)};
+	BatchRequest request = {!PG_ARGISNULL(2), PG_GETARG_INT32(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4)};
 	Datum		values[MANY_COLUMNS] = {0};
 	bool		nulls[MANY_COLUMNS] = {0};
 	HeapTupleHeader batch;
@@ -311,7 +311,7 @@ next_by_index(PG_FUNCTION_ARGS)
 	TupleDesc	columns;
 	HeapTuple	tuple;
 
-	if (!find_next(&table, &position, &wanted, &batch, &end))
+	if (!find_next_batch(&table, &position, &request, &batch, &end))
 		PG_RETURN_NULL();
 	columns = next_columns();
 	values[NEXT_BATCH] = PointerGetDatum(batch);

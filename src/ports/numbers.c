@@ -157,7 +157,7 @@ combine(Numbers first, Numbers second, Holds holds)
 
 /* The numbers of a set that are not in another */
 Numbers
-without(Numbers set, Numbers other)
+difference(Numbers set, Numbers other)
 {
 	return combine(set, other, in_first_only);
 }

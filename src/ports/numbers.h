@@ -28,7 +28,7 @@ typedef struct Numbers
 extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
 extern Datum numbers_datum(Numbers set);
-extern Numbers without(Numbers set, Numbers other);
+extern Numbers difference(Numbers set, Numbers other);
 extern Numbers united(Numbers set, Numbers other);
 extern bool are_numbers(Numbers set);
 

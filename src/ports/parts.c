@@ -224,20 +224,20 @@ leaf_condition(Oid leaf, Oid root)
  * or if nothing is known of one
  */
 static char *
-condition_of(const Ground *ground, const bool *has)
+condition_of(const TableProof *proof, const bool *has)
 {
 	StringInfoData all;
 	int			count = 0;
 
 	initStringInfo(&all);
-	for (int i = 0; i < ground->leaf_count; i++)
+	for (int i = 0; i < proof->leaf_count; i++)
 	{
 		char	   *one;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!has[i])
 			continue;
-		one = ++count > PARTS_MAX || count > ground->leaf_count / 4 ? NULL : leaf_condition(ground->leaves[i].oid, ground->relation);
+		one = ++count > PARTS_MAX || count > proof->leaf_count / 4 ? NULL : leaf_condition(proof->leaves[i].oid, proof->relation);
 		if (one == NULL)
 			return NULL;
 		appendStringInfo(&all, "%s(%s)", count > 1 ? " OR " : "", one);
@@ -273,31 +273,31 @@ partition_bounds(PG_FUNCTION_ARGS)
 void
 note_parts(const Table *table, Value numbers, const bool *has)
 {
-	Ground	   *ground = table->ground;
+	TableProof *proof = table->proof;
 	int			nest = begin_writing();
-	char	   *condition = condition_of(ground, has);
+	char	   *condition = condition_of(proof, has);
 	MemoryContext old;
 
 	AtEOXact_GUC(false, nest);
-	forget_parts_of(ground);
-	ground->parts.memory = AllocSetContextCreate(ground->memory, "inorder: partitions that have rows", ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(ground->parts.memory);
-	ground->parts.numbers = datumCopy(numbers.value, false, -1);
-	ground->parts.condition = condition == NULL ? NULL : pstrdup(condition);
+	forget_parts_of(proof);
+	proof->parts.memory = AllocSetContextCreate(proof->memory, "inorder: partitions that have rows", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(proof->parts.memory);
+	proof->parts.numbers = datumCopy(numbers.value, false, -1);
+	proof->parts.condition = condition == NULL ? NULL : pstrdup(condition);
 	MemoryContextSwitchTo(old);
 }
 
 /* The next call may have other transactions. */
 void
-forget_parts_of(Ground *ground)
+forget_parts_of(TableProof *proof)
 {
-	if (ground->parts.memory != NULL)
-		MemoryContextDelete(ground->parts.memory);
-	ground->parts = (Parts) {NULL};
+	if (proof->parts.memory != NULL)
+		MemoryContextDelete(proof->parts.memory);
+	proof->parts = (Parts) {NULL};
 }
 
 bool
 parts_are_known(const Parts *parts, Numbers set)
 {
-	return parts->memory != NULL && without(set, numbers_of(DatumGetMultirangeTypeP(parts->numbers))).count == 0;
+	return parts->memory != NULL && difference(set, numbers_of(DatumGetMultirangeTypeP(parts->numbers))).count == 0;
 }

@@ -43,7 +43,7 @@ typedef struct KeptPlan
 	char	   *text;			/* null if the slot is free */
 	SPIPlanPtr	plan;
 	/* the proof of the table for which the text was made */
-	uint64		proof;
+	uint64		proof_number;
 	int			generation;		/* generation of the plan that was examined */
 	uint64		used;
 } KeptPlan;
@@ -59,14 +59,14 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	 * Other batches have other texts, which name the partitions that have
 	 * rows, or have the condition of a share.
 	 */
-	if (table->ground->leaf_count >= MANY_LEAVES ||
+	if (table->proof->leaf_count >= MANY_LEAVES ||
 		table->is_share || !bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
 		return false;
 	/*
 	 * Rows of number 0 may be the whole table, and are read by the primary
 	 * key.
 	 */
-	return table->ground->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
+	return table->proof->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 
 static void
@@ -106,7 +106,7 @@ text_for(const Table *table, bool is_many)
 static Oid
 type_of_bounds(const Table *table, bool is_many)
 {
-	if (table->ground->reading.is_uuid)
+	if (table->proof->reading.is_uuid)
 		return is_many ? UUIDARRAYOID : UUIDOID;
 	return is_many ? INT8ARRAYOID : INT8OID;
 }
@@ -132,14 +132,14 @@ kept_plan(const Table *table, bool is_many)
 	KeptPlan   *kept = place_of(table->oid, is_many);
 	bool		is_here = kept->text != NULL && kept->relation == table->oid && kept->is_many == is_many;
 
-	if (!is_here || !table->ground->stands || kept->proof != table->ground->proof)
+	if (!is_here || !table->proof->is_valid || kept->proof_number != table->proof->number)
 	{
-		uint64		proof = table->ground->stands ? table->ground->proof : 0;
+		uint64		number = table->proof->is_valid ? table->proof->number : 0;
 		char	   *text = text_for(table, is_many);
 
 		if (!is_here || strcmp(kept->text, text) != 0)
 			keep_plan(kept, table, is_many, text);
-		kept->proof = proof;
+		kept->proof_number = number;
 	}
 	kept->used = ++uses;
 	return kept;
@@ -196,7 +196,7 @@ static ParamListInfo
 parameters_of(const Table *table, const Bounds *bounds, bool is_many)
 {
 	ParamListInfo parameters = makeParamList(2);
-	bool		is_uuid = table->ground->reading.is_uuid;
+	bool		is_uuid = table->proof->reading.is_uuid;
 
 	for (int i = 0; i < 2; i++)
 	{

@@ -58,7 +58,7 @@ scan_keys(ScanKey keys, Range numbers, Oid type)
 	return 2;
 }
 
-/* The table is locked: see lock_tree() in ground.c. */
+/* The table is locked: see lock_tree() in table_proof.c. */
 Opened
 open_leaf(const Leaf *leaf)
 {
@@ -82,16 +82,16 @@ index_count(Opened leaf, Range numbers, int64 most)
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
 	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
-	int64		found = 0;
+	int64		rows = 0;
 
 	index_rescan(scan, keys, count, NULL, 0);
-	while (found < most && index_getnext_slot(scan, ascending(scan), leaf.slot))
+	while (rows < most && index_getnext_slot(scan, ascending(scan), leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		found++;
+		rows++;
 	}
 	index_endscan(scan);
-	return found;
+	return rows;
 }
 
 /*
@@ -103,31 +103,31 @@ count_old(Opened leaf, int64 most)
 {
 	ScanKeyData key;
 	TableScanDesc scan;
-	int64		found = 0;
+	int64		rows = 0;
 
 	ScanKeyInit(&key, leaf.index->rd_index->indkey.values[0], BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
 	scan = table_beginscan_strat(leaf.table, GetActiveSnapshot(), 1, &key, true, false);
-	while (found < most && table_scan_getnextslot(scan, ForwardScanDirection, leaf.slot))
+	while (rows < most && table_scan_getnextslot(scan, ForwardScanDirection, leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		found++;
+		rows++;
 	}
 	table_endscan(scan);
-	return found;
+	return rows;
 }
 
 /* Add the number of rows of one more table */
 static int64
 count_leaf(Opened leaf, Numbers set, int64 most)
 {
-	int64		found = 0;
+	int64		rows = 0;
 
-	for (int i = 0; i < set.count && found < most; i++)
+	for (int i = 0; i < set.count && rows < most; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		found += index_count(leaf, set.ranges[i], most - found);
+		rows += index_count(leaf, set.ranges[i], most - rows);
 	}
-	return found;
+	return rows;
 }
 
 /*
@@ -216,18 +216,18 @@ mark_leaf(Opened leaf, Numbers set, bool *has, int64 most, bool *ended)
 }
 
 /* Ranges of a set, and which of them are known to have rows */
-typedef struct Known
+typedef struct RangeSearch
 {
 	Numbers		set;
 	bool	   *has;
 	int64		count;
 	int64		most;			/* enough ranges were found */
-} Known;
+} RangeSearch;
 
-static Known
-nothing_known(Numbers set, int64 most)
+static RangeSearch
+new_search(Numbers set, int64 most)
 {
-	return (Known) {set, palloc0(sizeof(bool) * (set.count + 1)), 0, most};
+	return (RangeSearch) {set, palloc0(sizeof(bool) * (set.count + 1)), 0, most};
 }
 
 /*
@@ -235,18 +235,18 @@ nothing_known(Numbers set, int64 most)
  * of no use, whatever other tables have.
  */
 static void
-learn(Known *known, Opened leaf)
+search_leaf(RangeSearch *search, Opened leaf)
 {
 	int			enough = 0;
 	bool		ended;
 
-	known->count += mark_leaf(leaf, known->set, known->has, known->most, &ended);
-	if (known->count < known->most)
+	search->count += mark_leaf(leaf, search->set, search->has, search->most, &ended);
+	if (search->count < search->most)
 		return;
-	known->count = 0;
-	while (known->count < known->most)
-		known->count += known->has[enough++];
-	known->set.count = enough;
+	search->count = 0;
+	while (search->count < search->most)
+		search->count += search->has[enough++];
+	search->set.count = enough;
 }
 
 static Numbers
@@ -271,7 +271,7 @@ has_all(const Table *table, const MultirangeType *numbers)
 static bool
 can_count(const Table *table, const MultirangeType *numbers)
 {
-	return is_bounded(numbers) && ((uint64) numbers->rangeCount + 1) * table->ground->leaf_count <= PROBES_MAX;
+	return is_bounded(numbers) && ((uint64) numbers->rangeCount + 1) * table->proof->leaf_count <= PROBES_MAX;
 }
 
 static bool
@@ -286,28 +286,28 @@ has_any(Opened leaf, Numbers set, bool *ended)
 
 /*
  * True if one leaf has rows of these transactions that the active snapshot
- * sees.  Callers ask in about the order of ground->leaves, so the search
+ * sees.  Callers ask in about the order of proof->leaves, so the search
  * starts after the last hit.  A leaf that is not found is assumed to have
  * rows.
  */
 static bool
 leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 {
-	const Ground *ground = table->ground;
+	const TableProof *proof = table->proof;
 	MultirangeType *set = DatumGetMultirangeTypeP(numbers);
 
 	if (!has_all(table, set))
 		return true;
-	for (int i = 0; i < ground->leaf_count; i++)
+	for (int i = 0; i < proof->leaf_count; i++)
 	{
 		Opened		leaf;
 		bool		result;
 		bool		ended;
 
-		*at = (*at + 1) % ground->leaf_count;
-		if (ground->leaves[*at].oid != oid)
+		*at = (*at + 1) % proof->leaf_count;
+		if (proof->leaves[*at].oid != oid)
 			continue;
-		leaf = open_leaf(&ground->leaves[*at]);
+		leaf = open_leaf(&proof->leaves[*at]);
 		result = has_any(leaf, numbers_of(set), &ended);
 		close_leaf(leaf);
 		return result;
@@ -320,16 +320,16 @@ static bool *
 leaves_with(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
-	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
+	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table->ground->leaf_count; i++)
+	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
 		Opened		leaf;
 		bool		ended;
 
 		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table->ground->leaves[i]);
+		leaf = open_leaf(&table->proof->leaves[i]);
 		has[i] = has_any(leaf, set, &ended);
 		close_leaf(leaf);
 	}
@@ -364,9 +364,9 @@ parts_with_rows(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
 	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
-	Parts	   *parts = &table.ground->parts;
+	Parts	   *parts = &table.proof->parts;
 
-	if (table.ground->leaf_count < MANY_LEAVES || !has_all(&table, DatumGetMultirangeTypeP(numbers.value)))
+	if (table.proof->leaf_count < MANY_LEAVES || !has_all(&table, DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
 	if (!parts_are_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
 		note_parts(&table, numbers, leaves_with(&table, numbers));
@@ -379,52 +379,52 @@ parts_with_rows(PG_FUNCTION_ARGS)
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 {
-	int64		found = 0;
+	int64		rows = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table->ground->leaf_count && found < most; i++)
+	for (int i = 0; i < table->proof->leaf_count && rows < most; i++)
 	{
-		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+		Opened		leaf = open_leaf(&table->proof->leaves[i]);
 
-		found += old ? count_old(leaf, most - found) : count_leaf(leaf, set, most - found);
+		rows += old ? count_old(leaf, most - rows) : count_leaf(leaf, set, most - rows);
 		close_leaf(leaf);
 	}
 	PopActiveSnapshot();
-	return found;
+	return rows;
 }
 
 /*
  * True if there are rows of these transactions (in which partitions, if there
  * are many), and if there are rows beyond all
  */
-Found
+ProbeResult
 probe_table(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
-	Found		found = {false, false};
+	Range		beyond = {(int64) xact_plus_base(next, table->proof->reading.base), PG_INT64_MAX};
+	ProbeResult	probe = {false, false};
 	bool		old = has_old(table, set);
-	bool		all = !old && table->ground->leaf_count >= MANY_LEAVES;
-	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
+	bool		all = !old && table->proof->leaf_count >= MANY_LEAVES;
+	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
 
-	for (int i = 0; i < table->ground->leaf_count; i++)
+	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
 		Opened		leaf;
 		bool		ended = false;
 
 		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table->ground->leaves[i]);
-		has[i] = (all || !found.rows) && has_any(leaf, set, &ended);
-		found.rows = found.rows || has[i];
+		leaf = open_leaf(&table->proof->leaves[i]);
+		has[i] = (all || !probe.has_rows) && has_any(leaf, set, &ended);
+		probe.has_rows = probe.has_rows || has[i];
 		/* All numbers of the set are below those. */
-		found.beyond = found.beyond || (!ended && index_count(leaf, beyond, 1) > 0);
+		probe.has_beyond = probe.has_beyond || (!ended && index_count(leaf, beyond, 1) > 0);
 		close_leaf(leaf);
 	}
-	if (all && found.rows)
+	if (all && probe.has_rows)
 		note_parts(table, numbers, has);
-	found.rows = found.rows || (old && sum_of_leaves(table, set, true, 1) > 0);
-	return found;
+	probe.has_rows = probe.has_rows || (old && sum_of_leaves(table, set, true, 1) > 0);
+	return probe;
 }
 
 /* probe(t feed_table, numbers int8multirange) -> boolean[] */
@@ -433,12 +433,12 @@ probe_numbers(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
 	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
-	Found		found;
+	ProbeResult	probe;
 
 	if (!is_bounded(DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
-	found = probe_table(&table, numbers);
-	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(found.rows), BoolGetDatum(found.beyond)}, 2,
+	probe = probe_table(&table, numbers);
+	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(probe.has_rows), BoolGetDatum(probe.has_beyond)}, 2,
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
 }
 
@@ -452,27 +452,27 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
 	MultirangeType *ranges = PG_GETARG_MULTIRANGE_P(1);
-	Known		known;
+	RangeSearch search;
 	int			count = 0;
 
 	if (ranges->rangeCount < MANY_RANGES || !has_all(&table, ranges))
 		PG_RETURN_NULL();
-	known = nothing_known(numbers_of(ranges), PG_GETARG_INT64(2));
+	search = new_search(numbers_of(ranges), PG_GETARG_INT64(2));
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table.ground->leaf_count; i++)
+	for (int i = 0; i < table.proof->leaf_count; i++)
 	{
 		Opened		leaf;
 
 		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table.ground->leaves[i]);
-		learn(&known, leaf);
+		leaf = open_leaf(&table.proof->leaves[i]);
+		search_leaf(&search, leaf);
 		close_leaf(leaf);
 	}
 	PopActiveSnapshot();
-	for (int i = 0; i < known.set.count; i++)
-		if (known.has[i])
-			known.set.ranges[count++] = known.set.ranges[i];
-	PG_RETURN_DATUM(numbers_datum((Numbers) {count, known.set.ranges}));
+	for (int i = 0; i < search.set.count; i++)
+		if (search.has[i])
+			search.set.ranges[count++] = search.set.ranges[i];
+	PG_RETURN_DATUM(numbers_datum((Numbers) {count, search.set.ranges}));
 }
 
 /*
@@ -482,9 +482,9 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 static int64
 probe_count(const Table *table, Numbers set, int64 most)
 {
-	int64		found = sum_of_leaves(table, set, false, most);
+	int64		rows = sum_of_leaves(table, set, false, most);
 
-	return has_old(table, set) ? found + sum_of_leaves(table, set, true, most - found) : found;
+	return has_old(table, set) ? rows + sum_of_leaves(table, set, true, most - rows) : rows;
 }
 
 /* count_by_index(t feed_table, numbers int8multirange, most bigint) -> bigint */

@@ -25,11 +25,11 @@
 #define STEPS_MAX 16
 
 /* The rows that the active snapshot sees */
-typedef struct Found
+typedef struct ProbeResult
 {
-	bool		rows;			/* with one of the numbers */
-	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
-} Found;
+	bool		has_rows;			/* with one of the numbers */
+	bool		has_beyond;			/* a row with a number that no transaction of this server has had yet */
+} ProbeResult;
 
 /* Where a batch ends that is limited to so many rows: see batch_end in sql/ports/ports.sql */
 typedef struct BatchEnd
@@ -61,7 +61,7 @@ ascending(IndexScanDesc scan)
 
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
-extern Found probe_table(const Table *table, Value numbers);
+extern ProbeResult probe_table(const Table *table, Value numbers);
 
 /* end.c */
 extern bool find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *found);

@@ -133,7 +133,7 @@ belongs_to(Oid relation, const Table *table)
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	if (relation == table->oid || relation == table->joined || (table->ground != NULL && in_tree(table->ground, relation)))
+	if (relation == table->oid || relation == table->joined || (table->proof != NULL && in_tree(table->proof, relation)))
 		return true;
 	above = get_rel_relispartition(relation) ? get_partition_ancestors(relation) : NIL;
 	return list_member_oid(above, table->oid) || (OidIsValid(table->joined) && list_member_oid(above, table->joined));

@@ -60,27 +60,27 @@ is_written_here(PG_FUNCTION_ARGS)
  * does not exist yet, may change until the end of the transaction or of a
  * savepoint: then it is known as long as neither ends.
  */
-typedef struct Known
+typedef struct KnownTable
 {
 	Oid			table;
 	Oid			guard;			/* the trigger that asked: anybody may make another one */
 	/* transaction in which that is known; 0 for all */
 	uint64		transaction;
 	SubTransactionId savepoint; /* subtransaction in which that is known */
-} Known;
+} KnownTable;
 
 static HTAB *known_tables = NULL;
 static Oid	last_guard = InvalidOid;	/* the last guard known in all transactions */
-static uint64 changes = 0;
+static uint64 invalidations = 0;
 
 /* Everything is forgotten if the server does not say what has changed. */
 static void
 forget(Datum argument, Oid table)
 {
 	HASH_SEQ_STATUS all;
-	Known	   *known;
+	KnownTable *known;
 
-	changes++;
+	invalidations++;
 	last_guard = InvalidOid;
 	if (OidIsValid(table))
 	{
@@ -95,7 +95,7 @@ forget(Datum argument, Oid table)
 static void
 begin_to_know(void)
 {
-	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(Known)};
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(KnownTable)};
 
 	if (known_tables != NULL)
 		return;
@@ -127,7 +127,7 @@ read_state(Relation state, Oid index, Oid table)
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	row;
-	Verdict		found = FOUND_NOTHING;
+	Verdict		verdict = FOUND_NOTHING;
 
 	ScanKeyInit(&key, get_attnum(RelationGetRelid(state), "relation"), BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(table));
@@ -137,11 +137,11 @@ read_state(Relation state, Oid index, Oid table)
 		bool		is_null;
 		Datum		here = heap_getattr(row, column, RelationGetDescr(state), &is_null);
 
-		found = judge(row, here, is_null);
+		verdict = judge(row, here, is_null);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
-	return found;
+	return verdict;
 }
 
 /*
@@ -149,19 +149,19 @@ read_state(Relation state, Oid index, Oid table)
  * extension's, and its table is locked, so the extension exists and stays.
  */
 static Verdict
-look_up(Oid table)
+verdict_of(Oid table)
 {
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
 	Oid			relation = OidIsValid(schema) ? get_relname_relid("feed_table", schema) : InvalidOid;
 	Relation	state;
-	Verdict		found;
+	Verdict		verdict;
 
 	if (!OidIsValid(relation))
 		return FOUND_NOTHING;
 	state = table_open(relation, AccessShareLock);
-	found = read_state(state, get_relname_relid("feed_table_pkey", schema), table);
+	verdict = read_state(state, get_relname_relid("feed_table_pkey", schema), table);
 	table_close(state, AccessShareLock);
-	return found;
+	return verdict;
 }
 
 /*
@@ -196,29 +196,29 @@ guarded_table(Oid guard)
 }
 
 static void
-look(Oid oid, const Trigger *guard, uint64 transaction)
+check_state(Oid oid, const Trigger *guard, uint64 transaction)
 {
-	uint64		before = changes;
+	uint64		before = invalidations;
 	Oid			made_for = guarded_table(guard->tgoid);
-	Verdict		found = look_up(made_for);
-	Known	   *known;
+	Verdict		verdict = verdict_of(made_for);
+	KnownTable *known;
 
-	if (found == FOUND_RESTORED)
+	if (verdict == FOUND_RESTORED)
 	{
 		Value		table = value_of(ObjectIdGetDatum(made_for), REGCLASSOID);
 
 		owner_error("say_restored_table", 1, &table);
 	}
-	if (changes != before)
+	if (invalidations != before)
 		return;
 	known = hash_search(known_tables, &oid, HASH_ENTER, NULL);
 	known->guard = guard->tgoid;
-	known->transaction = found == FOUND_WRITTEN_HERE ? 0 : transaction;
+	known->transaction = verdict == FOUND_WRITTEN_HERE ? 0 : transaction;
 	known->savepoint = GetCurrentSubTransactionId();
 }
 
 static bool
-is_known(const Known *known, Oid guard, uint64 transaction)
+is_known(const KnownTable *known, Oid guard, uint64 transaction)
 {
 	return known->guard == guard &&
 		(known->transaction == 0 ||
@@ -234,7 +234,7 @@ bool
 is_receiving(Relation table, const Trigger *guard)
 {
 	TriggerDesc *all = table->trigdesc;
-	Verdict		found;
+	Verdict		verdict;
 
 	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
 		return false;
@@ -242,8 +242,8 @@ is_receiving(Relation table, const Trigger *guard)
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 		if (all->triggers[i].tgfoid == guard->tgfoid && all->triggers[i].tgisclone)
 			guard = &all->triggers[i];
-	found = look_up(guarded_table(guard->tgoid));
-	return found == FOUND_NOTHING || found == FOUND_RESTORED;
+	verdict = verdict_of(guarded_table(guard->tgoid));
+	return verdict == FOUND_NOTHING || verdict == FOUND_RESTORED;
 }
 
 /*
@@ -253,14 +253,14 @@ is_receiving(Relation table, const Trigger *guard)
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
 {
-	Known	   *known;
+	KnownTable *known;
 
 	if (likely(guard->tgoid == last_guard))
 		return;
 	begin_to_know();
 	known = hash_search(known_tables, &table, HASH_FIND, NULL);
 	if (known == NULL || !is_known(known, guard->tgoid, transaction))
-		look(table, guard, transaction);
+		check_state(table, guard, transaction);
 	else if (known->transaction == 0)
 		last_guard = guard->tgoid;
 }

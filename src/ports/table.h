@@ -55,11 +55,11 @@ typedef struct Parts
 } Parts;
 
 /* A table with its partitions, as they were proved */
-typedef struct Ground
+typedef struct TableProof
 {
 	Oid			relation;		/* key of the cache */
-	bool		stands;			/* no invalidation since has affected it */
-	uint64		proof;			/* number of the proof, unique */
+	bool		is_valid;		/* no invalidation since has affected it */
+	uint64		number;			/* number of the proof, unique */
 	MemoryContext memory;		/* for the following members */
 	Reading		reading;
 	int			tree_count;
@@ -77,7 +77,7 @@ typedef struct Ground
 	AttrNumber	order_column;	/* column in whose order rows were proved to be; 0 for none */
 	AttrNumber	share_column;	/* column by which rows were proved to be in shares; 0 for none */
 	Parts		parts;
-} Ground;
+} TableProof;
 
 typedef struct Table
 {
@@ -88,8 +88,8 @@ typedef struct Table
 	bool		is_share;		/* only one share of its rows is read */
 	ArrayType  *known_as;		/* name[]: its schema and name when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
-	/* the proof on which reads of it rest (ground.c) */
-	Ground	   *ground;
+	/* what was proved of it (table_proof.c) */
+	TableProof *proof;
 	Value		members;		/* feed_member[]: its partitions as they were proved */
 	Oid			joined;			/* a table that is read with it, only for changes */
 } Table;
@@ -110,26 +110,26 @@ extern void refuse_later_triggers(Oid table);
 
 /* files.c */
 extern List *tree_of(Oid relation, LOCKMODE mode);
-extern bool in_tree(const Ground *ground, Oid relation);
-extern void check_files(const Ground *ground, Snapshot snapshot);
-extern void check_partitions(const Ground *ground, Snapshot snapshot);
+extern bool in_tree(const TableProof *proof, Oid relation);
+extern void check_files(const TableProof *proof, Snapshot snapshot);
+extern void check_partitions(const TableProof *proof, Snapshot snapshot);
 
-/* proof.c */
-extern bool stands_as_made(Ground *ground);
+/* as_made.c */
+extern bool is_as_made(TableProof *proof);
 
-/* ground.c */
-extern uint64 changes_noticed(void);
-extern bool is_untouched(const Ground *ground, uint64 since);
+/* table_proof.c */
+extern uint64 invalidations_noticed(void);
+extern bool is_untouched(const TableProof *proof, uint64 since);
 extern Table table_of(Datum description);
-extern Table known_table(Datum description, Oid reader);
+extern Table table_with_proof(Datum description, Oid reader);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);
-extern void prove_ground(Table *table);
-extern void stand_on(Table *table, Value members);
-extern void check_ground(const Table *table);
+extern void prove_table(Table *table);
+extern void use_proof(Table *table, Value members);
+extern void check_proof(const Table *table);
 
 /* parts.c */
 #define MANY_LEAVES 8			/* with fewer leaves, a plan over all of them costs little */
-extern void forget_parts_of(Ground *ground);
+extern void forget_parts_of(TableProof *proof);
 extern bool parts_are_known(const Parts *parts, Numbers set);
 extern void note_parts(const Table *table, Value numbers, const bool *has);
 

@@ -66,16 +66,16 @@ static const char *const timeless[] = {
 };
 static const char *const timeless_of_server[] = {"gen_random_uuid", "uuidv4"};
 
-typedef struct Search
+typedef struct TimelessSearch
 {
 	Oid			namespace;		/* schema of the extension */
 	const char *found;			/* name of the function */
-} Search;
+} TimelessSearch;
 
 static bool
 is_timeless(Oid function, void *context)
 {
-	Search	   *search = (Search *) context;
+	TimelessSearch *search = (TimelessSearch *) context;
 	Oid			namespace = get_func_namespace(function);
 	bool		own = namespace == search->namespace;
 	const char *const *names = own ? timeless : timeless_of_server;
@@ -178,7 +178,7 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 static void
 refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 {
-	Search		search = {namespace, NULL};
+	TimelessSearch search = {namespace, NULL};
 	AttrNumber	column = InvalidAttrNumber;
 	Oid			table = column_of(root, id, &column);
 	Relation	relation;

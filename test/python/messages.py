@@ -38,7 +38,7 @@ def in_sql(source: str) -> Iterator[str]:
 # Messages composed by callers: the place of the composed part, and the text around it.
 FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
-    ("sql/ports/ground.sql", r"'(has (?:lost|no) [^']*)'", "table … {}"),
+    ("sql/ports/proof.sql", r"'(has (?:lost|no) [^']*)'", "table … {}"),
     ("sql/ports/table.sql", r"'(has (?:another|a key) [^']*)'", "table … {}"),
     ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
     ("sql/feed/column.sql", r"'(is not the one by [^']*)'", "column … of table … {}"),

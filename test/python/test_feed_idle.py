@@ -150,7 +150,7 @@ def test_a_commit_of_others_costs_one_who_waits_no_look(reader: Connection, fres
         execute(fresh, "SELECT pg_current_xact_id()")
     waits.join()
     calls = "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = "
-    assert value(reader, f"{calls} 'look_next'") == 1
+    assert value(reader, f"{calls} 'open_next_batch'") == 1
     assert int(str(value(reader, f"{calls} 'is_quiet'"))) > 1
 
 

@@ -23,7 +23,7 @@ CALLS = {
     "as_caller": f"inorder_internal.as_caller(k.t, 'SELECT ARRAY[current_user::text]', false, {OWNER}) FROM known AS k",
     "count_as_caller": f"inorder_internal.count_as_caller(k.t, 'SELECT 1::int8', false, {OWNER}) FROM known AS k",
     "movable_feed": f"inorder_internal.movable_feed('f', {OWNER}, {OWNER})",
-    "seen_feed": f"inorder_internal.seen_feed(f.id, f.relation, {OWNER}, false) FROM feeds_kept AS f",
+    "view_feed": f"inorder_internal.view_feed(f.id, f.relation, {OWNER}, false) FROM feeds_kept AS f",
     "move_state": "inorder_internal.move_state(f.id, p.p, b.b, now(), true, false) FROM feeds_kept AS f, reached AS p, "
                   "next_batch AS b",
     "new_batch": f"inorder_internal.new_batch('f', {OWNER}, {OWNER}, 'w', 1, '1 minute', NULL)",
@@ -57,12 +57,12 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
 # The enumerations of src/ports, by prefix: the table or type whose columns they number.
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
-    "TAKEN": "taken", "SHARE": "share_key", "NEXT": "next_found", "POSITION": "feed_position", "BATCH": "feed_batch",
-    "ORDER": "feed_order",
+    "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
+    "BATCH": "feed_batch", "ORDER": "feed_order",
 }  # fmt: skip
 # Columns that C names otherwise than SQL does, where that name would be too long or stands for another thing.
 OTHERWISE = {
-    "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "TAKEN_TABLE": "t", "TAKEN_POSITION": "at_position",
+    "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "VIEW_TABLE": "t", "VIEW_POSITION": "at_position",
     "ORDER_COLUMN_NAME": "column_name",
 }  # fmt: skip
 COLUMNS = b"""

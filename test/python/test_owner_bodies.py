@@ -49,7 +49,7 @@ UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid 
 
 def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Connection) -> None:
     assert fresh.execute(UNPINNED.encode()).fetchall() == []
-    for change in ("GRANT EXECUTE ON FUNCTION inorder_internal.look_at(bigint, oid, oid, boolean) TO PUBLIC",
+    for change in ("GRANT EXECUTE ON FUNCTION inorder_internal.read_state(bigint, oid, oid, boolean) TO PUBLIC",
                    "ALTER FUNCTION inorder_internal.leave_out_missing() RESET search_path"):  # fmt: skip
         execute(fresh, "BEGIN", change)
         assert len(fresh.execute(UNPINNED.encode()).fetchall()) == 1

@@ -160,7 +160,7 @@ LATER = {
         "server's",
     ),
 }  # fmt: skip
-FILES = ("ports/guard", "ports/table", "ports/ground", "feed/faults")
+FILES = ("ports/guard", "ports/table", "ports/proof", "feed/faults")
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_every_refusal_of_a_column_is_asked_first() -> None:
 
 def test_every_refusal_of_the_guard_and_of_reads_is_asked_first_or_comes_later(owner: Connection) -> None:
     raised = {text for name in FILES for text in in_sql((ROOT / "sql" / f"{name}.sql").read_text())}
-    raised |= {text for text, file in messages().items() if file in ("guard.c", "guard.sql", "table.sql", "ground.sql")}
+    raised |= {text for text, file in messages().items() if file in ("guard.c", "guard.sql", "table.sql", "proof.sql")}
     later = {text for texts in LATER.values() for text in texts}
     shown = [message for _, _, message in CHANGES.values()] + ["fires after the guard"]
     asked = {text for text in raised if any(part in text.replace("…", "no column") for part in shown)

@@ -58,7 +58,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = NULL$$, :'read_events', :'read_pairs');
 -- A transaction to go on in that has been read, or was never there.
-SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transactions = (position).transactions + inorder_internal.one((position).partial)$$), 80) AS refused;
+SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transactions = (position).transactions + inorder_internal.one_number((position).partial)$$), 80) AS refused;
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;
 -- Members that are no tables.

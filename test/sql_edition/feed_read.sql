@@ -6,19 +6,20 @@ RETURNS SETOF anyelement
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @reads@ SET @pinned@
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_next(inorder_internal.caller(), name, owner, max_rows, false, true);
-    b @extschema@.feed_batch := (k.next).batch;
+    f inorder_internal.feed_view := inorder_internal.open_next_batch(
+        inorder_internal.caller(), name, owner, max_rows, false, true);
+    b @extschema@.feed_batch := (f.next).batch;
 BEGIN
-    PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));
-    IF NOT (k.next).has_rows THEN
+    PERFORM inorder_internal.check_row_type(f.relation, pg_typeof(row_type));
+    IF NOT (f.next).has_rows THEN
         RETURN;
     END IF;
     BEGIN
-        RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
+        RETURN QUERY EXECUTE inorder_internal.batch_query(f.t, NULL, b, 'e.*', true);
     EXCEPTION WHEN datatype_mismatch THEN
-        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
+        PERFORM inorder_internal.say_columns_changed((f.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.unchanged_members(k.t, (k.next).members),
-            inorder_internal.move_feed(k, b, (k.next).is_all);
+    PERFORM inorder_internal.unchanged_members(f.t, (f.next).members),
+            inorder_internal.move_feed(f, b, (f.next).is_all);
 END
 $$;

@@ -1,6 +1,7 @@
 -- The proof of a table before it is read: no row went past the guard, and an index finds its rows.
 --
--- It is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept (ground.c).
+-- It is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept
+-- (table_proof.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -19,7 +20,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mod
 DECLARE
     leaves regclass[] := inorder_internal.leaves(t.relation);
     indexes oid[] := ARRAY(
-        SELECT i.found FROM unnest(leaves) WITH ORDINALITY AS l(leaf, place)
+        SELECT i.index FROM unnest(leaves) WITH ORDINALITY AS l(leaf, place)
         LEFT JOIN LATERAL (SELECT k.attnum FROM pg_attribute AS k
                            WHERE k.attrelid = l.leaf AND k.attname = t.key_column AND NOT k.attisdropped) AS a ON true
         CROSS JOIN LATERAL inorder_internal.index_of(l.leaf, a.attnum, t.is_partial) AS i ORDER BY l.place);
@@ -40,7 +41,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_iden
     SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (SELECT m FROM unnest(inorder_internal.tree(t.relation)) AS m
-            CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.stands LIMIT 1);
+            CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
 -- The error about such a table, which is of another kind if the guard is there in the newest snapshot.
@@ -56,18 +57,18 @@ BEGIN
         'readers have passed.', '');
 END $$;
 
--- The index by which rows are found, if everything that prove_ground() requires, except the order, holds for a table
--- without partitions. If not, prove_ground() reports why, or that the table may be read all the same.
-CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table, caller oid) RETURNS oid
+-- The index by which rows are found, if everything that prove_table() requires, except the order, holds for a table
+-- without partitions. If not, prove_table() reports why, or that the table may be read all the same.
+CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     -- One statement instead of thirty: each costs more to begin than to execute.
     index oid := (
-        SELECT i.found FROM pg_attribute AS a
+        SELECT i.index FROM pg_attribute AS a
         CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g
         CROSS JOIN LATERAL inorder_internal.index_of(t.relation, a.attnum, t.is_partial) AS i
-        WHERE a.attrelid = t.relation::oid AND a.attname = t.key_column AND NOT a.attisdropped AND g.stands
+        WHERE a.attrelid = t.relation::oid AND a.attname = t.key_column AND NOT a.attisdropped AND g.is_valid
           AND (NOT t.is_generated OR t.base = (
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
@@ -79,10 +80,10 @@ END $$;
 
 -- The indexes by which rows are found; error unless the snapshot shows that the caller's read of a table would be
 -- right.
-CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid) RETURNS oid[]
+CREATE FUNCTION inorder_internal.prove_table(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    index oid := CASE WHEN inorder_internal.is_plain(t.relation) THEN inorder_internal.stands(t, caller) END;
+    index oid := CASE WHEN inorder_internal.is_plain(t.relation) THEN inorder_internal.find_valid_index(t, caller) END;
 BEGIN
     IF index IS NULL THEN
         PERFORM inorder_internal.check_table(t, caller);

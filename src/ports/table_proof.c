@@ -1,12 +1,12 @@
 /*
- * ground.c
- *	  What a read stands on: proved before it, looked at again after it.
+ * table_proof.c
+ *	  What is proved of a table before a read, and checked again after it.
  *
  * A batch has every row of its transactions only if nothing went past the
  * guard and no rows are somewhere else.  So before a read the table and all of
  * its partitions are locked, and of each that holds rows it is proved that the
  * guard is on it, that its numbers are made as they were, and that an index
- * finds them (sql/ports/ground.sql); then that the snapshot sees the files and partitions
+ * finds them (sql/ports/proof.sql); then that the snapshot sees the files and partitions
  * that are read (files.c).  After the read the partitions must be the same:
  * the locks of a reader keep nobody from attaching one.
  *
@@ -39,7 +39,7 @@
 
 #include "ports/table.h"
 
-PG_FUNCTION_INFO_V1(lock_ground);
+PG_FUNCTION_INFO_V1(lock_table);
 PG_FUNCTION_INFO_V1(proved_members);
 PG_FUNCTION_INFO_V1(seen_members);
 PG_FUNCTION_INFO_V1(unchanged_members);
@@ -48,55 +48,55 @@ PG_FUNCTION_INFO_V1(type_of_column);
 PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
-static HTAB *grounds = NULL;
-static uint64 proofs = 0;		/* so far */
+static HTAB *proofs = NULL;
+static uint64 last_number = 0;	/* of a proof */
 
 /*
  * The latest invalidations, which show those that came while a proof was made
  */
-#define CHANGES_KEPT 1024
+#define INVALIDATIONS_KEPT 1024
 
-static uint64 changes = 0;		/* so far */
-static Oid	changed[CHANGES_KEPT];
+static uint64 invalidations = 0;	/* so far */
+static Oid	invalidated[INVALIDATIONS_KEPT];
 
 static bool
-rests_on(const Ground *ground, Oid relation)
+depends_on(const TableProof *proof, Oid relation)
 {
-	if (in_tree(ground, relation))
+	if (in_tree(proof, relation))
 		return true;
-	for (int i = 0; i < ground->leaf_count; i++)
-		if (ground->leaves[i].index == relation)
+	for (int i = 0; i < proof->leaf_count; i++)
+		if (proof->leaves[i].index == relation)
 			return true;
 	return false;
 }
 
 /*
- * True if nothing that a proof rests on was invalidated since there were so
- * many changes
+ * True if nothing that a proof depends on was invalidated since there were so
+ * many invalidations
  */
 bool
-is_untouched(const Ground *ground, uint64 since)
+is_untouched(const TableProof *proof, uint64 since)
 {
-	if (changes - since > CHANGES_KEPT)
+	if (invalidations - since > INVALIDATIONS_KEPT)
 		return false;
-	for (uint64 i = since; i < changes; i++)
-		if (!OidIsValid(changed[i % CHANGES_KEPT]) || rests_on(ground, changed[i % CHANGES_KEPT]))
+	for (uint64 i = since; i < invalidations; i++)
+		if (!OidIsValid(invalidated[i % INVALIDATIONS_KEPT]) || depends_on(proof, invalidated[i % INVALIDATIONS_KEPT]))
 			return false;
 	return true;
 }
 
 /* The server invalidates an object; all of them if there is no oid */
 static void
-notice_change(Datum unused, Oid relation)
+notice_invalidation(Datum unused, Oid relation)
 {
 	HASH_SEQ_STATUS status;
-	Ground	   *ground;
+	TableProof *proof;
 
-	changed[changes++ % CHANGES_KEPT] = relation;
-	hash_seq_init(&status, grounds);
-	while ((ground = hash_seq_search(&status)) != NULL)
-		if (ground->stands && (!OidIsValid(relation) || rests_on(ground, relation)))
-			ground->stands = false;
+	invalidated[invalidations++ % INVALIDATIONS_KEPT] = relation;
+	hash_seq_init(&status, proofs);
+	while ((proof = hash_seq_search(&status)) != NULL)
+		if (proof->is_valid && (!OidIsValid(relation) || depends_on(proof, relation)))
+			proof->is_valid = false;
 }
 
 /*
@@ -106,27 +106,27 @@ notice_change(Datum unused, Oid relation)
 static void
 notice_any(Datum unused, int cache, uint32 hash)
 {
-	notice_change(unused, InvalidOid);
+	notice_invalidation(unused, InvalidOid);
 }
 
 static void
 make_cache(void)
 {
-	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(Ground)};
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(TableProof)};
 
-	grounds = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
-	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
+	proofs = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(notice_invalidation, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_any, (Datum) 0);
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
 /* From now on at least, they are counted */
 uint64
-changes_noticed(void)
+invalidations_noticed(void)
 {
-	if (grounds == NULL)
+	if (proofs == NULL)
 		make_cache();
-	return changes;
+	return invalidations;
 }
 
 /*
@@ -137,33 +137,33 @@ static void
 forget_dropped(void)
 {
 	HASH_SEQ_STATUS status;
-	Ground	   *ground;
+	TableProof *proof;
 
-	hash_seq_init(&status, grounds);
-	while ((ground = hash_seq_search(&status)) != NULL)
+	hash_seq_init(&status, proofs);
+	while ((proof = hash_seq_search(&status)) != NULL)
 	{
-		if (ground->stands || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(ground->relation)))
+		if (proof->is_valid || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(proof->relation)))
 			continue;
-		if (ground->memory != NULL)
-			MemoryContextDelete(ground->memory);
-		(void) hash_search(grounds, &ground->relation, HASH_REMOVE, NULL);
+		if (proof->memory != NULL)
+			MemoryContextDelete(proof->memory);
+		(void) hash_search(proofs, &proof->relation, HASH_REMOVE, NULL);
 	}
 }
 
-static Ground *
-find_ground(Oid relation)
+static TableProof *
+find_proof(Oid relation)
 {
-	Ground	   *ground;
+	TableProof *proof;
 	bool		found;
 
-	if (grounds == NULL)
+	if (proofs == NULL)
 		make_cache();
-	if (hash_search(grounds, &relation, HASH_FIND, NULL) == NULL)
+	if (hash_search(proofs, &relation, HASH_FIND, NULL) == NULL)
 		forget_dropped();
-	ground = hash_search(grounds, &relation, HASH_ENTER, &found);
+	proof = hash_search(proofs, &relation, HASH_ENTER, &found);
 	if (!found)
-		*ground = (Ground) {.relation = relation};
-	return ground;
+		*proof = (TableProof) {.relation = relation};
+	return proof;
 }
 
 /* The role that reads */
@@ -206,12 +206,12 @@ table_of(Datum description)
 
 /* The same with its proof, and the role that reads it, if any */
 Table
-known_table(Datum description, Oid reader)
+table_with_proof(Datum description, Oid reader)
 {
 	Table		table = table_of(description);
 
 	table.reader = reader;
-	table.ground = find_ground(table.oid);
+	table.proof = find_proof(table.oid);
 	return table;
 }
 
@@ -225,7 +225,7 @@ described_table(FunctionCallInfo fcinfo, int reader)
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i))
 			elog(ERROR, "argument %d of an internal function is null", i + 1);
-	return known_table(PG_GETARG_DATUM(0), reader < 0 ? InvalidOid : PG_GETARG_OID(reader));
+	return table_with_proof(PG_GETARG_DATUM(0), reader < 0 ? InvalidOid : PG_GETARG_OID(reader));
 }
 
 static bool
@@ -241,17 +241,17 @@ is_same(const Reading *a, const Reading *b)
  * locked and proved
  */
 static bool
-is_whole(const Ground *ground)
+is_whole(const TableProof *proof)
 {
-	ArrayType  *members = DatumGetArrayTypeP(ground->members.value);
+	ArrayType  *members = DatumGetArrayTypeP(proof->members.value);
 	Datum	   *rows;
 	int			count;
 
 	deconstruct_array(members, ARR_ELEMTYPE(members), -1, false, TYPALIGN_DOUBLE, &rows, NULL, &count);
-	if (count != ground->tree_count)
+	if (count != proof->tree_count)
 		return false;
 	for (int i = 0; i < count; i++)
-		if (DatumGetObjectId(attribute_of(DatumGetHeapTupleHeader(rows[i]), "relation")) != ground->tree[i])
+		if (DatumGetObjectId(attribute_of(DatumGetHeapTupleHeader(rows[i]), "relation")) != proof->tree[i])
 			return false;
 	return true;
 }
@@ -310,56 +310,56 @@ members_under(Snapshot snapshot, const Table *table)
 }
 
 static void
-take_leaves(Ground *ground, ArrayType *indexes)
+take_leaves(TableProof *proof, ArrayType *indexes)
 {
 	Datum	   *index;
 
-	deconstruct_array(indexes, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &index, NULL, &ground->leaf_count);
-	ground->leaves = palloc(sizeof(Leaf) * ground->leaf_count);
-	for (int i = 0; i < ground->leaf_count; i++)
-		ground->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
+	deconstruct_array(indexes, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &index, NULL, &proof->leaf_count);
+	proof->leaves = palloc(sizeof(Leaf) * proof->leaf_count);
+	for (int i = 0; i < proof->leaf_count; i++)
+		proof->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
 }
 
 /* A table with its partitions, in the order of their locks and by oid */
 static void
-take_tree(Ground *ground, List *tree)
+take_tree(TableProof *proof, List *tree)
 {
 	ListCell   *cell;
 
-	ground->tree = palloc(sizeof(Oid) * list_length(tree));
-	ground->lock_order = palloc(sizeof(Oid) * list_length(tree));
+	proof->tree = palloc(sizeof(Oid) * list_length(tree));
+	proof->lock_order = palloc(sizeof(Oid) * list_length(tree));
 	foreach(cell, tree)
-		ground->lock_order[ground->tree_count++] = lfirst_oid(cell);
-	memcpy(ground->tree, ground->lock_order, sizeof(Oid) * ground->tree_count);
-	qsort(ground->tree, ground->tree_count, sizeof(Oid), oid_cmp);
+		proof->lock_order[proof->tree_count++] = lfirst_oid(cell);
+	memcpy(proof->tree, proof->lock_order, sizeof(Oid) * proof->tree_count);
+	qsort(proof->tree, proof->tree_count, sizeof(Oid), oid_cmp);
 }
 
 /*
  * The proof is read from the catalog as it is now, under locks on the whole
  * tree
  */
-static Ground
-build(const Table *table)
+static TableProof
+make_proof(const Table *table)
 {
-	Ground		ground = {.relation = table->oid, .reading = table->reading};
+	TableProof	proof = {.relation = table->oid, .reading = table->reading};
 	Value		arguments[] = {table->description, reader_value(table)};
 
 	if (get_rel_relkind(table->oid) == '\0')	/* the table was dropped */
 		check_table(table);
-	take_tree(&ground, find_all_inheritors(table->oid, AccessShareLock, NULL));
+	take_tree(&proof, find_all_inheritors(table->oid, AccessShareLock, NULL));
 	/* The catalog of Citus, if it exists */
 	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
 		(void) call_under(latest_snapshot(), "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
-	if (!stands_as_made(&ground))
-		take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
-	for (int i = 0; i < ground.tree_count; i++)
-		refuse_later_triggers(ground.lock_order[i]);
-	ground.members = members_under(GetTransactionSnapshot(), table);
-	ground.next = ReadNextTransactionId();
+	if (!is_as_made(&proof))
+		take_leaves(&proof, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_table", 2, arguments).value));
+	for (int i = 0; i < proof.tree_count; i++)
+		refuse_later_triggers(proof.lock_order[i]);
+	proof.members = members_under(GetTransactionSnapshot(), table);
+	proof.next = ReadNextTransactionId();
 	/* An older snapshot is examined more closely (files.c). */
-	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
+	if (!IsolationUsesXactSnapshot() && !is_whole(&proof))
 		refuse_change(table->oid);
-	return ground;
+	return proof;
 }
 
 static void *
@@ -373,7 +373,7 @@ copy_of(const void *from, Size size)
  * transaction's snapshot may be older
  */
 static bool
-is_of_now(const Ground *made, const Table *table)
+is_of_now(const TableProof *made, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
 		return !IsInParallelMode();
@@ -385,7 +385,7 @@ is_of_now(const Ground *made, const Table *table)
  * it is used once
  */
 static void
-keep(Ground *kept, Ground made, bool stands)
+keep_proof(TableProof *kept, TableProof made, bool is_valid)
 {
 	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(memory);
@@ -402,17 +402,17 @@ keep(Ground *kept, Ground made, bool stands)
 	if (kept->memory != NULL)
 		MemoryContextDelete(kept->memory);
 	*kept = made;
-	kept->stands = stands;
-	kept->proof = ++proofs;
+	kept->is_valid = is_valid;
+	kept->number = ++last_number;
 }
 
 static void
-lock_tree(const Ground *ground)
+lock_tree(const TableProof *proof)
 {
-	for (int i = 0; i < ground->tree_count && ground->stands; i++)
+	for (int i = 0; i < proof->tree_count && proof->is_valid; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		LockRelationOid(ground->lock_order[i], AccessShareLock);
+		LockRelationOid(proof->lock_order[i], AccessShareLock);
 	}
 }
 
@@ -422,7 +422,7 @@ lock_tree(const Ground *ground)
  * transaction that existed when the proof was made has ended in the snapshot.
  */
 static bool
-is_of_snapshot(const Ground *kept, const Table *table)
+is_of_snapshot(const TableProof *kept, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
 		return true;
@@ -433,22 +433,22 @@ is_of_snapshot(const Ground *kept, const Table *table)
  * Locks come first, because the server processes invalidations when it takes
  * them.
  */
-static Ground *
-proved(const Table *table)
+static TableProof *
+valid_proof(const Table *table)
 {
-	Ground	   *ground = find_ground(table->oid);
+	TableProof *proof = find_proof(table->oid);
 
 	LockRelationOid(table->oid, AccessShareLock);
-	lock_tree(ground);
-	if (!ground->stands || !is_same(&ground->reading, &table->reading) || !is_of_snapshot(ground, table))
+	lock_tree(proof);
+	if (!proof->is_valid || !is_same(&proof->reading, &table->reading) || !is_of_snapshot(proof, table))
 	{
-		uint64		before = changes;
-		Ground		made = build(table);
+		uint64		before = invalidations;
+		TableProof	made = make_proof(table);
 		bool		of_now = is_of_now(&made, table);
 
-		keep(ground, made, of_now && is_untouched(&made, before));
+		keep_proof(proof, made, of_now && is_untouched(&made, before));
 	}
-	return ground;
+	return proof;
 }
 
 /*
@@ -469,37 +469,37 @@ check_reader(const Table *table)
  * table is locked with all partitions
  */
 void
-prove_ground(Table *table)
+prove_table(Table *table)
 {
-	Ground	   *ground = proved(table);
+	TableProof *proof = valid_proof(table);
 
 	check_reader(table);
 	if (hidden_from(reader_of(table), table->oid))
 		check_table(table);
-	table->members = ground->members;
-	table->members.value = datumCopy(ground->members.value, false, -1);
-	table->ground = ground;
-	forget_parts_of(ground);
+	table->members = proof->members;
+	table->members.value = datumCopy(proof->members.value, false, -1);
+	table->proof = proof;
+	forget_parts_of(proof);
 	if (IsolationUsesXactSnapshot())
-		check_files(ground, GetTransactionSnapshot());
+		check_files(proof, GetTransactionSnapshot());
 }
 
 /* Use the proof that an internal function has made in this call */
 void
-stand_on(Table *table, Value members)
+use_proof(Table *table, Value members)
 {
-	table->ground = find_ground(table->oid);
+	table->proof = find_proof(table->oid);
 	table->members = members;
 	table->members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
 }
 
-/* locked(t feed_table, caller oid) -> feed_table */
+/* lock_table(t feed_table, caller oid) -> feed_table */
 Datum
-lock_ground(PG_FUNCTION_ARGS)
+lock_table(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 1);
 
-	prove_ground(&table);
+	prove_table(&table);
 	PG_RETURN_DATUM(table.description.value);
 }
 
@@ -509,27 +509,27 @@ proved_members(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 1);
 
-	prove_ground(&table);
-	check_partitions(table.ground, GetActiveSnapshot());
+	prove_table(&table);
+	check_partitions(table.proof, GetActiveSnapshot());
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* unchanged_members(t feed_table, known feed_member[]) -> feed_member[] */
+/* unchanged_members(t feed_table, remembered feed_member[]) -> feed_member[] */
 Datum
 unchanged_members(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
 
-	stand_on(&table, argument_value(fcinfo, 1, InvalidOid));
-	check_ground(&table);
+	use_proof(&table, argument_value(fcinfo, 1, InvalidOid));
+	check_proof(&table);
 	PG_RETURN_DATUM(table.members.value);
 }
 
 /* The column that was proved with a table, for an order or for shares */
 static AttrNumber *
-proved_column(Ground *ground, bool divides)
+proved_column(TableProof *proof, bool divides)
 {
-	return divides ? &ground->share_column : &ground->order_column;
+	return divides ? &proof->share_column : &proof->order_column;
 }
 
 /* column_is_proved(t feed_table, column_name text, number smallint, divides boolean) -> boolean */
@@ -543,7 +543,7 @@ column_is_proved(PG_FUNCTION_ARGS)
 	AcceptInvalidationMessages();	/* its sequence is not locked */
 	table = described_table(fcinfo, -1);
 	name = get_attname(table.oid, number, true);
-	PG_RETURN_BOOL(table.ground->stands && *proved_column(table.ground, PG_GETARG_BOOL(3)) == number &&
+	PG_RETURN_BOOL(table.proof->is_valid && *proved_column(table.proof, PG_GETARG_BOOL(3)) == number &&
 				   name != NULL && strcmp(name, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0);
 }
 
@@ -552,7 +552,7 @@ Datum
 keep_proof_of_column(PG_FUNCTION_ARGS)
 {
 	if (!IsolationUsesXactSnapshot())
-		*proved_column(described_table(fcinfo, -1).ground, PG_GETARG_BOOL(2)) = PG_GETARG_INT16(1);
+		*proved_column(described_table(fcinfo, -1).proof, PG_GETARG_BOOL(2)) = PG_GETARG_INT16(1);
 	PG_RETURN_VOID();
 }
 
@@ -579,11 +579,11 @@ type_of_column(PG_FUNCTION_ARGS)
 Datum
 seen_members(PG_FUNCTION_ARGS)
 {
-	Ground		locked = {.relation = PG_GETARG_OID(0)};
+	TableProof	locked = {.relation = PG_GETARG_OID(0)};
 
 	if (!PG_ARGISNULL(1))
 	{
-		check_files(find_ground(locked.relation), GetActiveSnapshot());
+		check_files(find_proof(locked.relation), GetActiveSnapshot());
 		PG_RETURN_DATUM(PG_GETARG_DATUM(1));
 	}
 	take_tree(&locked, tree_of(locked.relation, NoLock));
@@ -596,13 +596,13 @@ seen_members(PG_FUNCTION_ARGS)
  * not affect it: those of VACUUM and ANALYZE.
  */
 void
-check_ground(const Table *table)
+check_proof(const Table *table)
 {
-	if (table->ground == NULL)
+	if (table->proof == NULL)
 		return;					/* nothing was read */
 	AcceptInvalidationMessages();
-	if (find_ground(table->oid)->stands)
+	if (find_proof(table->oid)->is_valid)
 		return;
-	if (!datumIsEqual(proved(table)->members.value, table->members.value, false, -1))
+	if (!datumIsEqual(valid_proof(table)->members.value, table->members.value, false, -1))
 		refuse_change(table->oid);
 }

@@ -1,8 +1,8 @@
 /*
- * proof.c
- *	  Whether a table stands as it was made readable: by the relation cache.
+ * as_made.c
+ *	  Whether a table is as it was made readable: by the relation cache.
  *
- * It says yes, or nothing: then the queries of prove_ground() (sql/ports/ground.sql)
+ * It says yes, or nothing: then the queries of prove_table() (sql/ports/proof.sql)
  * say what is wrong, or that the table may be read all the same.  For these a
  * new session compiles functions and plans over ten catalogs, which touches
  * hundreds of pages, and then a hundred for each partition.
@@ -165,16 +165,16 @@ index_of(Relation table, const Reading *reading)
 }
 
 static bool
-member_stands(Oid member, Ground *ground)
+is_member_as_made(Oid member, TableProof *proof)
 {
 	Relation	table = table_open(member, NoLock);
-	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &ground->reading, member != ground->relation);
+	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &proof->reading, member != proof->relation);
 
 	if (result && table->rd_rel->relkind == RELKIND_RELATION)
 	{
-		Leaf		leaf = {member, index_of(table, &ground->reading)};
+		Leaf		leaf = {member, index_of(table, &proof->reading)};
 
-		ground->leaves[ground->leaf_count++] = leaf;
+		proof->leaves[proof->leaf_count++] = leaf;
 		result = OidIsValid(leaf.index);
 	}
 	table_close(table, NoLock);
@@ -186,18 +186,18 @@ member_stands(Oid member, Ground *ground)
  * notes its leaves by their oid
  */
 bool
-stands_as_made(Ground *ground)
+is_as_made(TableProof *proof)
 {
 	/* In parallel mode nothing new may be seen. */
-	if (IsInParallelMode() || !is_usual(&ground->reading))
+	if (IsInParallelMode() || !is_usual(&proof->reading))
 		return false;
 	AcceptInvalidationMessages();	/* the locks may have been taken before */
-	ground->leaves = palloc(sizeof(Leaf) * ground->tree_count);
-	ground->leaf_count = 0;
-	for (int i = 0; i < ground->tree_count; i++)
+	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);
+	proof->leaf_count = 0;
+	for (int i = 0; i < proof->tree_count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!member_stands(ground->tree[i], ground))
+		if (!is_member_as_made(proof->tree[i], proof))
 			return false;
 	}
 	return true;
