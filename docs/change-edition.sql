@@ -32,7 +32,7 @@ DO $$ BEGIN
            'another column has a default or an expression of inorder';
     ASSERT NOT EXISTS (SELECT FROM feeds WHERE relation IS NOT NULL AND (
                            CASE WHEN feed_wait(name, '0', quote_ident(owner)::regrole) THEN order_column IS NOT NULL END
-                           OR partial IS NOT NULL OR unfinished_batch IS NOT NULL OR set_aside > 0 OR position IS NULL)),
+                           OR partial IS NOT NULL OR unfinished_batch IS NOT NULL OR dead_batches > 0 OR position IS NULL)),
            'a feed has something unfinished, is in the order of a column and has not read all rows, or has too many gaps';
 END $$;
 

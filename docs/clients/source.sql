@@ -20,14 +20,14 @@ BEGIN
     END IF;
 END $$;
 
--- Ends the batch: it is stored and finished, or has failed and will be tried again or set aside. Returns the result.
+-- Ends the batch: it is stored and finished, or has failed, and will be tried again or is dead. Returns the result.
 CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF failure IS NULL THEN
         PERFORM feed_finish_batch('mailer', number, token);
         RETURN 'stored';
     ELSIF feed_fail_batch('mailer', number, token, failure, retry_after => '1 second') THEN
-        RETURN 'set aside';
+        RETURN 'dead';
     END IF;
     RETURN 'will be tried again';
 END $$;

@@ -46,8 +46,8 @@ class Command(BaseCommand):
                 ask("SELECT feed_finish_batch(%s, %s, %s)", feed, number, token)
             return "finished"
         except Exception as error:
-            (is_aside,) = ask(FAIL, feed, number, token, str(error))
-            return f"{'set aside' if is_aside else 'will be tried again'}: {error}"
+            (is_dead,) = ask(FAIL, feed, number, token, str(error))
+            return f"{'dead' if is_dead else 'will be tried again'}: {error}"
 
     def process_one(self, row, number, tries):
         if tries == 1:

@@ -38,9 +38,9 @@ def work(session, feed, table, worker):
         return "finished"
     except Exception as error:
         session.rollback()
-        is_aside = session.scalar(FAIL, given | {"reason": str(error)})
+        is_dead = session.scalar(FAIL, given | {"reason": str(error)})
         session.commit()
-        return f"{'set aside' if is_aside else 'will be tried again'}: {error}"
+        return f"{'dead' if is_dead else 'will be tried again'}: {error}"
 
 
 def process_one(session, row, tries):

@@ -27,8 +27,8 @@ GAUGES = {
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
     "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
     "worker_batches": "Unfinished batches of workers.",
-    "set_aside_batches": "Batches that were set aside after too many tries.",
-    "blocked_shares": "Shares that wait for a batch that was set aside; no sample for feeds without partition_by.",
+    "dead_batches": "Batches that are dead after too many tries.",
+    "blocked_shares": "Shares that wait for a dead batch; no sample for feeds without partition_by.",
     "swapped": "Whether another table has the name that the table had, which was renamed; its rows are not read.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
@@ -113,18 +113,18 @@ def rows_text(row: Row) -> str:
 def unfinished(row: Row) -> str:
     """Batches that readers have.
 
-    >>> unfinished({"unfinished_batch": 17, "batch_worker": "a", "worker_batches": 3, "set_aside_batches": 1})
-    '17 (worker a) and 2 more, 1 set aside'
-    >>> unfinished({"unfinished_batch": 17, "batch_worker": None, "worker_batches": 1, "set_aside_batches": 2,
+    >>> unfinished({"unfinished_batch": 17, "batch_worker": "a", "worker_batches": 3, "dead_batches": 1})
+    '17 (worker a) and 2 more, 1 dead'
+    >>> unfinished({"unfinished_batch": 17, "batch_worker": None, "worker_batches": 1, "dead_batches": 2,
     ...             "shares": 16, "blocked_shares": 1})
-    '17, 2 set aside, 1 of 16 shares blocked'
+    '17, 2 dead, 1 of 16 shares blocked'
     """
     batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
     batch += f" (worker {row['batch_worker']})" if row["batch_worker"] else ""
     batch += f" and {row['worker_batches'] - 1} more" if (row["worker_batches"] or 0) > 1 else ""
-    aside = f"{row['set_aside_batches']} set aside" if row["set_aside_batches"] else ""
+    dead = f"{row['dead_batches']} dead" if row["dead_batches"] else ""
     blocked = f"{row['blocked_shares']} of {row['shares']} shares blocked" if row.get("blocked_shares") else ""
-    return ", ".join(filter(None, (batch, aside, blocked)))
+    return ", ".join(filter(None, (batch, dead, blocked)))
 
 
 def holder(row: Row) -> str:
@@ -150,8 +150,8 @@ def problems(rows: Sequence[Row], longest: float) -> list[str]:
             found.append((row, f"behind for {lag(row)}"))
         if row.get("swapped"):
             found.append((row, f"its table was renamed to {row['table']}, and {row['namesake']} is not read"))
-        if row["set_aside_batches"]:
-            found.append((row, f"{plural(row['set_aside_batches'], 'batch', 'batches')} set aside"))
+        if row["dead_batches"]:
+            found.append((row, plural(row["dead_batches"], "dead batch", "dead batches")))
     return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in found]
 
 

@@ -13,7 +13,7 @@ FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog
              greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) coalesce(moved, created)),
                       '0'::pg_catalog.numeric) AS moved_seconds,
              backlog_rows, backlog_transactions, unfinished_batch, batch_worker, worker_batches,
-             set_aside AS set_aside_batches, partition_by, shares, blocked_shares,
+             dead_batches, partition_by, shares, blocked_shares,
              namesake::pg_catalog.text, (namesake IS NOT NULL) AS swapped,
              coalesce(writers, '0'::pg_catalog.int8) AS writers,
              CASE WHEN held_since IS NOT NULL

@@ -6,7 +6,7 @@
 -- restart, in any session. If two processes use one name, the last one that asked goes on. Another worker gets the
 -- batch once it was returned, or the lease is over by the clock of the server. A clock that jumps ends leases early or
 -- late, but does no other harm: the token decides which worker may finish. After a limited number of tries a batch is
--- set aside.
+-- dead: no worker gets it any more, until feed_retry_batch().
 
 -- The unfinished batches of the workers of a feed. Finished batches before them are skipped, because a transaction that
 -- is open for long keeps their versions.
@@ -25,9 +25,9 @@ BEGIN
                                 ORDER BY w.place) AS b;
     ELSE
         RETURN QUERY SELECT b.* FROM inorder_internal.worker_batch AS b
-            WHERE b.feed = state.feed AND b.set_aside IS NOT NULL AND b.written_here
+            WHERE b.feed = state.feed AND b.dead_since IS NOT NULL AND b.written_here
             UNION ALL SELECT b.* FROM inorder_internal.worker_batch AS b
-            WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+            WHERE b.feed = state.feed AND b.dead_since IS NULL AND b.written_here
               AND b.number >= coalesce(state.first_batch, -9223372036854775808);
     END IF;
 END $$;
@@ -40,8 +40,7 @@ CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) R
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, which no other batch may overtake, except those that are set
--- aside.
+-- The first unfinished batch of each share of a feed, which no other batch may overtake, except dead ones.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -52,7 +51,7 @@ BEGIN ATOMIC
                         WHERE b.feed_share = first_batches.feed * 1024 + s.share AND b.written_here
                           AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
                         ORDER BY b.place LIMIT 1::bigint) AS f
-    WHERE f.set_aside IS NULL;
+    WHERE f.dead_since IS NULL;
 END;
 
 -- True if rows are left for a worker in a feed that is divided, perhaps after other rows of their share.
@@ -77,7 +76,7 @@ BEGIN
                        WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+                   WHERE b.feed = state.feed AND b.dead_since IS NULL AND b.written_here
                      AND b.number >= coalesce(state.first_batch, -9223372036854775808)
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
@@ -109,7 +108,7 @@ BEGIN
     LOOP
         -- Another session is finishing, returning or prolonging a batch that is locked.
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
+        WHERE b.feed = share_batch.feed AND b.number = candidate AND b.dead_since IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
@@ -133,12 +132,12 @@ BEGIN
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
     -- Another session is finishing or returning a batch that is locked.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
+    WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
     ORDER BY inorder_internal.is_given_now(b) DESC, b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
+        WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.number >= lowest
           AND inorder_internal.is_free(b)
         ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
@@ -192,7 +191,7 @@ BEGIN
 END $$;
 
 -- Give a worker an unfinished batch, its own or a free one; null if there is none. Batches that were tried too often
--- are set aside. A batch that the worker got in this transaction stays unchanged, because a query that names each
+-- die. A batch that the worker got in this transaction stays unchanged, because a query that names each
 -- column of the result, as (feed_take_batch(...)).* does, makes the call once for each column.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
@@ -209,7 +208,7 @@ BEGIN
         END IF;
         EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE OR inorder_internal.is_in_try(b, worker);
         UPDATE inorder_internal.worker_batch AS w
-        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, max_tries = take_unfinished_batch.max_tries
+        SET dead_since = clock_timestamp(), worker = NULL, token = NULL, max_tries = take_unfinished_batch.max_tries
         WHERE w.feed = take_unfinished_batch.feed AND w.number = b.number;
     END LOOP;
     IF b.number IS NOT NULL THEN
@@ -259,8 +258,8 @@ BEGIN
     ELSIF b.number IS NULL THEN
         detail := 'It was finished, or discarded by feed_seek().';
         hint := 'An earlier call may have finished it, whose answer was lost. ' || hint;
-    ELSIF b.set_aside IS NOT NULL THEN
-        detail := format('It was set aside after %s tries.', b.tries);
+    ELSIF b.dead_since IS NOT NULL THEN
+        detail := format('It is dead after %s tries.', b.tries);
         hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
     ELSIF b.worker IS NULL THEN
         detail := 'It was returned, and no worker has it.';
@@ -279,25 +278,25 @@ END $$;
 -- When the feed changes
 
 -- The unfinished batches of workers: how many, the first one and its worker, and their transactions, of which at least
--- some rows are not read; the batches that are set aside, and how many shares they hold back; and whether the sets are
--- small enough to be joined for everybody who sees the feed.
+-- some rows are not read; the dead batches, and how many shares they hold back; and whether the sets are small
+-- enough to be joined for everybody who sees the feed.
 CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
-    OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
+    OUT dead bigint, OUT dead_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-    SELECT count(*) FILTER (WHERE b.set_aside IS NULL),
-           min(b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open),
-           (array_agg(b.worker ORDER BY b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open))[1],
-           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL AND b.bytes <= 262144::bigint),
+    SELECT count(*) FILTER (WHERE b.dead_since IS NULL),
+           min(b.number) FILTER (WHERE b.dead_since IS NULL AND NOT b.is_open),
+           (array_agg(b.worker ORDER BY b.number) FILTER (WHERE b.dead_since IS NULL AND NOT b.is_open))[1],
+           coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.dead_since IS NULL AND b.bytes <= 262144::bigint),
                     '{}'::int8multirange),
-           count(*) FILTER (WHERE b.set_aside IS NOT NULL),
+           count(*) FILTER (WHERE b.dead_since IS NOT NULL),
            coalesce(range_agg((b.batch).transactions)
-                        FILTER (WHERE b.set_aside IS NOT NULL AND b.bytes <= 262144::bigint), '{}'::int8multirange),
-           count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL),
+                        FILTER (WHERE b.dead_since IS NOT NULL AND b.bytes <= 262144::bigint), '{}'::int8multirange),
+           count(DISTINCT b.share) FILTER (WHERE b.dead_since IS NOT NULL),
            coalesce(max(b.bytes) <= 262144::bigint, true)
-    INTO amount, first_number, first_worker, transactions, aside, aside_transactions, blocked, is_small
+    INTO amount, first_number, first_worker, transactions, dead, dead_transactions, blocked, is_small
     FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
           FROM inorder_internal.unfinished_batches(unfinished_totals.feed) AS w) AS b;
 END $$;
@@ -310,20 +309,20 @@ BEGIN
     RETURN p;
 END $$;
 
--- A warning if batches that are set aside are discarded with their feed.
-CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed) RETURNS void
+-- A warning if dead batches are discarded with their feed.
+CREATE FUNCTION inorder_internal.warn_of_dead(f inorder_internal.feed) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     amount bigint := (SELECT count(*) FROM inorder_internal.worker_batch AS b
-                      WHERE b.feed = f.id AND b.set_aside IS NOT NULL);
+                      WHERE b.feed = f.id AND b.dead_since IS NOT NULL);
 BEGIN
     IF amount > 0 THEN
-        RAISE WARNING 'discarding % batches of feed % that were set aside', amount, quote_literal(f.name);
+        RAISE WARNING 'discarding % dead batches of feed %', amount, quote_literal(f.name);
     END IF;
 END $$;
 
 -- Discard the batches of workers, before these transactions count as read and all others as unread. Error if rows of a
--- batch that is set aside would be discarded.
+-- dead batch would be discarded.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void
@@ -333,15 +332,15 @@ DECLARE
 BEGIN
     IF written_here THEN
         SELECT min(b.number) INTO lost FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
+        WHERE b.feed = f.id AND b.dead_since IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
         IF lost IS NOT NULL THEN
-            RAISE 'feed % has batches that are set aside, whose rows would count as read', quote_literal(f.name)
+            RAISE 'feed % has dead batches, whose rows would count as read', quote_literal(f.name)
             USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('The first one is %s.', lost),
                   HINT = 'Finish them by feed_finish_batch(), or let workers have them by feed_retry_batch(): the view '
                          'feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_aside(f);  -- their transactions have other numbers here
+        PERFORM inorder_internal.warn_of_dead(f);  -- their transactions have other numbers here
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
@@ -380,7 +379,7 @@ END $$;
 -- A row of the view feed_batches.
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, number bigint, worker text, tries int, max_tries int,
-    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
+    lease_end timestamptz, failed timestamptz, reason text, dead_since timestamptz, transactions int8multirange,
     share int, rows bigint
 );
 
@@ -394,7 +393,7 @@ BEGIN ATOMIC
            -- It may quote rows.
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
-           b.set_aside, (b.batch).transactions, b.share, b.rows
+           b.dead_since, (b.batch).transactions, b.share, b.rows
     FROM (SELECT k FROM inorder_internal.feed AS k WHERE inorder_internal.may_see(caller, k) ORDER BY k.id) AS s(f)
     CROSS JOIN LATERAL inorder_internal.unfinished_batches((s.f).id) AS b;
 END;
@@ -406,18 +405,18 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT * FROM inorder_internal.seen_batches();
 COMMENT ON VIEW @extschema@.feed_batches IS
-'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
+'Unfinished batches of workers, also dead ones. Shows those of the feeds that the view feeds shows.';
 COMMENT ON COLUMN @extschema@.feed_batches.number IS
 'number of the batch; null in a feed with partition_by while no worker has had it, since rows may be added';
-COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or set aside';
+COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or is dead';
 COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
-COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is set aside; null for never';
+COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is dead; null for never';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
 'when another worker may have it; if no worker has it, when one may: null if at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';
-COMMENT ON COLUMN @extschema@.feed_batches.set_aside IS 'when it was set aside; null if it was not';
+COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'since when it is dead; null if it is not';
 COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions, of which it has all rows or some';
 COMMENT ON COLUMN @extschema@.feed_batches.share IS
 'share of a feed with partition_by whose rows it has, from 0; the batch that has a number holds back the others of its '

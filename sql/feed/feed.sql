@@ -84,7 +84,7 @@ END $$;
 CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
+    PERFORM inorder_internal.warn_of_dead(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
     DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
     PERFORM inorder_internal.given_feed(feed, caller), inorder_internal.forget_feed(feed), inorder_internal.sweep();
@@ -304,8 +304,8 @@ With order_column, a feed delivers the rows of the transactions that have ended 
 With whole_transactions, a batch never ends inside a transaction: max_rows is rounded up to the end of the last one, '
 'so that all rows of a transaction are in one batch, however many they are. It excludes order_column.
 With partition_by, workers divide the feed by the hash of that column into shares: rows of one key are processed in '
-'the order of the feed, by one worker at a time, and a batch that is set aside holds back its share only. Such a feed '
-'is read by feed_take_batch. The column must be a smallint, integer, bigint, uuid, text or varchar, NOT NULL, not '
+'the order of the feed, by one worker at a time, and a dead batch holds back its share only. Such a feed is read by '
+'feed_take_batch. The column must be a smallint, integer, bigint, uuid, text or varchar, NOT NULL, not '
 'generated, and of a deterministic collation. Its values must not be updated. It excludes whole_transactions, whose '
 'rows may be of several keys.
 Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
@@ -422,8 +422,8 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it; one that is set '
-'aside without a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If '
+'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it; a dead one without '
+'a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If '
 'the batch is finished already, it is an error: ask for the next one.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '

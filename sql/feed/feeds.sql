@@ -9,7 +9,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_worker text, created timestamptz,
     moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
-    backlog_rows bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
+    backlog_rows bigint, worker_batches bigint, dead_batches bigint, partition_by name, shares int,
     blocked_shares bigint, namesake regclass
 );
 
@@ -19,11 +19,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mod
 BEGIN
     RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
            (p.position).ordering.column_name::name, f.whole_transactions,
-           CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
+           CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.dead_transactions END,
            (p.position).partial, u.first_number, u.first_worker, f.created, d.moved, d.polled,
            CASE WHEN u.amount > 0::bigint THEN false
                 WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
-           b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
+           b.transactions, b.rows, u.amount, u.dead, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END,
            inorder_internal.namesake(t.known_as[1], t.known_as[2], c.oid)
     FROM inorder_internal.feed AS f
@@ -36,7 +36,7 @@ BEGIN
     -- the sets are read and decompressed, once for each mention.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
-    -- Batches that are set aside are no backlog.
+    -- Dead batches are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
         t, inorder_internal.position_without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
@@ -106,7 +106,7 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
             ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
        f.backlog_transactions, f.backlog_rows, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
-       h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares,
+       h.query AS holder_query, f.worker_batches, f.dead_batches, f.partition_by, f.shares, f.blocked_shares,
        f.namesake
 FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
@@ -128,8 +128,8 @@ COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null
 COMMENT ON COLUMN @extschema@.feeds.polled IS
 'when a reader last asked for rows; polls that find nothing are recorded twice a minute';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
-'known: inside the last transaction, while the table is locked, if it was rewritten after the snapshot, or with too '
+'whether no committed row is unread or in an unfinished batch, except dead ones; null if that is not known: '
+'inside the last transaction, while the table is locked, if it was rewritten after the snapshot, or with too '
 'many gaps and partitions (always if position is null)';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed; recorded as polled';
@@ -148,13 +148,13 @@ COMMENT ON COLUMN @extschema@.feeds.writers IS
 COMMENT ON COLUMN @extschema@.feeds.held_since IS
 'start time of the oldest of them: no delayed row is older';
 COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
-'number of unfinished batches of workers, without those that are set aside: see feed_batches';
-COMMENT ON COLUMN @extschema@.feeds.set_aside IS
-'number of batches that are set aside; the backlog does not include them';
+'number of unfinished batches of workers, without dead ones: see feed_batches';
+COMMENT ON COLUMN @extschema@.feeds.dead_batches IS
+'number of dead batches; the backlog does not include them';
 COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers divide the feed; null if they do not';
 COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
 COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
-'number of shares that a batch that is set aside holds back; the backlog includes the batches after it';
+'number of shares that a dead batch holds back; the backlog includes the batches after it';
 COMMENT ON COLUMN @extschema@.feeds.namesake IS
 'another table, which is not read, with the name that the table of the feed had when feed_enable() was last called: it '
 'was renamed since; null if there is none';

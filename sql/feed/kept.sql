@@ -237,7 +237,7 @@ CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Delete a batch that a worker finishes by its token or, if it is set aside, that anybody finishes; false unless it is
+-- Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes; false unless it is
 -- there, and the caller may.
 CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
 RETURNS boolean

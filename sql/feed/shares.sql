@@ -7,7 +7,7 @@
 --     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
 --  2. A worker gets only the first unfinished batch of a share. The next one is given once that is finished, so at any
 --     time one batch of a share is being processed, and all rows before it are finished.
---  3. A batch that is returned, lost or set aside stays the first of its share: it holds back its share, and no other.
+--  3. A batch that is returned, lost or dead stays the first of its share: it holds back its share, and no other.
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
 -- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See

@@ -25,7 +25,7 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
                                                    WHERE b.feed = f.feed_id AND b.written_here
-                                                     AND (b.set_aside IS NULL OR inorder_internal.is_held(f)))),
+                                                     AND (b.dead_since IS NULL OR inorder_internal.is_held(f)))),
           HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another way: the view '
                  'feed_batches shows them.';
 END $$;
@@ -46,7 +46,7 @@ DECLARE
     other regclass := inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid);
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-               WHERE b.feed = f.feed_id AND b.set_aside IS NULL AND b.written_here) THEN
+               WHERE b.feed = f.feed_id AND b.dead_since IS NULL AND b.written_here) THEN
         RETURN;
     END IF;
     RAISE 'feed % reads table %, and not %', quote_literal(f.name), t.relation, other

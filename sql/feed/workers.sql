@@ -167,7 +167,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     f inorder_internal.feed_view := inorder_internal.open_feed(caller, name, owner, false);
-    aside boolean;
+    is_dead boolean;
 BEGIN
     IF reason IS NULL THEN
         RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -176,14 +176,14 @@ BEGIN
     UPDATE inorder_internal.worker_batch AS b
     SET worker = NULL, token = NULL, reason = left(reason, 2000), failed = clock_timestamp(),
         lease_end = CASE WHEN retry_after > '0'::interval THEN clock_timestamp() + retry_after ELSE '-infinity' END,
-        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+        dead_since = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
     WHERE b.feed = f.feed_id AND b.number = number AND b.token = token AND b.written_here
-    RETURNING b.set_aside IS NOT NULL INTO aside;
+    RETURNING b.dead_since IS NOT NULL INTO is_dead;
     IF NOT FOUND THEN
         PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
-    RETURN aside;
+    RETURN is_dead;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
@@ -194,7 +194,7 @@ DECLARE
     feed bigint := inorder_internal.lock_named_feed(caller, name, owner);
 BEGIN
     PERFORM inorder_internal.checked_feed(feed, caller, false, false);
-    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = '-infinity'
+    UPDATE inorder_internal.worker_batch AS b SET dead_since = NULL, tries = 0, lease_end = '-infinity'
     WHERE b.feed = feed AND b.number = number AND b.worker IS NULL AND NOT b.is_open AND b.written_here;
     IF NOT FOUND THEN
         RAISE 'feed % has no batch % that waits for a worker', quote_literal(name), number
@@ -205,7 +205,7 @@ BEGIN
                                 'It was finished, or there was none.'),
               HINT = 'The view feed_batches shows them.';
     END IF;
-    -- This is always called: a caller with an older snapshot, in which the batch is set aside, gets an error instead of
+    -- This is always called: a caller with an older snapshot, in which the batch is dead, gets an error instead of
     -- passing the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
@@ -229,10 +229,10 @@ A batch belongs to the name of a worker, in whatever session, until the lease is
 'Who asks again under this name gets it again, at once, with another token: after a crash, or in another process of '
 'the same name. The token of before is then an error. In one transaction the same call returns the same answer. '
 'A worker that has no batch gets the first one that another worker has returned, or whose lease is over, with the '
-'same number and rows, or a new one. A batch that was given to workers max_tries times without being '
-'finished is set aside instead: see the view feed_batches. A call under the same name within the lease that a try '
+'same number and rows, or a new one. A batch that was given to workers max_tries times without being finished is '
+'dead, and no worker gets it: see the view feed_batches. A call under the same name within the lease that a try '
 'began with is not another try.
-A feed with an order column gives out one batch at a time: the next one once it is finished, also if it was set aside.
+A feed with an order column gives out one batch at a time: the next one once it is finished, also if it is dead.
 In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '
 'once it is finished; a worker gets the share that it had last, if that has rows. Nulls also mean that all rows that '
 'are left are of shares that others have, or that wait.
@@ -260,7 +260,7 @@ CREATE FUNCTION @extschema@.feed_fail_batch(
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
 'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
-'true if it was set aside instead, since it has been tried max_tries times. The view feed_batches shows the reason.
+'true if it is dead now, since it has been tried max_tries times. The view feed_batches shows the reason.
 Requires the privilege to move the feed. Range: reason is truncated to 2000 characters; retry_after 0 to 1 day. '
 'Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
@@ -270,8 +270,8 @@ CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner reg
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
-'Let workers have a batch now that no worker has: one that was set aside, or that waits for its retry_after. Its tries '
-'count from 0.
+'Let workers have a batch now that no worker has: one that is dead, or that waits for its retry_after. Its tries count '
+'from 0.
 Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '
 'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no batch of this number, or a worker has '
 'it).';

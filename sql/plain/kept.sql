@@ -16,12 +16,12 @@ BEGIN
         SELECT known.id, caller, known.name, known.relation, t, s.position, known.whole_transactions,
                (known.shared_by).shares IS NULL
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                WHERE b.feed = known.id AND b.set_aside IS NULL AND b.written_here
+                                WHERE b.feed = known.id AND b.dead_since IS NULL AND b.written_here
                                   AND b.number >= coalesce(s.first_batch, -9223372036854775808))
-                        -- In the order of a column no batch goes before one that is set aside.
+                        -- In the order of a column no batch goes before a dead one.
                         OR (s.position).ordering.column_name IS NOT NULL
                            AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed = known.id AND b.set_aside IS NOT NULL AND b.written_here)),
+                                       WHERE b.feed = known.id AND b.dead_since IS NOT NULL AND b.written_here)),
                CASE WHEN (known.shared_by).shares IS NOT NULL THEN known.shared_by END,
                -- The first poll after rows, and two a minute.
                s.caught_up_at IS DISTINCT FROM s.polled AND (known.shared_by).shares IS NULL
@@ -59,7 +59,7 @@ BEGIN
         -- This is not done at each end of a batch, for which the feed is not locked.
         first_batch = CASE WHEN gives THEN coalesce(
             (SELECT w.number FROM inorder_internal.worker_batch AS w
-             WHERE w.feed = s.feed AND w.set_aside IS NULL AND w.written_here
+             WHERE w.feed = s.feed AND w.dead_since IS NULL AND w.written_here
                AND w.number >= coalesce(s.first_batch, -9223372036854775808)
              ORDER BY w.number LIMIT 1), s.batch + 1) ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
@@ -77,7 +77,7 @@ BEGIN
             b.max_tries, coalesce(b.lease_end, '-infinity'), b.share, b.place, b.rows)
     ON CONFLICT (feed, number) DO UPDATE
     SET (relation, batch, worker, token, taken, tries, tried, max_tries, lease_end, share, place, rows, reason, failed,
-         set_aside)
+         dead_since)
         = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.taken, excluded.tries,
               excluded.tried, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
               NULL, NULL, NULL)
@@ -88,7 +88,7 @@ END
 BEGIN
     PERFORM FROM inorder_internal.worker_batch AS w
     WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number AND w.written_here
-      AND (w.token = delete_batch.token OR delete_batch.token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
+      AND (w.token = delete_batch.token OR delete_batch.token IS NULL AND w.dead_since IS NOT NULL) FOR UPDATE;
     -- As it is now: the look at the batch may have waited.
     IF FOUND AND has_table_privilege(relation, 'SELECT') IS NOT NULL  -- it is there
        AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = feed)) THEN

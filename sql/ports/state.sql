@@ -111,7 +111,7 @@ CREATE TABLE inorder_internal.feed_state (
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
     batch_origin text,  -- server and timeline on which that number was assigned; null if it was another server
-    -- Lower bound of the numbers of unfinished batches, except those that are set aside; null if unknown
+    -- Lower bound of the numbers of unfinished batches, except dead ones; null if unknown
     first_batch bigint,
     places bigint[],  -- for a feed that is divided: no batch of share n has a lower place than the element n + 1
     moved timestamptz,  -- when the position last moved
@@ -141,13 +141,13 @@ CREATE TABLE inorder_internal.worker_batch (
     taken xid8,  -- transaction that gave it to that worker
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
     tried timestamptz,  -- end of the lease that the last try began with
-    max_tries int CHECK (max_tries > 0),  -- after how many tries it is set aside; null for never
+    max_tries int CHECK (max_tries > 0),  -- after how many tries it is dead; null for never
     -- When another worker may have it; if no worker has it, when any worker may: -infinity for at once, because a clock
     -- that was set back would otherwise let the next batch be given first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
-    set_aside timestamptz,  -- when it was set aside; null if it was not
+    dead_since timestamptz,  -- since when it is dead; null if it is not
     -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
     place bigint,  -- order of the batches of a share, which a batch keeps when it gets its number
@@ -164,8 +164,8 @@ CREATE TABLE inorder_internal.worker_batch (
     CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
-CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
-CREATE INDEX ON inorder_internal.worker_batch (feed) WHERE set_aside IS NOT NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE dead_since IS NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed) WHERE dead_since IS NOT NULL;
 CREATE INDEX ON inorder_internal.worker_batch (feed_share, place) WHERE feed_share IS NOT NULL;
 ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER feed_share SET STATISTICS 0,
     ALTER place SET STATISTICS 0, ALTER number SET STATISTICS 0;  -- as in feed_state
@@ -322,7 +322,7 @@ CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RE
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 
--- True if a feed has unfinished batches, including batches that are set aside.
+-- True if a feed has unfinished batches, including dead ones.
 CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -211,7 +211,7 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 	if (!DatumGetBool(slot->tts_values[KEPT_WRITTEN_HERE]))
 		return false;
 	if (PG_ARGISNULL(4))
-		return !slot->tts_isnull[KEPT_SET_ASIDE];
+		return !slot->tts_isnull[KEPT_DEAD_SINCE];
 	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
 }
 
@@ -230,7 +230,7 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 /*
  * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
  *
- * That a worker finishes by its token, or anybody if it is set aside; false unless it is there, and the caller may.
+ * That a worker finishes by its token, or anybody if it is dead; false unless it is there, and the caller may.
  */
 Datum
 delete_batch(PG_FUNCTION_ARGS)

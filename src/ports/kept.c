@@ -286,14 +286,14 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number, from one on, of an unfinished batch of workers that is not set
- * aside; or of one that is.  0 if there is none.
+ * The lowest number, from one on, of an unfinished batch of workers that is not
+ * dead; or of one that is.  0 if there is none.
  */
 static int64
-first_unfinished(Datum feed, int64 from, bool aside, IsWanted is_wanted, Datum worker)
+first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
 {
 	Relation	batches = table_open(state_table("worker_batch"), AccessShareLock);
-	const char *name = aside ? "worker_batch_feed_idx" : "worker_batch_feed_number_idx";
+	const char *name = dead ? "worker_batch_feed_idx" : "worker_batch_feed_number_idx";
 	Relation	index = index_open(state_table(name), AccessShareLock);
 	TupleDesc	columns = RelationGetDescr(batches);
 	ScanKeyData keys[2] = {equals(KEPT_FEED + 1, InvalidOid, F_INT8EQ, feed)};
@@ -303,7 +303,7 @@ first_unfinished(Datum feed, int64 from, bool aside, IsWanted is_wanted, Datum w
 
 	ScanKeyEntryInitialize(&keys[1], 0, KEPT_NUMBER + 1, BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8GE,
 						   Int64GetDatum(from));
-	scan = systable_beginscan_ordered(batches, index, GetActiveSnapshot(), aside ? 1 : 2, keys);
+	scan = systable_beginscan_ordered(batches, index, GetActiveSnapshot(), dead ? 1 : 2, keys);
 	while (found == 0 && HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
 		if (DatumGetBool(column_of(tuple, columns, KEPT_WRITTEN_HERE)) && is_wanted(tuple, columns, worker))
 			found = DatumGetInt64(column_of(tuple, columns, KEPT_NUMBER));
@@ -388,7 +388,7 @@ read_details(Feed *feed, bool must_read)
 	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
-	/* In the order of a column no batch goes before one that is set aside. */
+	/* In the order of a column no batch goes before a dead one. */
 	feed->is_shared = !feed->is_divided &&
 		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
 		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));

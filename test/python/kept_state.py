@@ -60,9 +60,9 @@ class Kept:
         connection.execute(WORKERS.encode())
         self.got |= {"workers": [], "shares": []}
         self.taken = {feed: self.take(connection, feed, 2) for feed in ("workers", "shares")}
-        self.set_aside, token = self.take(connection, "workers", 1, worker="other", tries=1)
+        self.dead, token = self.take(connection, "workers", 1, worker="other", tries=1)
         failed = "SELECT feed_fail_batch('workers', %s, %s, 'bad')"
-        assert scalar(connection, failed, self.set_aside, token) is True
+        assert scalar(connection, failed, self.dead, token) is True
 
     def insert(self, connection: Connection, rows: int) -> None:
         for _ in range(rows):
@@ -119,9 +119,9 @@ class Kept:
         assert scalar(connection, "SELECT exact_count('events')") == self.written
 
     def workers_go_on(self, connection: Connection) -> None:
-        aside = "SELECT number, reason FROM feed_batches WHERE name = 'workers' AND set_aside IS NOT NULL"
-        assert connection.execute(aside.encode()).fetchall() == [(self.set_aside, "bad")]
-        connection.execute("SELECT feed_retry_batch('workers', %s)", [self.set_aside])
+        dead = "SELECT number, reason FROM feed_batches WHERE name = 'workers' AND dead_since IS NOT NULL"
+        assert connection.execute(dead.encode()).fetchall() == [(self.dead, "bad")]
+        connection.execute("SELECT feed_retry_batch('workers', %s)", [self.dead])
         for feed, (batch, token) in self.taken.items():
             self.finish(connection, feed, batch, token)
             while (more := self.take(connection, feed, None)) != (0, 0):

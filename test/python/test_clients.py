@@ -28,7 +28,7 @@ POOLED = list(COMMANDS)
 # Through a pooler no statement may be prepared by name. The Python programs say so themselves, pg for Node and
 # query_typed() of Rust prepare none.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
-BATCH = "SELECT number FROM feed_batches WHERE set_aside IS NULL"
+BATCH = "SELECT number FROM feed_batches WHERE dead_since IS NULL"
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
             (dead,) = shop.insert(shop.source, [POISON])
             wait_for(lambda: scalar(shop.sink, "SELECT count(*) FROM dead_letters"))
             refused = shop.insert(shop.source, [REFUSED])
-            wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE set_aside IS NOT NULL"))
+            wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE dead_since IS NOT NULL"))
         check_the_end(shop, consumer, dead, refused)
     except BaseException as error:
         error.add_note(consumer.log.read_text()[-2000:])
@@ -214,19 +214,19 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
     ((key, is_named, number),) = shop.sink.execute(letters.encode()).fetchall()
     assert (key, is_named) == (dead, True)
     ((batch, tries, reason),) = shop.source.execute(
-        "SELECT number, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL"
+        "SELECT number, tries, reason FROM feed_batches WHERE dead_since IS NOT NULL"
     ).fetchall()
     assert tries == 5 and REFUSED in str(reason) and "CONTEXT" not in str(reason)
     log = consumer.log.read_text()
     assert re.search(rf"batch {number}, try 1 of 5, \d+ rows: will be tried again", log)
     assert re.search(rf"batch {number}, try 2 of 5, \d+ rows: stored", log)
     rows = shop.source.execute("SELECT id::text FROM feed_batch_rows('mailer', %s, null::events)", [batch]).fetchall()
-    aside = {str(key) for (key,) in rows}
-    assert set(refused) <= aside
-    assert f"batch {batch}, try 5 of 5, {len(aside)} rows: set aside" in log
+    dead = {str(key) for (key,) in rows}
+    assert set(refused) <= dead
+    assert f"batch {batch}, try 5 of 5, {len(dead)} rows: dead" in log
     committed = {*shop.committed, *refused}
-    wait_for(lambda: len(shop.arrived()) == len(committed - aside))
-    assert shop.arrived() == Counter(committed - aside)
+    wait_for(lambda: len(shop.arrived()) == len(committed - dead))
+    assert shop.arrived() == Counter(committed - dead)
     shop.sink.execute("DROP TRIGGER refuse ON mails")
     shop.source.execute("SELECT feed_retry_batch('mailer', %s)", [batch])
     wait_for(lambda: len(shop.arrived()) == len(committed) and shop.unfinished() == 0)
@@ -263,7 +263,7 @@ INSERT INTO events (bad) VALUES ('')
 
 
 @pytest.mark.editions
-def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
+def test_a_batch_that_cannot_be_read_is_dead(shop: Shop) -> None:
     shop.source.execute(UNREADABLE.encode())
     for _ in range(5):
         with pytest.raises(psycopg.errors.RaiseException, match="cannot be read"):
@@ -272,7 +272,7 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
     shop.insert(shop.source, ["new"])
     ((batch, token, *_),) = shop.source.execute("CALL take_batch('one')")
     shop.source.execute("SELECT end_batch(%s, %s, '')", [batch, token])
-    seen = b"SELECT tries, reason, set_aside IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
+    seen = b"SELECT tries, reason, dead_since IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
     assert shop.source.execute(seen).fetchall() == [(5, None, False, None), (1, "", True, True)]
 
 

@@ -197,10 +197,10 @@ def test_who_reads_the_clock() -> None:
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
 
 
-# Ways in which a batch becomes free, and is given again at once; after so many tries it would be set aside.
+# Ways in which a batch becomes free, and is given again at once; after so many tries it would be dead.
 RETURNED = {
     "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
-    "set aside": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),
+    "dead": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),
     "renewed": (2, ["SELECT feed_seek('f', 'here')"]),
 }
 

@@ -60,12 +60,12 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
     return tuple(one_row(connection, NEXT, [worker, rows]))
 
 
-def set_aside(connection: Connection, worker: str, rows: int | None = None) -> int:
+def let_die(connection: Connection, worker: str, rows: int | None = None) -> int:
     """A batch that failed too often."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
-    number, is_aside = one_row(connection, statement, [worker, rows])
-    assert is_aside is True
+    number, is_dead = one_row(connection, statement, [worker, rows])
+    assert is_dead is True
     return int(number)
 
 
@@ -100,7 +100,7 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
             run.result()
     with psycopg.connect(dsn_of(cluster, "mails"), autocommit=True) as connection:
         process_all(connection, "last", send)
-    shown = feed.execute("SELECT number, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL").fetchall()
+    shown = feed.execute("SELECT number, tries, reason FROM feed_batches WHERE dead_since IS NOT NULL").fetchall()
     assert [row[1:] for row in shown] == [(5, "ValueError('number 77')")]
     poison = scalar(feed, ROWS, shown[0][0])
     assert isinstance(poison, list) and 77 in poison
@@ -128,11 +128,11 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
     )
     passed = "SELECT array_agg(p::text ORDER BY p::text) FROM feed_passed_partitions('days') AS p"
     feed.execute("INSERT INTO days (day) VALUES (1)")
-    aside = set_aside(feed, "one")
+    dead = let_die(feed, "one")
     feed.execute("INSERT INTO days (day) VALUES (2)")
     taken = take(feed, "two")
     assert (scalar(feed, FINISH, *taken), scalar(feed, passed)) == (True, None)
-    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", aside) is True
+    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", dead) is True
     assert scalar(feed, passed) == ["day_1", "day_2"]
 
 
@@ -142,7 +142,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
     feed.execute("GRANT pg_monitor TO b_monitor; GRANT SELECT ON events TO b_grantee, b_reader")
     feed.execute("SELECT feed_grant('mailer', 'b_grantee')")
     insert(feed, 1, 3)
-    number = set_aside(feed, "secret", 1)
+    number = let_die(feed, "secret", 1)
     batch, token = take(feed, "secret", 1)
     seen = "SELECT count(*), count(worker), count(reason) FROM feed_batches"
     owner = str(feed.info.user)
@@ -175,7 +175,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
 
 def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
     insert(feed, 1, 9)
-    aside, (number, token) = set_aside(feed, "one", 2), take(feed, "two", 3)
+    dead, (number, token) = let_die(feed, "one", 2), take(feed, "two", 3)
     with copied(cluster, "mails", cluster, "mails_again", "custom", tmp_path) as again:
         for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
@@ -185,22 +185,22 @@ def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: P
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             again.execute(FINISH.encode(), [number, token])
         taken, new_token = take(again, "three")
-        assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, aside)) == (number, [3, 4, 5], [1, 2])
+        assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, dead)) == (number, [3, 4, 5], [1, 2])
         assert scalar(again, FINISH, taken, new_token) is True
         later, _ = take(again, "three")
         assert later > 1 << 40 and scalar(again, ROWS, later) == [6, 7, 8, 9]
-        assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", aside) is True
+        assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", dead) is True
 
 
 def test_forged_batches_are_ignored(feed: Connection) -> None:
     insert(feed, 1, 4)
     batch, token = take(feed, "one", 2)
     forge = """INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, token, tries, max_tries,
-                                                           lease_end, set_aside)
+                                                           lease_end, dead_since)
                SELECT f.id, {}, f.relation, ROW(1, '{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch,
                       1, 0, 1, '-infinity', {} FROM inorder_internal.feed AS f"""
-    for number, aside in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
-        feed.execute(forge.format(number, aside).encode())
+    for number, dead in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
+        feed.execute(forge.format(number, dead).encode())
     assert scalar(feed, "SELECT count(*) FROM feed_batches") == 1
     for call in (f"SELECT feed_finish_batch('mailer', {batch + 1}, 1)",
                  f"SELECT feed_finish_batch('mailer', {batch + 2})", f"SELECT feed_retry_batch('mailer', {batch + 2})",

@@ -74,16 +74,16 @@ def test_a_position_newer_than_the_snapshot(fresh: Connection, other: Connection
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
-    aside = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
+    dead = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
     run(fresh, "UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
     assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two', max_tries => 1)") is None
     run(fresh, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
     assert scalar(other, "SELECT count(*) FROM t") == 22
-    run(fresh, f"SELECT feed_retry_batch('f', {aside})")
+    run(fresh, f"SELECT feed_retry_batch('f', {dead})")
     assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
     run(other, "ROLLBACK")
-    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == aside
+    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == dead
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])

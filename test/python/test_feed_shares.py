@@ -39,7 +39,7 @@ TYPES = {"uuid": "text", "btree": "int", "partial": "varchar(40)", "bare": "uuid
 TAKE = "SELECT number, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
 ROWS = "SELECT key::text, version FROM feed_batch_rows('shared', %s, null::shared)"
 FINISH = "SELECT feed_finish_batch('shared', %s, %s)"
-DONE = """SELECT NOT feed_wait('shared', '0') AND worker_batches = 0 AND set_aside = 0 FROM feeds
+DONE = """SELECT NOT feed_wait('shared', '0') AND worker_batches = 0 AND dead_batches = 0 FROM feeds
           WHERE name = 'shared'"""
 EXPIRE = "UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = %s"
 Row = tuple[str, int]
@@ -167,8 +167,8 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a batch that is set aside, or process it by hand; the others of its share wait until then."""
-        row: Any = self.db.execute("SELECT number FROM feed_batches WHERE set_aside IS NOT NULL LIMIT 1").fetchone()
+        """Retry a dead batch, or process it by hand; the others of its share wait until then."""
+        row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return
         rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
@@ -270,18 +270,16 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
     keys = {scalar(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
-    aside = (
-        "SELECT feed_fail_batch('shared', number, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
-    )
+    dead = "SELECT feed_fail_batch('shared', number, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
     db.execute("INSERT INTO shared (key, version) VALUES (%s, 0)", [keys[0]])
-    assert scalar(db, aside) is True
+    assert scalar(db, dead) is True
     finished = 0
     for n in range(1, 61):
         db.execute("INSERT INTO shared (key, version) VALUES (%s, %s), (%s, %s)", [keys[0], n, keys[1], n])
         row: Any = db.execute(TAKE, ["w", 10]).fetchone()
         finished += scalar(db, FINISH, *row) is True
     assert finished == 60
-    waiting = db.execute("SELECT rows FROM feed_batches WHERE set_aside IS NULL ORDER BY number").fetchall()
+    waiting = db.execute("SELECT rows FROM feed_batches WHERE dead_since IS NULL ORDER BY number").fetchall()
     assert waiting == [(10,)] * 6
     assert scalar(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
 

@@ -184,7 +184,7 @@ def test_what_the_hint_says(feed: Connection) -> None:
     take(feed, "b", 1)
     number, token = one_row(feed, "SELECT number, token FROM feed_take_batch('work', 'c', 1, max_tries => 1)")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
-    cases["It was set aside after 1 tries"] = number, token
+    cases["It is dead after 1 tries"] = number, token
     number, token = take(feed, "d", 1)
     cases["The token is that of batch"] = number - 1, token
     run(feed, f"SELECT feed_fail_batch('work', {cases['It was returned'][0]}, t.token, 'bad') "
@@ -232,7 +232,7 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
     assert [one_row(feed, tries) for _ in range(2)] == [(number, 2)] * 2
     run(feed, over)
     assert one_row(feed, tries) == (number + 1, 1)
-    assert one_row(feed, "SELECT number, worker FROM feed_batches WHERE set_aside IS NOT NULL") == (number, None)
+    assert one_row(feed, "SELECT number, worker FROM feed_batches WHERE dead_since IS NOT NULL") == (number, None)
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:

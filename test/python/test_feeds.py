@@ -42,11 +42,11 @@ def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> No
 ROWS: list[Row] = [
     {"owner": "app_owner", "feed": "mailer", "table": "app.events", "caught_up": False, "lag_seconds": 420,
      "polled_seconds": 3.2, "backlog_rows": 1200, "unfinished_batch": 17, "batch_worker": "a",
-     "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
+     "worker_batches": 0, "dead_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
     {"owner": "app_owner", "feed": "hourly", "table": "app.events", "caught_up": True, "lag_seconds": 0,
      "polled_seconds": 21, "backlog_rows": 0, "unfinished_batch": None, "batch_worker": None,
-     "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
+     "worker_batches": 0, "dead_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
 ]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('work', 'events'), count(*) FROM feed_read('say \"hi\"', null::events)")
     taken = "feed_take_batch('work', 'w', max_tries => 1)"
     fresh.execute(f"SELECT feed_fail_batch('work', number, token, 'bad') FROM {taken}".encode())
-    assert feeds("--check", "1h", "--out", "shown", code=3) == f"feed {fresh.info.user}.work: 1 batch set aside\n"
+    assert feeds("--check", "1h", "--out", "shown", code=3) == f"feed {fresh.info.user}.work: 1 dead batch\n"
     assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
 
 

@@ -149,12 +149,12 @@ Base.metadata.create_all(engine)
 with engine.begin() as connection:
     connection.exec_driver_sql("SELECT feed_create('mailer', 'events')")
 """
-ENDED = re.compile("^finished|^set aside|^$")  # the end of a line, or of the program
+ENDED = re.compile("^finished|^dead|^$")  # the end of a line, or of the program
 DEFERRED = "CREATE TABLE children (id int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)"
 
 
 def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The database is empty at first: the good rows of a batch with poison are processed, and nothing is set aside."""
+    """The database is empty at first: the good rows of a batch with poison are processed, and nothing is dead."""
     write(tmp_path, "sqlalchemy")
     run(cluster, tmp_path, "-c", TABLES)
     worker = tmp_path / "worker.py"

@@ -78,7 +78,7 @@ REST = (
     f"SELECT count(*) FROM {BATCH} AS b, reader_split({TABLE}, b, 2)",
     "SELECT number, tries FROM feed_take_batch('s', 'one')",
     "SELECT count(*) FROM feed_batches", "SELECT exact_count('parts')", f"SELECT exact_count_fold({TABLE})",
-    f"SELECT exact_count({TABLE})", "SELECT name, worker_batches, set_aside, partition_by FROM feeds ORDER BY name",
+    f"SELECT exact_count({TABLE})", "SELECT name, worker_batches, dead_batches, partition_by FROM feeds ORDER BY name",
     r"SELECT feed_rename('f', $$g\'$$), feed_grant('p', 'pg_monitor'), feed_revoke('p', 'pg_monitor')",
     r"SELECT feed_seek($$g\'$$, 'beginning'), feed_seek('p', '{[1,3)}'::int8multirange)",
     "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",

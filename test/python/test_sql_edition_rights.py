@@ -284,7 +284,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
     # A reader who deletes partitions by feed_passed must not lose the rows of that batch.
-    assert run(edition, "SELECT number, worker, set_aside IS NULL FROM feed_batches") == [(batch, "w", True)]
+    assert run(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
     check_refused(

@@ -1,4 +1,4 @@
--- Batches of workers: several of one feed at once, each with a token; returned, set aside, discarded.
+-- Batches of workers: several of one feed at once, each with a token; returned, dead, discarded.
 CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -6,7 +6,7 @@ SELECT feed_create('f', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 3);
 INSERT INTO events (n) SELECT generate_series(4, 9);
 CREATE VIEW shown AS
-SELECT number, worker, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, set_aside IS NOT NULL AS aside
+SELECT number, worker, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, dead_since IS NOT NULL AS is_dead
 FROM feed_batches ORDER BY number;
 -- Each worker has its own, which it gets again, with another token.
 SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
@@ -16,7 +16,7 @@ SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '9 s' AND
 SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);
 SELECT * FROM shown;
-SELECT worker_batches, set_aside, unfinished_batch, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
+SELECT worker_batches, dead_batches, unfinished_batch, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
 -- Finished in any order; by the token, and once.
 SELECT feed_finish_batch('f', :b);
 SELECT feed_finish_batch('f', :b, :a_token);
@@ -44,22 +44,22 @@ SELECT number AS c, token AS c_token, tries FROM feed_take_batch('f', 'c', 2, ma
 SELECT feed_fail_batch('f', :c, :c_token, repeat('x', 10000));
 SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits FROM feed_batches WHERE number = :c;
 SELECT * FROM feed_retry_batch('f', :c);
--- Set aside: the feed goes on.
-UPDATE inorder_internal.worker_batch SET set_aside = now() WHERE number = :c;
+-- Dead: the feed goes on.
+UPDATE inorder_internal.worker_batch SET dead_since = now() WHERE number = :c;
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
-SELECT worker_batches, set_aside, unfinished_batch, backlog_rows FROM feeds;
+SELECT worker_batches, dead_batches, unfinished_batch, backlog_rows FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
 SELECT number FROM feed_take_batch('f', 'b', 2);
 -- Tried again.
 SELECT * FROM feed_retry_batch('f', :c);
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
--- A worker that asks again within the lease goes on with it. After that it may have crashed with it: the batch is set aside
+-- A worker that asks again within the lease goes on with it. After that it may have crashed with it: the batch is dead
 -- when it was tried too often.
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 UPDATE inorder_internal.worker_batch SET tried = now();
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
-SELECT number, tries, reason = repeat('x', 2000) AS reason, aside FROM shown;
+SELECT number, tries, reason = repeat('x', 2000) AS reason, is_dead FROM shown;
 -- Finished by hand.
 SELECT feed_finish_batch('f', :c);
 SELECT feed_finish_batch('f', :c);
@@ -122,13 +122,13 @@ SELECT feed_retry_batch('f', :a);
 SELECT number = :a AS same, token AS a_token, tries FROM feed_take_batch('f', 'a', 1) \gset
 \echo :same :tries
 SELECT feed_fail_batch('f', :a, :a_token, '');
--- feed_seek: 'here' gives them new numbers, 'beginning' delivers their rows again, others must not lose one that is set aside.
+-- feed_seek: 'here' gives them new numbers, 'beginning' delivers their rows again, others must not lose a dead one.
 SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', 1) \gset
 INSERT INTO events (n) VALUES (13);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'here');
-SELECT number - :b AS later, worker, tries, reason, set_aside IS NOT NULL AS aside FROM feed_batches ORDER BY 1;
+SELECT number - :b AS later, worker, tries, reason, dead_since IS NOT NULL AS is_dead FROM feed_batches ORDER BY 1;
 SELECT feed_finish_batch('f', :a, :a_token);
 SELECT feed_seek('f', 'now');
 SELECT feed_seek('f', int8multirange(int8range(0, (SELECT max(uuid_xact_id(id)) FROM events))));
@@ -173,11 +173,11 @@ SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT (feed_take_batch('pending', 'w')).number;
 DROP TABLE events, streams;
-SELECT name, relation, worker_batches, set_aside, unfinished_batch FROM feeds ORDER BY name;
+SELECT name, relation, worker_batches, dead_batches, unfinished_batch FROM feeds ORDER BY name;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('events');
 SELECT name, relation FROM feeds ORDER BY name;
-SELECT name, relation, aside FROM feed_batches CROSS JOIN shown ORDER BY name, aside;
+SELECT name, relation, is_dead FROM feed_batches CROSS JOIN shown ORDER BY name, is_dead;
 SELECT c, error_of('SELECT ' || c) FROM unnest(ARRAY[
     $$feed_read('f', null::events)$$, $$feed_peek('f', null::events)$$, $$feed_apply('f', 'SELECT FROM batch')$$,
     $$(feed_take_batch('pending', 'w')).number$$, $$feed_batch_rows('pending', 1, null::events)$$, $$feed_finish_batch('pending', 1)$$,

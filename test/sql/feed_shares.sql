@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUA
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
 CREATE INDEX ON events (seq);
 CREATE VIEW queued AS
-SELECT number, share, rows, worker, tries, set_aside IS NOT NULL AS aside FROM feed_batches WHERE name = 'f' ORDER BY number, share, rows DESC;
+SELECT number, share, rows, worker, tries, dead_since IS NOT NULL AS is_dead FROM feed_batches WHERE name = 'f' ORDER BY number, share, rows DESC;
 -- Planned at each call: a plan that is kept, as that of a function in SQL on 19, has the types of columns that were.
 CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,11 +61,11 @@ SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
 UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :one;
 SELECT feed_wait('f', '0');
--- One that is set aside, too. The other share goes on.
+-- One that is dead, too. The other share goes on.
 SELECT b.number = :one AS same, feed_fail_batch('f', b.number, b.token, 'poison') FROM feed_take_batch('f', 'w', 6, max_tries => 2) AS b;
 SELECT number, tries FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
-SELECT worker_batches, set_aside, blocked_shares, caught_up FROM feeds;
+SELECT worker_batches, dead_batches, blocked_shares, caught_up FROM feeds;
 SELECT feed_finish_batch('f', :two, :two_token);
 SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
@@ -86,7 +86,7 @@ SELECT feed_finish_batch('f', :one, :one_token);
 SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE stream = 'c' AND version = 6) AS waits;
 SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM feed_take_batch('f', 'w', 6);
-SELECT worker_batches, set_aside, blocked_shares, caught_up IS NOT FALSE AS caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
+SELECT worker_batches, dead_batches, blocked_shares, caught_up IS NOT FALSE AS caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
 -- The other forms of reading are refused.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);

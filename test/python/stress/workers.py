@@ -1,4 +1,4 @@
-"""Workers that share a feed: batches at the same time, leases that run out, batches that are set aside."""
+"""Workers that share a feed: batches at the same time, leases that run out, dead batches."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")
 SHORT_LEASE, TOO_LONG_SECONDS = "1 second", 1.05
 LEASE = "5 minutes"
 TRIES = 3
-GIVEN_AWAY, RETURNED, ASIDE, BY_HAND = "given away", "returned", "set aside", "by hand"
+GIVEN_AWAY, RETURNED, DEAD, BY_HAND = "given away", "returned", "dead", "by hand"
 
 
 class Worker(Batched):
@@ -84,7 +84,7 @@ class Worker(Batched):
             if guess != token:
                 self.world.problem(f"{self.name}: batch {number} of {table} was ended by a wrong token")
             if "fail" in statement:
-                self.delivery.retries[ASIDE if row == (True,) else RETURNED] += 1
+                self.delivery.retries[DEAD if row == (True,) else RETURNED] += 1
 
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         with self.delivery.busy:
@@ -101,9 +101,9 @@ class Worker(Batched):
             self.deliver(Event(self.name, None, table, tokens, batch=number))
 
     def clear(self, table: str) -> int | None:
-        """Retry a batch that was set aside, or process it by hand. Zero if there is none."""
-        aside = "SELECT number FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1"
-        for number in numbers(self.connection, aside, self.feed(table)):
+        """Retry a dead batch, or process it by hand. Zero if there is none."""
+        dead = "SELECT number FROM feed_batches WHERE name = %s AND dead_since IS NOT NULL LIMIT 1"
+        for number in numbers(self.connection, dead, self.feed(table)):
             self.clear_one(table, number)
             return None
         return 0
