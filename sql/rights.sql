@@ -30,7 +30,6 @@ GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.key_base(pg_node_tree, oid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.by_index(text) TO PUBLIC;

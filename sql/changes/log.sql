@@ -95,7 +95,7 @@ RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
 -- A fingerprint of a table when its changes began to be logged: another key, other columns, triggers or partitions may
 -- have let changes go past the log. Statistics, and the name of the table, do not matter.
-CREATE FUNCTION inorder_internal.fingerprint(relation regclass) RETURNS bigint
+CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN hashtextextended(concat_ws(
@@ -115,21 +115,17 @@ LANGUAGE sql STABLE
 RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
 
 -- In the extension the trigger that marks a log never fires, because the guard refuses TRUNCATE.
-CREATE FUNCTION inorder_internal.mark_event(log regclass) RETURNS text
+CREATE FUNCTION inorder_internal.mark_trigger(log regclass) RETURNS text
 LANGUAGE sql STABLE
-RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT'::text, log);
-
-CREATE FUNCTION inorder_internal.mark_function() RETURNS text
-LANGUAGE sql STABLE
-RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
+RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
+              inorder_internal.trigger_function(log));
 
 -- The statements that make a table the log of another one, as that is now: the trigger that names it.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
-    format('CREATE %s TRIGGER zz_inorder_changes %s EXECUTE FUNCTION %s(%L, %L)'::text, 'OR REPLACE'::text,
-           inorder_internal.mark_event(log), inorder_internal.mark_function(), relation::oid,
-           inorder_internal.fingerprint(relation)),
+    format('CREATE %s TRIGGER zz_inorder_changes %s(%L, %L)'::text, 'OR REPLACE'::text,
+           inorder_internal.mark_trigger(log), relation::oid, inorder_internal.table_fingerprint(relation)),
     format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
 -- True if the triggers of a table call what writes its log. In the extension that is one function in C.
@@ -147,7 +143,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM pg_trigger AS m WHERE m.tgrelid = log AND m.tgname = 'zz_inorder_changes'
                    -- The arguments end with zeros, which are written as four characters.
                    AND substring(encode(m.tgargs, 'escape'), '^[0-9]+.000(-?[0-9]+).000$')
-                       = inorder_internal.fingerprint(relation)::text)
+                       = inorder_internal.table_fingerprint(relation)::text)
        AND inorder_internal.is_written(relation, log)
        AND inorder_internal.log_problem(relation) IS NULL
        AND (SELECT c.types = c.wanted FROM inorder_internal.log_columns(relation, log) AS c);

@@ -1,10 +1,11 @@
 -- The backlog of a feed: the number of transactions that it has not read, and of their rows up to a limit.
 
 -- The backlog after a position: the number of ended transactions of any table, of their rows (see unread_rows()), and
--- true if it is known that all rows were read. asked: the caller named the table, which it may read.
+-- true if it is known that all rows were read. unread: transactions of the position that count as not read. asked: the
+-- caller named the table, which it may read.
 CREATE FUNCTION inorder_internal.backlog(
-    t inorder_internal.feed_table, p @extschema@.feed_position, asked boolean, OUT transactions bigint,
-    OUT rows bigint, OUT caught_up boolean
+    t inorder_internal.feed_table, p @extschema@.feed_position, unread int8multirange, asked boolean,
+    OUT transactions bigint, OUT rows bigint, OUT caught_up boolean
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -15,7 +16,8 @@ BEGIN
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
-    numbers := inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions);
+    numbers := inorder_internal.minus(inorder_internal.ended_everywhere(t.base),
+                                      inorder_internal.minus(p.transactions, unread));
     transactions := inorder_internal.total(numbers);
     IF isempty(numbers) THEN
         rows := 0;

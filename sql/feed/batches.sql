@@ -301,14 +301,6 @@ BEGIN
           FROM inorder_internal.unfinished_batches(unfinished_totals.feed) AS w) AS b;
 END $$;
 
-CREATE FUNCTION inorder_internal.position_without(p @extschema@.feed_position, unread int8multirange)
-RETURNS @extschema@.feed_position
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    p.transactions := inorder_internal.minus(p.transactions, unread);
-    RETURN p;
-END $$;
-
 -- A warning if dead batches are discarded with their feed.
 CREATE FUNCTION inorder_internal.warn_of_dead(f inorder_internal.feed) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

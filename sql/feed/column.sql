@@ -70,7 +70,7 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
 
 -- A value that differs if this server hashes keys differently than the server that stored it: the hash of a value and,
 -- for text, the encoding of the database. The collation and its version do not matter.
-CREATE FUNCTION inorder_internal.fingerprint(kind text) RETURNS text
+CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, text by its bytes.
 RETURN CASE kind
@@ -91,23 +91,8 @@ BEGIN
     -- The number of the column is an impossible one if the column is missing or has an unsuitable type. Each read then
     -- reports this.
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
-               inorder_internal.fingerprint(coalesce(kind, 'text')));
+               inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;
-
--- How a feed is divided by the column that has this name now, provided that no batch was made by another column.
-CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
-RETURNS inorder_internal.share_key
-LANGUAGE sql STABLE
-RETURN CASE WHEN (k).shares IS NOT NULL
-            THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
-
--- How a restored feed is divided by the column of that name in this database.
-CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
-RETURNS inorder_internal.share_key
-LANGUAGE sql STABLE
-RETURN CASE WHEN (k).shares IS NOT NULL
-            THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
-                     (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
 
 -- A table whose rows are read by this column, for shares by a hash of this kind; error if the column has changed, or
 -- can no longer give an order or shares.

@@ -17,19 +17,19 @@ CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was inorder_internal.feed_table;
-    stood boolean;
+    was_guarded boolean;
     before inorder_internal.found_batch.members%TYPE;
     after inorder_internal.found_batch.members%TYPE;
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
-    stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
+    was_guarded := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
     -- No other role had the table since, and feeds may know the new triggers for the old ones.
-    IF stood THEN
+    IF was_guarded THEN
         before := inorder_internal.members(was, true);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s)
         || ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
-    IF stood THEN
+    IF was_guarded THEN
         after := inorder_internal.members(t);
         UPDATE inorder_internal.feed_state AS s
         SET position.members = inorder_internal.renewed((s.position).members, before, after)

@@ -153,7 +153,7 @@ BEGIN
         PERFORM inorder_internal.renew_batches(state, t);
     END IF;
     UPDATE inorder_internal.feed AS known
-    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+    SET shared_by = inorder_internal.new_share_key(t.relation, (f.shared_by).column_name, (f.shared_by).shares)
     WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
       AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
     PERFORM inorder_internal.checked_feed(feed, caller, true, true);
@@ -174,7 +174,8 @@ BEGIN
         PERFORM inorder_internal.say_no_batch(f.name, number);
     ELSIF w.share IS NOT NULL AND (f.shared_by).shares IS NOT NULL THEN
         f := inorder_internal.prove_share_key(f);
-        t := inorder_internal.of_share(t, f.shared_by, w.share);
+        t.share_condition := format('%s OPERATOR(pg_catalog.=) %s::pg_catalog.int8 AND ',
+                                    inorder_internal.share_text(f.shared_by), w.share);
     END IF;
     RETURN inorder_internal.rows_of(t, w.batch, caller);
 END $$;

@@ -38,7 +38,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Dead batches are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
-        t, inorder_internal.position_without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
+        t, CASE WHEN s.is_small THEN p.position END, u.transactions, false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     -- A feed that the next call will remove counts as gone: see sweep().
     WHERE inorder_internal.may_see(caller, f)
@@ -48,10 +48,6 @@ END $$;
 -- The feeds that the current role may see: the source of the view feeds.
 CREATE FUNCTION inorder_internal.seen_feeds() RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
-
-CREATE FUNCTION inorder_internal.base_of(relation regclass) RETURNS bigint
-LANGUAGE sql STABLE STRICT
-RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) AS k), 0::bigint);
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
@@ -78,7 +74,7 @@ BEGIN ATOMIC
         FROM writers AS w CROSS JOIN LATERAL unnest(w.xids) AS x(xid)
     )
     SELECT i.pid, p.gid, a.application_name,
-           (SELECT inorder_internal.base_of(feed_holders.relation))
+           (SELECT coalesce(min(k.base), 0::bigint) FROM inorder_internal.key_columns(feed_holders.relation) AS k)
                + (SELECT inorder_internal.next_transaction(0::bigint)) + min(i.distance),
            coalesce(a.xact_start, p.prepared), a.query
     FROM ids AS i LEFT JOIN pg_stat_activity AS a ON a.pid = i.pid

@@ -40,13 +40,6 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The order of a batch that goes on after a position; null without a column.
-CREATE FUNCTION inorder_internal.order_of_batch(o @extschema@.feed_order) RETURNS @extschema@.feed_order
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN (o).column_name IS NOT NULL
-            THEN ROW((o).column_name, (o).attnum, NULL, CASE WHEN (o).frozen IS NOT NULL THEN (o).next_value END, NULL,
-                     (o).up_to, NULL)::@extschema@.feed_order END;
-
 -- The batch of all transactions that have ended since a position; null if there is none.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
@@ -74,8 +67,13 @@ BEGIN
            numbers, inorder_internal.ended_transactions(t.base))) THEN
         RETURN;
     END IF;
-    batch := ROW(inorder_internal.position_format(), numbers, p.partial, p.last_key, NULL, NULL,
-                 inorder_internal.order_of_batch(p.ordering), members, inorder_internal.server_origin());
+    batch := ROW(inorder_internal.position_format(), numbers, p.partial, p.last_key, NULL, NULL, NULL, members,
+                 inorder_internal.server_origin());
+    IF (p.ordering).column_name IS NOT NULL THEN
+        batch.ordering := ROW((p.ordering).column_name, (p.ordering).attnum, NULL,
+                              CASE WHEN (p.ordering).frozen IS NOT NULL THEN (p.ordering).next_value END, NULL,
+                              (p.ordering).up_to, NULL);
+    END IF;
     IF NOT are_others THEN
         RETURN;
     ELSIF p.partial IS NOT NULL THEN
@@ -131,41 +129,6 @@ BEGIN
     RETURN finding IS NOT NULL;
 END $$;
 
--- True if a batch has rows, or may have some, by queries; error if a condition of the table is violated.
-CREATE FUNCTION inorder_internal.find_rows(
-    t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
-) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    -- The rest of a set, or of a transaction, is looked for later by value or key: by number, all rows that were read
-    -- come before it.
-    has_rows boolean := (b.ordering).from_value IS NOT NULL;
-    is_old boolean := inorder_internal.has_old(t, b.transactions);
-    newest bigint;
-    probe text;
-BEGIN
-    -- Most looks find nothing. A batch has no rows if there are none from its first transaction on, and then there are
-    -- no numbers either that this server has not reached. Most other looks find the newest row, which is in the batch.
-    IF NOT inorder_internal.differ(p.members, b.members) THEN
-        newest := inorder_internal.find_number(t, format(
-            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
-            inorder_internal.number_text(t), inorder_internal.named(t.relation), t.key_column,
-            inorder_internal.bound(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END)), false, caller);
-        IF newest IS NULL AND NOT is_old THEN
-            RETURN has_rows;
-        END IF;
-        has_rows := has_rows OR coalesce(inorder_internal.whole_transactions(b) @> newest, false);
-        IF has_rows AND newest < inorder_internal.next_transaction(t.base) THEN
-            RETURN true;
-        END IF;
-    END IF;
-    probe := inorder_internal.probe_query(t, p, b, caller);
-    IF NOT has_rows THEN
-        probe := format('(%s) UNION ALL (%s) LIMIT 1', probe, inorder_internal.rows_query(t, b));
-    END IF;
-    RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
-END $$;
-
 -- True if a batch has rows, or has had some; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
@@ -174,9 +137,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     findings boolean[] := inorder_internal.probe(t, b.transactions);
 BEGIN
-    IF findings IS NULL THEN
-        RETURN inorder_internal.find_rows(t, p, b, caller);
-    ELSIF findings[2] OR inorder_internal.differ(p.members, b.members) THEN
+    IF findings[2] OR inorder_internal.differ(p.members, b.members) THEN
         PERFORM inorder_internal.find_fault(t, inorder_internal.probe_query(t, p, b, caller), caller);
     END IF;
     RETURN findings[1];
@@ -194,16 +155,6 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
--- True if a set of transactions has rows from before feed_prepare.
-CREATE FUNCTION inorder_internal.has_old_rows(
-    t inorder_internal.feed_table, numbers int8multirange, caller oid
-) RETURNS boolean
-LANGUAGE sql STABLE
-RETURN inorder_internal.has_old(t, numbers) AND coalesce(
-    inorder_internal.count_by_index(t, inorder_internal.one_number(0), 1) > 0::bigint,
-    inorder_internal.has_row(t, inorder_internal.slice(t, inorder_internal.whole_table(t), 0, NULL::text[],
-                                                       NULL::text[], '1::pg_catalog.int8'::text, true), caller));
-
 -- Where a batch ends, found by queries. Rows from before feed_prepare come first, in the order of their key: in the
 -- order of the number the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
@@ -214,7 +165,10 @@ DECLARE
     e inorder_internal.batch_end;
     place text[];
 BEGIN
-    IF b.resumed IS NULL AND inorder_internal.has_old_rows(t, b.transactions, caller) THEN
+    IF b.resumed IS NULL AND inorder_internal.has_old(t, b.transactions) AND coalesce(
+           inorder_internal.count_by_index(t, inorder_internal.one_number(0), 1) > 0,
+           inorder_internal.has_row(t, inorder_internal.slice(t, inorder_internal.whole_table(t), 0, NULL, NULL,
+                                                              '1::pg_catalog.int8', true), caller)) THEN
         place := inorder_internal.find_place(t, inorder_internal.rest_of_one(b, 0), max_rows, caller);
         IF place[2] = '' THEN
             place[2] := '-1';  -- others may follow

@@ -97,15 +97,10 @@ BEGIN
         USING ERRCODE = 'wrong_object_type',
               HINT = CASE WHEN c.relispartition
                           THEN format('Prepare %s, of which it is a part.', pg_partition_root(relation))
-                          ELSE inorder_internal.way_without_column(relation) END;
+                          ELSE format('Without another column it can be followed by changes_enable(%L); from a shell: '
+                                      'inorder prepare %s --changes.', relation, inorder_internal.shell_word(relation))
+                          END;
     END IF;
-END $$;
-
-CREATE FUNCTION inorder_internal.way_without_column(relation regclass) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN format('Without another column it can be followed by changes_enable(%L); from a shell: inorder prepare %s '
-                  '--changes.', relation, inorder_internal.shell_word(relation));
 END $$;
 
 -- Error if feed_enable(), the last of the statements, would refuse the table, or the result of the other statements

@@ -161,30 +161,10 @@ BEGIN
                   t.key_column, bounds, inorder_internal.key_type(t));
 END $$;
 
--- The ranges of a set as a table of two columns of keys, as text of a query.
-CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    low text[];
-    high text[];
-BEGIN
-    SELECT array_agg(inorder_internal.key_text(t, lower(r)) ORDER BY r),
-           array_agg(inorder_internal.key_text(t, upper(r)) ORDER BY r)
-    INTO low, high FROM unnest(numbers) AS r;
-    RETURN format('ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
-                  low, inorder_internal.key_type(t), high);
-END $$;
-
 -- True if rows of a set of transactions include rows that the index on the number lacks.
 CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (t).is_partial AND numbers @> 0::bigint;
-
--- The condition of rows that existed before feed_prepare(), perhaps of the whole table.
-CREATE FUNCTION inorder_internal.is_old(t inorder_internal.feed_table) RETURNS text
-LANGUAGE sql STABLE
-RETURN format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, 0));
 
 -- The condition that keys are in a range whose bounds are not constants. The planner takes a partial index only where
 -- its predicate is in the query.
@@ -212,13 +192,23 @@ CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    low text[];
+    high text[];
 BEGIN
+    -- Rows that existed before feed_prepare() may be the whole table.
     IF inorder_internal.has_old(t, numbers) THEN
-        RETURN format('FROM (SELECT e.* FROM %s%s UNION ALL SELECT e.* %s) AS e', source, inorder_internal.is_old(t),
+        RETURN format('FROM (SELECT e.* FROM %se.%I OPERATOR(pg_catalog.=) %s UNION ALL SELECT e.* %s) AS e', source,
+                      t.key_column, inorder_internal.bound(t, 0),
                       inorder_internal.from_ranges(t, source, inorder_internal.minus(
                           numbers, inorder_internal.one_number(0)), ending));
     END IF;
-    RETURN inorder_internal.from_bounds(t, source, inorder_internal.bounds_table(t, numbers), ending);
+    SELECT array_agg(inorder_internal.key_text(t, lower(r)) ORDER BY r),
+           array_agg(inorder_internal.key_text(t, upper(r)) ORDER BY r)
+    INTO low, high FROM unnest(numbers) AS r;
+    RETURN inorder_internal.from_bounds(t, source, format(
+        'ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
+        low, inorder_internal.key_type(t), high), ending);
 END $$;
 
 -- The source of a query that reads the table with all its partitions, or one share of its rows.

@@ -154,7 +154,7 @@ BEGIN
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
     t := inorder_internal.open_table(caller, relation);
     SELECT b.transactions, b.rows INTO transactions, rows
-    FROM inorder_internal.backlog(t, from_position, true) AS b;
+    FROM inorder_internal.backlog(t, from_position, '{}', true) AS b;
 END $$;
 
 CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)
@@ -222,7 +222,9 @@ BEGIN
                     t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
             ELSIF has_rows IS NULL OR NOT inorder_internal.is_quiet(f) THEN
                 f := inorder_internal.open_next_batch(caller, feed, owner, NULL, true, false);
-                has_rows := inorder_internal.is_batch_next(f) IS TRUE;
+                -- feed_take_batch() would return a batch.
+                has_rows := ((f.next).has_rows AND NOT inorder_internal.is_held(f)) IS TRUE
+                    OR inorder_internal.has_free(inorder_internal.state_of(f.feed_id), (f.shared_by).shares, NULL);
                 IF NOT has_rows AND inorder_internal.is_swapped(f.t) THEN
                     PERFORM inorder_internal.refuse_swapped(f);
                 END IF;

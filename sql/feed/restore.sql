@@ -122,10 +122,13 @@ BEGIN ATOMIC
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
       AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
+    -- The column that divides a feed is that of its name in this database.
     UPDATE inorder_internal.feed AS f
-    SET shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
+    SET shared_by.attnum = (inorder_internal.new_share_key((t).relation, (f.shared_by).column_name,
+                                                           (f.shared_by).shares)).attnum
     FROM inorder_internal.feed_state AS s
     WHERE s.feed = f.id AND f.relation = (t).relation AND s.written_here IS DISTINCT FROM true
+      AND (f.shared_by).shares IS NOT NULL
       AND NOT (t).is_generated;
     UPDATE inorder_internal.feed_state AS s
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL, first_batch = NULL,

@@ -19,12 +19,12 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     divided inorder_internal.share_key := f.shared_by;
 BEGIN
-    IF divided.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(divided.kind) THEN
+    IF divided.fingerprint IS DISTINCT FROM inorder_internal.hash_fingerprint(divided.kind) THEN
         RAISE 'feed % was divided by another hash function than that of this server', quote_literal(f.name)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
                               'unfinished batches would have other rows.', divided.fingerprint,
-                              inorder_internal.fingerprint(divided.kind)),
+                              inorder_internal.hash_fingerprint(divided.kind)),
               HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
                      'by feed_seek(), which discards unfinished batches.';
     END IF;
@@ -42,15 +42,6 @@ RETURN format(CASE (k).kind
     ELSE '((pg_catalog.hashtextextended(e.%I::pg_catalog.text COLLATE pg_catalog."C", 0::pg_catalog.int8)' END
     || ' OPERATOR(pg_catalog.&) 9223372036854775807::pg_catalog.int8)'
        ' OPERATOR(pg_catalog.%%) %s::pg_catalog.int8)'::text, (k).column_name, (k).shares);
-
-CREATE FUNCTION inorder_internal.of_share(t inorder_internal.feed_table, k inorder_internal.share_key, share int)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    t.share_condition := format('%s OPERATOR(pg_catalog.=) %s::pg_catalog.int8 AND ', inorder_internal.share_text(k),
-                                share);
-    RETURN t;
-END $$;
 
 -- Distribution
 

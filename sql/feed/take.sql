@@ -174,14 +174,6 @@ BEGIN
     RETURN r;
 END $$;
 
--- True if feed_take_batch() would return a batch of the result of a look.
-CREATE FUNCTION inorder_internal.is_batch_next(f inorder_internal.feed_view) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (f.next).has_rows AND NOT inorder_internal.is_held(f)
-        OR inorder_internal.has_free(inorder_internal.state_of(f.feed_id), (f.shared_by).shares, NULL);
-END $$;
-
 -- True if it is known at once that no rows have come to a feed since a look found nothing. Most transactions that end
 -- are those of other workers: with a look at each of these, workers that wait would take more time than those that
 -- work.

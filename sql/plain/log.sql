@@ -88,11 +88,8 @@ END $$;
 ---- trigger_function: sql
 RETURN log::text;
 
----- mark_event: sql
-RETURN format('AFTER INSERT ON %s FOR EACH ROW'::text, log);
-
----- mark_function: sql
-RETURN 'inorder_internal.check_writer'::text;
+---- mark_trigger: sql
+RETURN format('AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION inorder_internal.check_writer'::text, log);
 
 ---- is_written: plpgsql
 BEGIN

@@ -1,3 +1,33 @@
+---- probe_rows: plpgsql keys
+DECLARE
+    -- The rest of a set, or of a transaction, is looked for later by value or key: by number, all rows that were read
+    -- come before it.
+    has_rows boolean := (b.ordering).from_value IS NOT NULL;
+    is_old boolean := inorder_internal.has_old(t, b.transactions);
+    newest bigint;
+    probe text;
+BEGIN
+    -- Most looks find nothing. A batch has no rows if there are none from its first transaction on, and then there are
+    -- no numbers either that this server has not reached. Most other looks find the newest row, which is in the batch.
+    IF NOT inorder_internal.differ(p.members, b.members) THEN
+        newest := inorder_internal.find_number(t, format(
+            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
+            inorder_internal.number_text(t), inorder_internal.named(t.relation), t.key_column,
+            inorder_internal.bound(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END)), false, caller);
+        IF newest IS NULL AND NOT is_old THEN
+            RETURN has_rows;
+        END IF;
+        has_rows := has_rows OR coalesce(inorder_internal.whole_transactions(b) @> newest, false);
+        IF has_rows AND newest < inorder_internal.next_transaction(t.base) THEN
+            RETURN true;
+        END IF;
+    END IF;
+    probe := inorder_internal.probe_query(t, p, b, caller);
+    IF NOT has_rows THEN
+        probe := format('(%s) UNION ALL (%s) LIMIT 1', probe, inorder_internal.rows_query(t, b));
+    END IF;
+    RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
+END
 ---- next_by_index: sql STABLE
 RETURN CASE WHEN inorder_internal.is_idle(t, p, caller)
             THEN ROW(NULL, false, true, NULL, NULL, false)::inorder_internal.found_batch END;

@@ -46,7 +46,7 @@ CREATE TABLE inorder_internal.feed_table (
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
-    -- Null; in the description of a table of which one share is read, the condition for its rows: see of_share()
+    -- Null; in the description of a table of which one share is read, the condition for its rows
     share_condition text CHECK (share_condition IS NULL),
     -- True if feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither
     -- read nor written until feed_rebase()

@@ -100,7 +100,7 @@ DROP TRIGGER zz_inorder_update ON changed;
 ALTER TABLE changed ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text;
 SELECT name, caught_up FROM feeds WHERE name = 'changed';
 -- Nor of a table that is gone.
-SELECT (inorder_internal.backlog(jsonb_populate_record(t, '{"relation": "-"}'), s.position, false)).caught_up IS NULL AS unknown FROM inorder_internal.feed_table AS t JOIN inorder_internal.feed_state AS s ON s.relation = t.relation LIMIT 1;
+SELECT (inorder_internal.backlog(jsonb_populate_record(t, '{"relation": "-"}'), s.position, '{}', false)).caught_up IS NULL AS unknown FROM inorder_internal.feed_table AS t JOIN inorder_internal.feed_state AS s ON s.relation = t.relation LIMIT 1;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE changed;
 DROP VIEW lag, written;
