@@ -51,6 +51,26 @@ first_key(int64 number, bool is_uuid)
 	return is_uuid ? xact_key(number, (XactTail) {0, 0}) : key_of_datum(Int64GetDatum(number), false);
 }
 
+KeyRange
+key_range(Range numbers, bool is_uuid)
+{
+	return (KeyRange) {
+		first_key(numbers.low, is_uuid),
+		numbers.high > (int64) XACT_NUMBER_MAX ? LAST_KEY : first_key(numbers.high, is_uuid)
+	};
+}
+
+/* The ranges of keys of a set, each at the place of its numbers, with room for one more */
+KeyRange *
+key_ranges(Numbers set, bool is_uuid)
+{
+	KeyRange   *ranges = palloc(sizeof(KeyRange) * (set.count + 1));
+
+	for (int i = 0; i < set.count; i++)
+		ranges[i] = key_range(set.ranges[i], is_uuid);
+	return ranges;
+}
+
 /*
  * The key after the one that a batch remembers; false if it remembers none of
  * a single column

@@ -15,6 +15,9 @@ typedef struct KeyRange
 	UuidWords	high;
 } KeyRange;
 
+/* The end of a range that has none */
+#define LAST_KEY ((UuidWords) {PG_UINT64_MAX, PG_UINT64_MAX})
+
 /* In the order of the batch.  The rest of a transaction comes first, whatever its number is; all others ascend. */
 typedef struct Bounds
 {
@@ -34,6 +37,8 @@ compare_keys(UuidWords a, UuidWords b)
 extern UuidWords key_of_datum(Datum key, bool is_uuid);
 extern Datum key_datum(UuidWords key, bool is_uuid);
 extern int64 number_of_key(UuidWords key, bool is_uuid);
+extern KeyRange key_range(Range numbers, bool is_uuid);
+extern KeyRange *key_ranges(Numbers set, bool is_uuid);
 extern bool bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds);
 
 #endif							/* INORDER_BOUNDS_H */

@@ -4,15 +4,12 @@
  *
  * Most polls find nothing.  A query that finds nothing has to be planned
  * all the same, over all partitions, which takes 75 ms where there are 1,000:
- * a descent in each index takes a few microseconds.  It runs no code of the
- * owner's: the first column of the index is a uuid or a bigint, compared as
- * the server does (index_of()), and of the row only its visibility is looked at.
+ * a descent in each index takes a few microseconds (cursor.c).
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/skey.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/pg_type_d.h"
@@ -26,9 +23,9 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "ports/probe.h"
 #include "keys/uuid_datum.h"
-#include "ports/table.h"
+#include "ports/cursor.h"
+#include "ports/probe.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);
 PG_FUNCTION_INFO_V1(leaves_with_numbers);
@@ -39,214 +36,94 @@ PG_FUNCTION_INFO_V1(count_by_index);
 /* A query is about as fast as counts in so many indexes */
 #define PROBES_MAX 4096
 
-static Datum
-smallest_key(int64 number, Oid type)
-{
-	return type == UUIDOID ? uuid_datum(xact_key(number, (XactTail) {0, 0})) : Int64GetDatum(number);
-}
-
-static int
-scan_keys(ScanKey keys, Range numbers, Oid type)
-{
-	bool		is_uuid = type == UUIDOID;
-
-	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, is_uuid ? F_UUID_GE : F_INT8GE,
-				smallest_key(numbers.low, type));
-	if (numbers.high > (int64) XACT_NUMBER_MAX)
-		return 1;
-	ScanKeyInit(&keys[1], 1, BTLessStrategyNumber, is_uuid ? F_UUID_LT : F_INT8LT, smallest_key(numbers.high, type));
-	return 2;
-}
-
-/* The table is locked: see lock_tree() in table_proof.c. */
-Opened
-open_leaf(const Leaf *leaf)
-{
-	Relation	table = table_open(leaf->oid, NoLock);
-
-	return (Opened) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
-}
-
-void
-close_leaf(Opened leaf)
-{
-	ExecDropSingleTupleTableSlot(leaf.slot);
-	index_close(leaf.index, NoLock);
-	table_close(leaf.table, NoLock);
-}
-
-/* The number of rows of these numbers, at most so many */
-static int64
-index_count(Opened leaf, Range numbers, int64 most)
-{
-	ScanKeyData keys[2];
-	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
-	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
-	int64		rows = 0;
-
-	index_rescan(scan, keys, count, NULL, 0);
-	while (rows < most && index_getnext_slot(scan, ascending(scan), leaf.slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		rows++;
-	}
-	index_endscan(scan);
-	return rows;
-}
-
 /*
  * The number of rows of number 0, which a partial index lacks, up to a limit.
  * Rows that existed before feed_prepare() are at the beginning of the table.
  */
 static int64
-count_old(Opened leaf, int64 most)
+count_old(const Table *table, int leaf, int64 most)
 {
+	Opened		opened = open_leaf(&table->proof->leaves[leaf]);
 	ScanKeyData key;
 	TableScanDesc scan;
 	int64		rows = 0;
 
-	ScanKeyInit(&key, leaf.index->rd_index->indkey.values[0], BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
-	scan = table_beginscan_strat(leaf.table, GetActiveSnapshot(), 1, &key, true, false);
-	while (rows < most && table_scan_getnextslot(scan, ForwardScanDirection, leaf.slot))
+	ScanKeyInit(&key, opened.index->rd_index->indkey.values[0], BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
+	scan = table_beginscan_strat(opened.table, GetActiveSnapshot(), 1, &key, true, false);
+	while (rows < most && table_scan_getnextslot(scan, ForwardScanDirection, opened.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		rows++;
 	}
 	table_endscan(scan);
+	close_leaf(opened);
 	return rows;
 }
 
-/* Add the number of rows of one more table */
-static int64
-count_leaf(Opened leaf, Numbers set, int64 most)
+static Stretch
+stretch_of(const Table *table, Numbers set)
 {
+	return (Stretch) {key_ranges(set, table->proof->reading.is_uuid), set.count};
+}
+
+/* The number of rows of a leaf in some ranges, at most so many */
+static int64
+count_rows(const Table *table, int leaf, const Stretch *stretch, int64 most)
+{
+	Cursor	   *cursor;
 	int64		rows = 0;
 
-	for (int i = 0; i < set.count && rows < most; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		rows += index_count(leaf, set.ranges[i], most - rows);
-	}
+	if (stretch->count == 0)
+		return 0;
+	cursor = open_cursor(table->proof, leaf, stretch, true);
+	for (; rows < most && find_visible(cursor); rows++)
+		next_entry(cursor);
+	close_cursor(cursor);
 	return rows;
-}
-
-/*
- * The first range, starting at one, that ends above a number, and is not known
- * to have rows
- */
-static int
-next_range(Numbers set, const bool *has, int from, int64 number)
-{
-	while (from < set.count && (has[from] || set.ranges[from].high <= number))
-		from++;
-	return from;
-}
-
-/* The number in the current index entry of a scan */
-static int64
-entry_number(IndexScanDesc scan)
-{
-	bool		is_null;
-	Datum		key = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null);
-
-	if (scan->indexRelation->rd_opcintype[0] == UUIDOID)
-		return (int64) xact_key_number(uuid_load(DatumGetUUIDP(key)));
-	return DatumGetInt64(key);
-}
-
-static void
-descend(IndexScanDesc scan, int64 number)
-{
-	ScanKeyData keys[2];
-	int			count = scan_keys(keys, (Range) {number, PG_INT64_MAX}, scan->indexRelation->rd_opcintype[0]);
-
-	index_rescan(scan, keys, count, NULL, 0);
-}
-
-/*
- * Which ranges have rows, so many of those that were not known to.  An entry of
- * the index, visible or not, says that there is none below it: most ranges of a
- * set of thousands are passed without a look.  *ended: there is no entry above
- * those that were looked at.
- */
-static int64
-mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, int64 most, bool *ended)
-{
-	int			at = next_range(set, has, 0, PG_INT64_MIN);
-	int			steps = STEPS_MAX;
-	int64		marked = 0;
-
-	*ended = false;
-	while (at < set.count && marked < most)
-	{
-		int64		number;
-
-		CHECK_FOR_INTERRUPTS();
-		if (steps++ == STEPS_MAX)
-		{
-			descend(scan, set.ranges[at].low);
-			steps = 1;
-		}
-		if (index_getnext_tid(scan, ascending(scan)) == NULL)
-		{
-			*ended = true;
-			break;
-		}
-		number = entry_number(scan);
-		at = next_range(set, has, at, number);
-		if (at == set.count || number < set.ranges[at].low)
-			continue;
-		has[at] = index_fetch_heap(scan, slot);
-		marked += has[at];
-		steps = 0;
-	}
-	return marked;
-}
-
-static int64
-mark_leaf(Opened leaf, Numbers set, bool *has, int64 most, bool *ended)
-{
-	int64		marked;
-	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), 1);
-
-	scan->xs_want_itup = true;
-	marked = mark_ranges(scan, leaf.slot, set, has, most, ended);
-	index_endscan(scan);
-	return marked;
 }
 
 /* Ranges of a set, and which of them are known to have rows */
 typedef struct RangeSearch
 {
-	Numbers		set;
+	Stretch		stretch;
 	bool	   *has;
 	int64		count;
 	int64		most;			/* enough ranges were found */
 } RangeSearch;
 
-static RangeSearch
-new_search(Numbers set, int64 most)
-{
-	return (RangeSearch) {set, palloc0(sizeof(bool) * (set.count + 1)), 0, most};
-}
-
 /*
- * Search one more table.  Once enough ranges are known, those above them are
- * of no use, whatever other tables have.
+ * Search one more leaf.  Once enough ranges are known, those above them are
+ * of no use, whatever other leaves have.
  */
 static void
-search_leaf(RangeSearch *search, Opened leaf)
+search_leaf(RangeSearch *search, const Table *table, int leaf)
 {
+	Cursor	   *cursor = open_cursor(table->proof, leaf, &search->stretch, true);
+	int64		marked = 0;
 	int			enough = 0;
-	bool		ended;
 
-	search->count += mark_leaf(leaf, search->set, search->has, search->most, &ended);
+	while (cursor->place != NULL && marked < search->most)
+	{
+		bool	   *has = &search->has[cursor->ranges - search->stretch.ranges];
+
+		if (!*has && is_visible(cursor))
+		{
+			*has = true;
+			marked++;
+		}
+		if (*has)
+			skip_ranges(cursor, 1);
+		else
+			next_entry(cursor);
+	}
+	close_cursor(cursor);
+	search->count += marked;
 	if (search->count < search->most)
 		return;
 	search->count = 0;
 	while (search->count < search->most)
 		search->count += search->has[enough++];
-	search->set.count = enough;
+	search->stretch.count = enough;
 }
 
 static Numbers
@@ -274,16 +151,6 @@ can_count(const Table *table, const MultirangeType *numbers)
 	return is_bounded(numbers) && ((uint64) numbers->rangeCount + 1) * table->proof->leaf_count <= PROBES_MAX;
 }
 
-static bool
-has_any(Opened leaf, Numbers set, bool *ended)
-{
-	bool	   *has = palloc0(sizeof(bool) * (set.count + 1));
-	bool		result = mark_leaf(leaf, set, has, 1, ended) > 0;
-
-	pfree(has);
-	return result;
-}
-
 /*
  * True if one leaf has rows of these transactions that the active snapshot
  * sees.  Callers ask in about the order of proof->leaves, so the search
@@ -300,17 +167,13 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 		return true;
 	for (int i = 0; i < proof->leaf_count; i++)
 	{
-		Opened		leaf;
-		bool		result;
-		bool		ended;
-
 		*at = (*at + 1) % proof->leaf_count;
-		if (proof->leaves[*at].oid != oid)
-			continue;
-		leaf = open_leaf(&proof->leaves[*at]);
-		result = has_any(leaf, numbers_of(set), &ended);
-		close_leaf(leaf);
-		return result;
+		if (proof->leaves[*at].oid == oid)
+		{
+			Stretch		stretch = stretch_of(table, numbers_of(set));
+
+			return count_rows(table, *at, &stretch, 1) > 0;
+		}
 	}
 	return true;
 }
@@ -319,19 +182,14 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 static bool *
 leaves_with(const Table *table, Value numbers)
 {
-	Numbers		set = value_numbers(numbers);
+	Stretch		stretch = stretch_of(table, value_numbers(numbers));
 	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
-		Opened		leaf;
-		bool		ended;
-
 		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table->proof->leaves[i]);
-		has[i] = has_any(leaf, set, &ended);
-		close_leaf(leaf);
+		has[i] = count_rows(table, i, &stretch, 1) > 0;
 	}
 	PopActiveSnapshot();
 	return has;
@@ -379,16 +237,12 @@ parts_with_rows(PG_FUNCTION_ARGS)
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 {
+	Stretch		stretch = stretch_of(table, set);
 	int64		rows = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->proof->leaf_count && rows < most; i++)
-	{
-		Opened		leaf = open_leaf(&table->proof->leaves[i]);
-
-		rows += old ? count_old(leaf, most - rows) : count_leaf(leaf, set, most - rows);
-		close_leaf(leaf);
-	}
+		rows += old ? count_old(table, i, most - rows) : count_rows(table, i, &stretch, most - rows);
 	PopActiveSnapshot();
 	return rows;
 }
@@ -403,23 +257,28 @@ probe_table(const Table *table, Value numbers)
 	Numbers		set = value_numbers(numbers);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Range		beyond = {(int64) xact_plus_base(next, table->proof->reading.base), PG_INT64_MAX};
-	ProbeResult	probe = {false, false};
+	bool		is_uuid = table->proof->reading.is_uuid;
+	KeyRange   *ranges = key_ranges(set, is_uuid);
+	ProbeResult probe = {false, false};
 	bool		old = has_old(table, set);
 	bool		all = !old && table->proof->leaf_count >= MANY_LEAVES;
 	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
 
+	ranges[set.count] = key_range(beyond, is_uuid); /* all numbers of the set are below those */
 	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
-		Opened		leaf;
-		bool		ended = false;
+		int			passed = all || !probe.has_rows ? 0 : set.count;
+		Cursor	   *cursor = open_cursor(table->proof, i, &(Stretch) {ranges + passed, set.count - passed + 1}, true);
 
-		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table->proof->leaves[i]);
-		has[i] = (all || !probe.has_rows) && has_any(leaf, set, &ended);
+		has[i] = find_visible(cursor) && cursor->count > 1;
+		if (has[i])
+		{
+			skip_ranges(cursor, cursor->count - 1);
+			(void) find_visible(cursor);
+		}
 		probe.has_rows = probe.has_rows || has[i];
-		/* All numbers of the set are below those. */
-		probe.has_beyond = probe.has_beyond || (!ended && index_count(leaf, beyond, 1) > 0);
-		close_leaf(leaf);
+		probe.has_beyond = probe.has_beyond || cursor->place != NULL;
+		close_cursor(cursor);
 	}
 	if (all && probe.has_rows)
 		note_parts(table, numbers, has);
@@ -453,26 +312,21 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, -1);
 	MultirangeType *ranges = PG_GETARG_MULTIRANGE_P(1);
 	RangeSearch search;
+	Numbers		set;
 	int			count = 0;
 
 	if (ranges->rangeCount < MANY_RANGES || !has_all(&table, ranges))
 		PG_RETURN_NULL();
-	search = new_search(numbers_of(ranges), PG_GETARG_INT64(2));
+	set = numbers_of(ranges);
+	search = (RangeSearch) {stretch_of(&table, set), palloc0(sizeof(bool) * set.count), 0, PG_GETARG_INT64(2)};
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table.proof->leaf_count; i++)
-	{
-		Opened		leaf;
-
-		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table.proof->leaves[i]);
-		search_leaf(&search, leaf);
-		close_leaf(leaf);
-	}
+	for (int i = 0; i < table.proof->leaf_count && search.stretch.count > 0; i++)
+		search_leaf(&search, &table, i);
 	PopActiveSnapshot();
-	for (int i = 0; i < search.set.count; i++)
+	for (int i = 0; i < search.stretch.count; i++)
 		if (search.has[i])
-			search.set.ranges[count++] = search.set.ranges[i];
-	PG_RETURN_DATUM(numbers_datum((Numbers) {count, search.set.ranges}));
+			set.ranges[count++] = set.ranges[i];
+	PG_RETURN_DATUM(numbers_datum((Numbers) {count, set.ranges}));
 }
 
 /*

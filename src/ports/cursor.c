@@ -1,0 +1,212 @@
+/*
+ * cursor.c
+ *	  A walk along the index of a table, through ranges of keys.
+ *
+ * Entries between two ranges are skipped one by one, or by another descent in the index if they are many.  No code of
+ * the owner's runs: the first column of the index is a uuid or a bigint, compared as the server does (index_of()), and
+ * of the row only its visibility is looked at.  Of a page that all snapshots see, the row is not looked at, as in a
+ * scan of the index alone.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/visibilitymap.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "ports/cursor.h"
+
+/* Entries of an index that are skipped one by one; a descent takes as long */
+#define STEPS_MAX 16
+
+/* The table is locked: see lock_tree() in table_proof.c. */
+Opened
+open_leaf(const Leaf *leaf)
+{
+	Relation	table = table_open(leaf->oid, NoLock);
+
+	return (Opened) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
+}
+
+void
+close_leaf(Opened leaf)
+{
+	ExecDropSingleTupleTableSlot(leaf.slot);
+	index_close(leaf.index, NoLock);
+	table_close(leaf.table, NoLock);
+}
+
+/* Begin at the first range that is left. */
+static void
+descend_to(Cursor *cursor)
+{
+	ScanKeyData keys[2];
+	bool		is_uuid = cursor->is_uuid;
+
+	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, is_uuid ? F_UUID_GE : F_INT8GE,
+				key_datum(cursor->ranges[0].low, is_uuid));
+	ScanKeyInit(&keys[1], 1, BTLessStrategyNumber, is_uuid ? F_UUID_LT : F_INT8LT,
+				key_datum(cursor->ranges[cursor->count - 1].high, is_uuid));
+	index_rescan(cursor->scan, keys, cursor->scan->numberOfKeys, NULL, 0);
+	cursor->steps = 0;
+}
+
+/* Move to the next entry within a range. */
+void
+next_entry(Cursor *cursor)
+{
+	IndexScanDesc scan = cursor->scan;
+	bool		is_null;
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (cursor->steps == STEPS_MAX)
+			descend_to(cursor);
+		cursor->place = index_getnext_tid(scan, ascending(scan));
+		if (cursor->place == NULL || !scan->xs_want_itup)
+			return;				/* the scan has the bounds of a single range */
+		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
+		/* The scan ends at the last range. */
+		while (cursor->count > 1 && compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
+		{
+			cursor->ranges++;
+			cursor->count--;
+		}
+		if (compare_keys(cursor->entry, cursor->ranges[0].low) >= 0)
+			break;
+		cursor->steps++;
+	}
+	cursor->steps = 0;
+}
+
+static bool
+is_visible_to_all(Cursor *cursor)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(cursor->place);
+
+	if (!VM_ALL_VISIBLE(cursor->leaf.table, block, &cursor->map))
+		return false;
+	PredicateLockPage(cursor->leaf.table, block, cursor->scan->xs_snapshot);
+	return true;
+}
+
+/* True if the row of an entry is visible */
+bool
+is_visible(Cursor *cursor)
+{
+	return is_visible_to_all(cursor) || index_fetch_heap(cursor->scan, cursor->leaf.slot);
+}
+
+/* Move to an entry whose row is visible, from the current one on; false if there is none. */
+bool
+find_visible(Cursor *cursor)
+{
+	while (cursor->place != NULL && !is_visible(cursor))
+		next_entry(cursor);
+	return cursor->place != NULL;
+}
+
+/* Move to the first entry after so many ranges of a cursor that has keys. */
+void
+skip_ranges(Cursor *cursor, int count)
+{
+	cursor->ranges += count;
+	cursor->count -= count;
+	if (cursor->count > 0)
+		next_entry(cursor);
+	else
+		cursor->place = NULL;
+}
+
+/*
+ * The visible rows of one page from an entry on, examined under one lock on
+ * the page.  The lock is not held while the index is read: a session that
+ * checks a key there has a lock on the index, and waits for the page.
+ */
+static void
+read_page(Cursor *cursor)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(cursor->place);
+	bool		all_seen = is_visible_to_all(cursor);
+	ItemPointerData places[MaxHeapTuplesPerPage];
+	HeapTupleData row;
+	int			count = 0;
+	Buffer		buffer;
+
+	while (cursor->place != NULL && ItemPointerGetBlockNumber(cursor->place) == block && count < MaxHeapTuplesPerPage)
+	{
+		places[count] = *cursor->place;
+		cursor->keys[count++] = cursor->entry;
+		next_entry(cursor);
+	}
+	cursor->passed = 0;
+	cursor->seen = all_seen ? count : 0;
+	if (all_seen)
+		return;
+	buffer = ReadBuffer(cursor->leaf.table, block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	for (int i = 0; i < count; i++)
+		if (heap_hot_search_buffer(&places[i], cursor->leaf.table, buffer, cursor->scan->xs_snapshot, &row, NULL, true))
+			cursor->keys[cursor->seen++] = cursor->keys[i];
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Move to the next row; false if there is none. */
+bool
+next_row(Cursor *cursor)
+{
+	while (cursor->passed == cursor->seen)
+	{
+		if (cursor->place == NULL)
+			return false;
+		read_page(cursor);
+	}
+	cursor->passed++;
+	return true;
+}
+
+UuidWords
+key_of_row(const Cursor *cursor)
+{
+	return cursor->keys[cursor->passed - 1];
+}
+
+void
+close_cursor(Cursor *cursor)
+{
+	index_endscan(cursor->scan);
+	if (BufferIsValid(cursor->map))
+		ReleaseBuffer(cursor->map);
+	close_leaf(cursor->leaf);
+	pfree(cursor);
+}
+
+/*
+ * Open an index at its first entry, if it has one; with the keys of entries
+ * or, if all are in one range, possibly without
+ */
+Cursor *
+open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys)
+{
+	Cursor	   *cursor = palloc0(sizeof(Cursor));
+	bool		has_end = compare_keys(stretch->ranges[stretch->count - 1].high, LAST_KEY) < 0;
+
+	cursor->leaf = open_leaf(&proof->leaves[leaf]);
+	cursor->is_uuid = proof->reading.is_uuid;
+	cursor->ranges = stretch->ranges;
+	cursor->count = stretch->count;
+	cursor->scan = begin_index_scan(cursor->leaf.table, cursor->leaf.index, GetActiveSnapshot(), has_end ? 2 : 1);
+	cursor->scan->xs_want_itup = with_keys || stretch->count > 1;
+	descend_to(cursor);
+	next_entry(cursor);
+	return cursor;
+}

@@ -1,0 +1,70 @@
+/*
+ * cursor.h
+ *	  A walk along the index of a table, through ranges of keys.
+ */
+#ifndef INORDER_CURSOR_H
+#define INORDER_CURSOR_H
+
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/sdir.h"
+#include "catalog/pg_index.h"
+#include "executor/tuptable.h"
+#include "storage/buf.h"
+#include "utils/rel.h"
+
+#include "ports/bounds.h"
+
+/* A table that holds rows, and its index on the number */
+typedef struct Opened
+{
+	Relation	table;
+	Relation	index;
+	TupleTableSlot *slot;
+} Opened;
+
+/* Ranges in ascending order; the last one has no end if that is LAST_KEY */
+typedef struct Stretch
+{
+	const KeyRange *ranges;
+	int			count;
+} Stretch;
+
+typedef struct Cursor
+{
+	Opened		leaf;
+	IndexScanDesc scan;
+	bool		is_uuid;
+	const KeyRange *ranges;
+	int			count;			/* number of ranges that are left */
+	int			steps;			/* since the last entry that was in a range */
+	ItemPointer place;			/* place of the row of an entry; null after the last one */
+	UuidWords	entry;			/* its key */
+	Buffer		map;
+	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
+	int			seen;			/* how many there are */
+	int			passed;			/* the cursor is at the row of the last one of these */
+} Cursor;
+
+/*
+ * The direction in which a scan returns the entries of an index by number: the
+ * index may be on (number DESC)
+ */
+static inline ScanDirection
+ascending(IndexScanDesc scan)
+{
+	return (scan->indexRelation->rd_indoption[0] & INDOPTION_DESC) != 0 ? BackwardScanDirection : ForwardScanDirection;
+}
+
+extern Opened open_leaf(const Leaf *leaf);
+extern void close_leaf(Opened leaf);
+extern Cursor *open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys);
+extern void next_entry(Cursor *cursor);
+extern bool is_visible(Cursor *cursor);
+extern bool find_visible(Cursor *cursor);
+extern void skip_ranges(Cursor *cursor, int count);
+extern bool next_row(Cursor *cursor);
+extern UuidWords key_of_row(const Cursor *cursor);
+extern void close_cursor(Cursor *cursor);
+
+#endif							/* INORDER_CURSOR_H */
