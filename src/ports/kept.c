@@ -299,18 +299,18 @@ first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum wo
 	ScanKeyData keys[2] = {equals(KEPT_FEED + 1, InvalidOid, F_INT8EQ, feed)};
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	int64		found = 0;
+	int64		number = 0;
 
 	ScanKeyEntryInitialize(&keys[1], 0, KEPT_NUMBER + 1, BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8GE,
 						   Int64GetDatum(from));
 	scan = systable_beginscan_ordered(batches, index, GetActiveSnapshot(), dead ? 1 : 2, keys);
-	while (found == 0 && HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
+	while (number == 0 && HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
 		if (DatumGetBool(column_of(tuple, columns, KEPT_WRITTEN_HERE)) && is_wanted(tuple, columns, worker))
-			found = DatumGetInt64(column_of(tuple, columns, KEPT_NUMBER));
+			number = DatumGetInt64(column_of(tuple, columns, KEPT_NUMBER));
 	systable_endscan_ordered(scan);
 	index_close(index, NoLock);
 	table_close(batches, NoLock);
-	return found;
+	return number;
 }
 
 static int64

@@ -151,15 +151,15 @@ has_no_other(Table *table, HeapTupleHeader position)
 	Range		all = {0, XACT_NUMBER_MAX};
 	Row			row = position_row(position);
 	Numbers		read;
-	Numbers		others;
+	Numbers		unread;
 	ProbeResult	probe;
 
 	if (!is_between(&row, table, &read) || difference(read, ended_numbers(table->reading.base, false)).count > 0)
 		return false;
-	others = difference((Numbers) {1, &all}, read);
-	if (!is_usual(table, &row, others))
+	unread = difference((Numbers) {1, &all}, read);
+	if (!is_usual(table, &row, unread))
 		return false;
-	probe = probe_files(table, others);
+	probe = probe_files(table, unread);
 	return !probe.has_rows && !probe.has_beyond;
 }
 

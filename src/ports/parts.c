@@ -177,22 +177,22 @@ bound_condition(Oid partition, Oid above)
 	PartitionBoundSpec *bound = column == NULL ? NULL : bound_of(partition);
 	StringInfoData low;
 	StringInfoData high;
-	bool		known = false;
+	bool		is_known = false;
 
 	initStringInfo(&low);
 	initStringInfo(&high);
 	if (bound != NULL && bound->strategy == PARTITION_STRATEGY_LIST)
-		known = compare_values(&low, column, bound->listdatums);
+		is_known = compare_values(&low, column, bound->listdatums);
 	else if (bound != NULL)
 	{
 		bool		has_low = compare_bound(&low, column, ">=", bound->lowerdatums);
 		bool		has_high = compare_bound(&high, column, list_length(bound->upperdatums) == 1 ? "<" : "<=", bound->upperdatums);
 
-		known = has_low || has_high;
+		is_known = has_low || has_high;
 		if (has_high)
 			appendStringInfo(&low, "%s%s", has_low ? " AND " : "", high.data);
 	}
-	return known ? psprintf("(%s)", low.data) : NULL;
+	return is_known ? psprintf("(%s)", low.data) : NULL;
 }
 
 /*
@@ -207,13 +207,13 @@ leaf_condition(Oid leaf, Oid root)
 	for (Oid at = leaf; at != root;)
 	{
 		Oid			above = get_rel_relispartition(at) ? get_partition_parent(at, true) : InvalidOid;
-		char	   *known;
+		char	   *condition;
 
 		if (!OidIsValid(above))
 			return NULL;
-		known = bound_condition(at, above);
-		if (known != NULL)
-			result = result == NULL ? known : psprintf("%s AND %s", known, result);
+		condition = bound_condition(at, above);
+		if (condition != NULL)
+			result = result == NULL ? condition : psprintf("%s AND %s", condition, result);
 		at = above;
 	}
 	return result;
@@ -232,15 +232,16 @@ condition_of(const TableProof *proof, const bool *has)
 	initStringInfo(&all);
 	for (int i = 0; i < proof->leaf_count; i++)
 	{
-		char	   *one;
+		char	   *condition;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!has[i])
 			continue;
-		one = ++count > PARTS_MAX || count > proof->leaf_count / 4 ? NULL : leaf_condition(proof->leaves[i].oid, proof->relation);
-		if (one == NULL)
+		condition = ++count > PARTS_MAX || count > proof->leaf_count / 4 ? NULL :
+			leaf_condition(proof->leaves[i].oid, proof->relation);
+		if (condition == NULL)
 			return NULL;
-		appendStringInfo(&all, "%s(%s)", count > 1 ? " OR " : "", one);
+		appendStringInfo(&all, "%s(%s)", count > 1 ? " OR " : "", condition);
 	}
 	return count == 0 ? "false" : all.data;
 }

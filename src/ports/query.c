@@ -282,10 +282,10 @@ as_caller(PG_FUNCTION_ARGS)
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	Self		owner = become_caller(table.reader);
 	Datum		texts = (Datum) 0;
-	bool		found = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : nothing_more, &texts);
+	bool		has_row = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : nothing_more, &texts);
 
 	become_self(owner);
-	if (!found)
+	if (!has_row)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(texts);
 }
@@ -319,10 +319,10 @@ Datum
 feed_is_table(PG_FUNCTION_ARGS)
 {
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	Value		found = value_of(ObjectIdGetDatum(type), REGTYPEOID);
+	Value		row_type = value_of(ObjectIdGetDatum(type), REGTYPEOID);
 
 	if (PG_ARGISNULL(1) || PG_GETARG_OID(1) != type)
-		owner_error("say_other_table", 1, &found);
+		owner_error("say_other_table", 1, &row_type);
 	PG_RETURN_BOOL(true);
 }
 
