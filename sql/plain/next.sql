@@ -24,7 +24,7 @@ BEGIN
     END IF;
     probe := inorder_internal.probe_query(t, p, b, caller);
     IF NOT has_rows THEN
-        probe := format('(%s) UNION ALL (%s) LIMIT 1', probe, inorder_internal.rows_query(t, b));
+        probe := concat('(', probe, ') UNION ALL ', inorder_internal.rows_query(t, b), ' LIMIT 1');
     END IF;
     RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
 END

@@ -88,7 +88,7 @@ typedef struct Table
 	bool		is_share;		/* only one share of its rows is read */
 	ArrayType  *known_as;		/* name[]: its schema and name when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
-	/* what was proved of it (table_proof.c) */
+	/* the proof of its state (table_proof.c) */
 	TableProof *proof;
 	Value		members;		/* feed_member[]: its partitions as they were proved */
 	Oid			joined;			/* a table that is read with it, only for changes */

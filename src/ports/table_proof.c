@@ -49,7 +49,7 @@ PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
 static HTAB *proofs = NULL;
-static uint64 last_number = 0;	/* of a proof */
+static uint64 last_number = 0;	/* number of the newest proof */
 
 /*
  * The latest invalidations, which show those that came while a proof was made
