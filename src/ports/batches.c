@@ -17,7 +17,6 @@
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -25,7 +24,6 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "utils/typcache.h"
 #include "utils/xid8.h"
 
 #include "compat.h"
@@ -89,16 +87,6 @@ store_batch(Row *batch)
 	table_close(batches, NoLock);
 }
 
-static Datum
-batch_datum(Oid function, Row *batch)
-{
-	TupleDesc	columns = lookup_rowtype_tupdesc(get_func_rettype(function), -1);
-	HeapTuple	tuple = heap_form_tuple(columns, batch->values, batch->nulls);
-
-	ReleaseTupleDesc(columns);
-	return HeapTupleGetDatum(tuple);
-}
-
 /* keep_batch(b worker_batch) -> worker_batch */
 Datum
 keep_batch(PG_FUNCTION_ARGS)
@@ -111,7 +99,7 @@ keep_batch(PG_FUNCTION_ARGS)
 	if (batch.nulls[KEPT_LEASE_END])
 		set_column(&batch, KEPT_LEASE_END, TimestampTzGetDatum(DT_NOBEGIN));
 	store_batch(&batch);
-	PG_RETURN_DATUM(batch_datum(fcinfo->flinfo->fn_oid, &batch));
+	PG_RETURN_DATUM(result_row(fcinfo, &batch, KEPT_COLUMNS));
 }
 
 static int64
@@ -128,11 +116,10 @@ new_token(void)
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
-	Row			given = {0};
+	Row			given = empty_row();
 	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
 	Datum		lease_end = DirectFunctionCall2(timestamptz_pl_interval, now, PG_GETARG_DATUM(5));
 
-	memset(given.nulls, true, sizeof(given.nulls));
 	set_column(&given, KEPT_FEED, feed->row.values[FEED_ID]);
 	set_column(&given, KEPT_NUMBER, Int64GetDatum(number));
 	set_column(&given, KEPT_RELATION, feed->row.values[FEED_RELATION]);
@@ -158,7 +145,7 @@ Datum
 new_batch(PG_FUNCTION_ARGS)
 {
 	BatchRequest request = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
-	Row			given = {0};
+	Row			given = empty_row();
 	Feed		feed;
 	Table		table;
 	HeapTupleHeader batch;
@@ -174,7 +161,6 @@ new_batch(PG_FUNCTION_ARGS)
 	if (!find_next_batch(&table, &feed.position, &request, &batch, &end) ||
 		(!end.has_row && (feed.is_poll_due || is_swapped(&table))))
 		PG_RETURN_NULL();
-	memset(given.nulls, true, sizeof(given.nulls));
 	set_column(&given, KEPT_FEED, feed.row.values[FEED_ID]);
 	if (end.has_row)
 	{
@@ -186,7 +172,7 @@ new_batch(PG_FUNCTION_ARGS)
 		given = given_batch(&feed, batch, number, fcinfo);
 		store_batch(&given);
 	}
-	PG_RETURN_DATUM(batch_datum(fcinfo->flinfo->fn_oid, &given));
+	PG_RETURN_DATUM(result_row(fcinfo, &given, KEPT_COLUMNS));
 }
 
 /* Lock a row as it is now, after others that changed it; false if there is none any more */

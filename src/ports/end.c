@@ -11,7 +11,6 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "lib/binaryheap.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -166,21 +165,17 @@ Datum
 end_by_index(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
+	Row			row = empty_row();
 	BatchEnd	end;
-	TupleDesc	columns;
-	Datum		values[4];
-	bool		nulls[4] = {false};
 
 	if (!find_end(&table, PG_GETARG_HEAPTUPLEHEADER(1), PG_GETARG_INT32(2), &end))
 		PG_RETURN_NULL();
-	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "end_by_index() must return a row");
-	nulls[1] = end.is_all;
-	nulls[2] = end.place == 0;
-	nulls[3] = end.last_key == (Datum) 0;
-	values[0] = BoolGetDatum(end.has_row);
-	values[1] = Int64GetDatum(end.number);
-	values[2] = Int64GetDatum(end.place);
-	values[3] = end.last_key;
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls)));
+	set_column(&row, 0, BoolGetDatum(end.has_row));
+	if (!end.is_all)
+		set_column(&row, 1, Int64GetDatum(end.number));
+	if (end.place != 0)
+		set_column(&row, 2, Int64GetDatum(end.place));
+	if (end.last_key != (Datum) 0)
+		set_column(&row, 3, end.last_key);
+	PG_RETURN_DATUM(result_row(fcinfo, &row, 4));
 }

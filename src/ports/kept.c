@@ -22,7 +22,6 @@
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -32,7 +31,6 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "ports/kept.h"
@@ -198,16 +196,11 @@ Datum
 movable_feed(PG_FUNCTION_ARGS)
 {
 	Row			feed;
-	TupleDesc	columns;
-	Datum		result;
 
 	check_state_writer();
 	if (!find_movable(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), &feed))
 		PG_RETURN_NULL();
-	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
-	result = heap_copy_tuple_as_datum(feed.tuple, columns);
-	ReleaseTupleDesc(columns);
-	PG_RETURN_DATUM(result);
+	PG_RETURN_DATUM(result_row(fcinfo, &feed, FEED_COLUMNS));
 }
 
 Row
@@ -450,36 +443,28 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 Datum
 view_feed(PG_FUNCTION_ARGS)
 {
-	Datum		values[MANY_COLUMNS] = {0};
-	bool		nulls[MANY_COLUMNS] = {0};
+	Row			view = empty_row();
 	Feed		feed;
-	TupleDesc	columns;
-	HeapTuple	view;
 
 	check_state_writer();
 	if (!read_feed(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_BOOL(3), &feed))
 		PG_RETURN_NULL();
-	columns = lookup_rowtype_tupdesc(get_func_rettype(fcinfo->flinfo->fn_oid), -1);
-	expect_columns(columns, VIEW_COLUMNS, "feed_view");
-	values[VIEW_FEED_ID] = feed.row.values[FEED_ID];
-	values[VIEW_CALLER] = PG_GETARG_DATUM(2);
-	values[VIEW_NAME] = feed.row.values[FEED_NAME];
-	values[VIEW_RELATION] = feed.row.values[FEED_RELATION];
-	values[VIEW_TABLE] = feed.table;
-	nulls[VIEW_TABLE] = feed.table == (Datum) 0;
-	values[VIEW_POSITION] = feed.state.values[STATE_POSITION];
-	values[VIEW_WHOLE] = feed.row.values[FEED_WHOLE];
-	values[VIEW_SHARED] = BoolGetDatum(feed.is_shared);
-	values[VIEW_SHARED_BY] = feed.row.values[FEED_SHARED_BY];
-	nulls[VIEW_SHARED_BY] = !feed.is_divided;
-	values[VIEW_IS_POLL_DUE] = BoolGetDatum(feed.is_poll_due);
-	values[VIEW_IS_RENAMED] = BoolGetDatum(feed.is_renamed);
-	values[VIEW_ASKED] = TimestampTzGetDatum(feed.asked);
-	nulls[VIEW_NEXT] = true;
-	values[VIEW_IS_FOUND] = BoolGetDatum(false);
-	view = heap_form_tuple(columns, values, nulls);
-	ReleaseTupleDesc(columns);
-	PG_RETURN_DATUM(HeapTupleGetDatum(view));
+	set_column(&view, VIEW_FEED_ID, feed.row.values[FEED_ID]);
+	set_column(&view, VIEW_CALLER, PG_GETARG_DATUM(2));
+	set_column(&view, VIEW_NAME, feed.row.values[FEED_NAME]);
+	set_column(&view, VIEW_RELATION, feed.row.values[FEED_RELATION]);
+	if (feed.table != (Datum) 0)
+		set_column(&view, VIEW_TABLE, feed.table);
+	set_column(&view, VIEW_POSITION, feed.state.values[STATE_POSITION]);
+	set_column(&view, VIEW_WHOLE, feed.row.values[FEED_WHOLE]);
+	set_column(&view, VIEW_SHARED, BoolGetDatum(feed.is_shared));
+	if (feed.is_divided)
+		set_column(&view, VIEW_SHARED_BY, feed.row.values[FEED_SHARED_BY]);
+	set_column(&view, VIEW_IS_POLL_DUE, BoolGetDatum(feed.is_poll_due));
+	set_column(&view, VIEW_IS_RENAMED, BoolGetDatum(feed.is_renamed));
+	set_column(&view, VIEW_ASKED, TimestampTzGetDatum(feed.asked));
+	set_column(&view, VIEW_IS_FOUND, BoolGetDatum(false));
+	PG_RETURN_DATUM(result_row(fcinfo, &view, VIEW_COLUMNS));
 }
 
 /* As the executor says it */
@@ -507,13 +492,6 @@ state_to_move(Datum feed)
 	if (seen.tuple == NULL || now.tuple == NULL || !ItemPointerEquals(&seen.tuple->t_self, &now.tuple->t_self))
 		refuse_concurrent();
 	return seen;
-}
-
-void
-set_column(Row *row, int column, Datum value)
-{
-	row->values[column] = value;
-	row->nulls[column] = false;
 }
 
 /* True if a position is between two batches of whole transactions, and a batch begins with a whole one */
@@ -562,8 +540,6 @@ position_after(Datum from_position, HeapTupleHeader batch)
 	HeapTupleHeader header = DatumGetHeapTupleHeader(from_position);
 	Row			position = row_of(from_position, false, POSITION_COLUMNS);
 	Row			next = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
-	TupleDesc	columns;
-	HeapTuple	tuple;
 	Numbers		read;
 
 	if (!is_plain_step(&position, &next) || !add_batch(&position, &next, &read))
@@ -581,10 +557,7 @@ position_after(Datum from_position, HeapTupleHeader batch)
 	position.nulls[POSITION_MEMBERS] = next.nulls[BATCH_MEMBERS];
 	position.values[POSITION_ORIGIN] = next.values[BATCH_ORIGIN];
 	position.nulls[POSITION_ORIGIN] = next.nulls[BATCH_ORIGIN];
-	columns = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
-	tuple = heap_form_tuple(columns, position.values, position.nulls);
-	ReleaseTupleDesc(columns);
-	return HeapTupleGetDatum(tuple);
+	return row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(header));
 }
 
 /* The number of the next batch, and the first unfinished one: not when one ends, for which the feed is not locked */

@@ -43,7 +43,6 @@ typedef struct Feed
 
 extern Oid	state_table(const char *name);
 extern void check_state_writer(void);
-extern void set_column(Row *row, int column, Datum value);
 extern bool role_may_move(Oid caller, const Row *feed);
 extern Row	feed_by_id(Datum feed);
 extern Row	batch_by_number(Datum feed, Datum number);

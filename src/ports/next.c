@@ -16,7 +16,6 @@
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -120,30 +119,6 @@ position_row(HeapTupleHeader position)
 	return row_of(PointerGetDatum(position), false, POSITION_COLUMNS);
 }
 
-/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: whether it is known at once that nothing follows */
-Datum
-nothing_follows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, 2);
-	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
-	Numbers		set = ended_numbers(table.reading.base, true);
-	int64		pages = pages_used();
-	Numbers		read;
-	ProbeResult	probe;
-
-	if (!is_between(&position, &table, &read))
-		PG_RETURN_BOOL(false);
-	set = difference(set, read);
-	if (set.count == 0)
-		PG_RETURN_BOOL(true);
-	if (!is_usual(&table, &position, set))
-		PG_RETURN_BOOL(false);
-	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
-	probe = probe_files(&table, set);
-	PopActiveSnapshot();
-	PG_RETURN_BOOL(!probe.has_rows && !probe.has_beyond && is_cheap(pages));
-}
-
 /* True if it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
 bool
 has_no_other(Table *table, HeapTupleHeader position)
@@ -201,41 +176,34 @@ enum
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
 };
 
-/* The columns of the type found_batch, of which the first one is a batch */
-static TupleDesc
-next_columns(void)
+/* The type of a batch, as the first attribute of found_batch has it */
+static Oid
+batch_type(void)
 {
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
 	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("found_batch"), ObjectIdGetDatum(schema));
 	TupleDesc	columns = lookup_rowtype_tupdesc(type, -1);
+	Oid			result = TupleDescAttr(columns, NEXT_BATCH)->atttypid;
 
-	expect_columns(columns, NEXT_COLUMNS, "found_batch");
-	return columns;
+	ReleaseTupleDesc(columns);
+	return result;
 }
 
 static HeapTupleHeader
 batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 {
-	TupleDesc	next = next_columns();
-	TupleDesc	columns = lookup_rowtype_tupdesc(TupleDescAttr(next, NEXT_BATCH)->atttypid, -1);
-	Datum		values[MANY_COLUMNS] = {0};
-	bool		nulls[MANY_COLUMNS];
-	HeapTuple	tuple;
+	Row			batch = empty_row();
 
-	expect_columns(columns, BATCH_COLUMNS, "feed_batch");
-	memset(nulls, true, sizeof(nulls));
-	nulls[BATCH_FORMAT] = nulls[BATCH_TRANSACTIONS] = nulls[BATCH_MEMBERS] = nulls[BATCH_ORIGIN] = false;
-	values[BATCH_FORMAT] = Int32GetDatum(FORMAT);
-	values[BATCH_TRANSACTIONS] = numbers_datum(set);
-	values[BATCH_MEMBERS] = table->members.value;
-	values[BATCH_ORIGIN] = origin_of_server();
-	nulls[BATCH_CUT] = nulls[BATCH_CUT_AFTER] = cut_after == (Datum) 0;
-	values[BATCH_CUT] = Int64GetDatum(cut);
-	values[BATCH_CUT_AFTER] = cut_after;
-	tuple = heap_form_tuple(columns, values, nulls);
-	ReleaseTupleDesc(columns);
-	ReleaseTupleDesc(next);
-	return DatumGetHeapTupleHeader(HeapTupleGetDatum(tuple));
+	set_column(&batch, BATCH_FORMAT, Int32GetDatum(FORMAT));
+	set_column(&batch, BATCH_TRANSACTIONS, numbers_datum(set));
+	set_column(&batch, BATCH_MEMBERS, table->members.value);
+	set_column(&batch, BATCH_ORIGIN, origin_of_server());
+	if (cut_after != (Datum) 0)
+	{
+		set_column(&batch, BATCH_CUT, Int64GetDatum(cut));
+		set_column(&batch, BATCH_CUT_AFTER, cut_after);
+	}
+	return DatumGetHeapTupleHeader(row_datum(&batch, BATCH_COLUMNS, batch_type()));
 }
 
 /*
@@ -293,6 +261,18 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	return is_known;
 }
 
+/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: whether it is known at once that nothing follows */
+Datum
+nothing_follows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 2);
+	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
+	HeapTupleHeader batch;
+	BatchEnd	end;
+
+	PG_RETURN_BOOL(find_next_batch(&table, &position, &(BatchRequest) {0}, &batch, &end) && batch == NULL);
+}
+
 /*
  * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> found_batch
  *
@@ -304,26 +284,21 @@ next_by_index(PG_FUNCTION_ARGS)
 	Table		table = table_with_proof(PG_GETARG_DATUM(0), PG_GETARG_OID(5));
 	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
 	BatchRequest request = {!PG_ARGISNULL(2), PG_GETARG_INT32(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4)};
-	Datum		values[MANY_COLUMNS] = {0};
-	bool		nulls[MANY_COLUMNS] = {0};
+	Row			next = empty_row();
 	HeapTupleHeader batch;
 	BatchEnd	end;
-	TupleDesc	columns;
-	HeapTuple	tuple;
 
 	if (!find_next_batch(&table, &position, &request, &batch, &end))
 		PG_RETURN_NULL();
-	columns = next_columns();
-	values[NEXT_BATCH] = PointerGetDatum(batch);
-	values[NEXT_HAS_ROWS] = BoolGetDatum(end.has_row);
-	values[NEXT_IS_ALL] = BoolGetDatum(end.is_all);
-	values[NEXT_MEMBERS] = table.members.value;
-	nulls[NEXT_BATCH] = nulls[NEXT_MEMBERS] = batch == NULL;
-	nulls[NEXT_REST] = true;
-	values[NEXT_IS_COSTLY] = BoolGetDatum(false);
-	tuple = heap_form_tuple(columns, values, nulls);
-	ReleaseTupleDesc(columns);
-	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+	if (batch != NULL)
+	{
+		set_column(&next, NEXT_BATCH, PointerGetDatum(batch));
+		set_column(&next, NEXT_MEMBERS, table.members.value);
+	}
+	set_column(&next, NEXT_HAS_ROWS, BoolGetDatum(end.has_row));
+	set_column(&next, NEXT_IS_ALL, BoolGetDatum(end.is_all));
+	set_column(&next, NEXT_IS_COSTLY, BoolGetDatum(false));
+	PG_RETURN_DATUM(result_row(fcinfo, &next, NEXT_COLUMNS));
 }
 
 /* pages_read(t feed_table, begins boolean) -> bigint */

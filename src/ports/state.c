@@ -26,6 +26,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -96,16 +97,25 @@ expect_columns(TupleDesc columns, int count, const char *what)
 		elog(ERROR, "%s has %d columns, not %d", what, columns->natts, count);
 }
 
+/* A row without columns yet */
+Row
+empty_row(void)
+{
+	Row			row = {0};
+
+	memset(row.nulls, true, sizeof(row.nulls));
+	return row;
+}
+
 /* The attributes of a composite value, all null if it is */
 Row
 row_of(Datum value, bool is_null, int count)
 {
-	Row			row = {0};
+	Row			row = empty_row();
 	HeapTupleHeader header;
 	HeapTupleData tuple = {0};
 	TupleDesc	columns;
 
-	memset(row.nulls, true, sizeof(row.nulls));
 	if (is_null)
 		return row;
 	header = DatumGetHeapTupleHeader(value);
@@ -116,6 +126,33 @@ row_of(Datum value, bool is_null, int count)
 	heap_deform_tuple(&tuple, columns, row.values, row.nulls);
 	ReleaseTupleDesc(columns);
 	return row;
+}
+
+void
+set_column(Row *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
+/* A row as a value of a composite type, whose later attributes are null */
+Datum
+row_datum(Row *row, int count, Oid type)
+{
+	TupleDesc	columns = lookup_rowtype_tupdesc(type, -1);
+	HeapTuple	tuple;
+
+	expect_columns(columns, count, "a type");
+	tuple = heap_form_tuple(columns, row->values, row->nulls);
+	ReleaseTupleDesc(columns);
+	return HeapTupleGetDatum(tuple);
+}
+
+/* The same of the type that a function returns */
+Datum
+result_row(FunctionCallInfo fcinfo, Row *row, int count)
+{
+	return row_datum(row, count, get_func_rettype(fcinfo->flinfo->fn_oid));
 }
 
 /* None if it is not there */

@@ -73,7 +73,11 @@ extern Value caller_value(void);
 extern char *text_of(Value value);
 extern Datum attribute_of(HeapTupleHeader row, const char *name);
 extern void expect_columns(TupleDesc columns, int count, const char *what);
+extern Row	empty_row(void);
 extern Row	row_of(Datum value, bool is_null, int count);
+extern void set_column(Row *row, int column, Datum value);
+extern Datum row_datum(Row *row, int count, Oid type);
+extern Datum result_row(FunctionCallInfo fcinfo, Row *row, int count);
 
 extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
 extern Datum internal_call(FunctionCallInfo call);
