@@ -28,7 +28,7 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 
 # The parts, and their pages in the order in which they are read. A page that no part names is added to the last one.
 PARTS = {
-    "Keys": ("keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
+    "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
     "Lab": ("lab", "check", "sets", "model", "results/README"),
     "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
              "changes", "changes-proof", "count", "recipes", "lake", "security"),

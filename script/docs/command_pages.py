@@ -16,7 +16,7 @@ HEAD = """# Commands
 What `--help` of each command says, as does the man page `inorder(1)`, which pip and the package of Debian install.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
-[advice](advice.md), [data sets](generate.md), [existing tables](feed-tables.md),
+[advice](advice.md), [data sets](uuid_v1.md#data-sets-of-uuids), [existing tables](feed-tables.md),
 [feeds](feed-operations.md#which-feed-is-behind-and-why), [Citus](citus.md), [installing](install.md),
 [hosted servers](hosted.md).
 

@@ -122,7 +122,7 @@ def test_documents_name_options_that_exist() -> None:
         "docs/model.md",
         "docs/tail.md",
         "docs/count.md",
-        "docs/generate.md",
+        "docs/uuid_v1.md",
         "docs/choose.md",
         "docs/advice.md",
     ):

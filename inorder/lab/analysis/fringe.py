@@ -2,7 +2,7 @@
 
 Of N random keys the next one falls into each of the N gaps with the same probability, so into a page with k entries
 with k/N. The expected number of pages with k entries therefore follows a linear equation in ln N, whatever came before.
-Derived in docs/waves.md. Pure.
+docs/model.md has its results. Pure.
 """
 
 from collections.abc import Sequence
