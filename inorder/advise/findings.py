@@ -1,4 +1,4 @@
-"""Findings about a database, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
+"""Findings about a database, as data: evidence, cost, remedy and risk, how to verify and how to measure it."""
 
 import shlex
 import tomllib
@@ -165,7 +165,7 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
         if found.saved_per_day < least:
             yield Left(table, f"ordered keys would save {size_text(found.saved_per_day)} of WAL a day")
         elif found.least_share < 1 - 1 / LITTLE:
-            yield Left(table, f"the key is not what costs: ordered ones would save {shares(found)} of its WAL")
+            yield Left(table, f"the key costs little: ordered keys would save {shares(found)} of the table's WAL")
         else:
             now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
             yield finding(

@@ -58,7 +58,7 @@ def heading(one: Finding) -> str:
 def parts_of(one: Finding) -> list[tuple[str, str]]:
     parts = {
         "what": [one.what], "evidence": [f"{each.what} ({each.source})" for each in one.evidence], "cost": [one.cost],
-        "remedy": [f"{statement};" for statement in one.remedy], "its risk": [one.risk], "verify": [one.verify],
+        "remedy": [f"{statement};" for statement in one.remedy], "risk": [one.risk], "verify": [one.verify],
         "measure": [one.measure], "see": [one.page],
     }  # fmt: skip
     return [("" if place else label, text) for label, texts in parts.items() for place, text in enumerate(texts)]

@@ -44,8 +44,8 @@ def absence(database: str, other: ServerRow | None) -> str:
     return (
         f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"
-        "HINT: Connect as that role; or let a superuser or, for roles that are none, the owner of the database have "
-        "the schema. Who owns it can change what its functions do, or what their names lead to."
+        "HINT: Connect as that role, or give the schema to a superuser; as another role than a superuser you may also "
+        "give it to the owner of the database. The owner of a schema can replace its functions."
     )
 
 

@@ -157,7 +157,7 @@ class Preparation:
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
-            self.say(f"stopped; done, and kept: {'; '.join(self.done) or 'nothing'}")
+            self.say(f"stopped; completed: {'; '.join(self.done)}" if self.done else "stopped; nothing was changed")
             self.say("HINT:  The same command continues there. With --undo it takes back what is done.")
             raise
 

@@ -334,7 +334,7 @@ def test_a_failing_fill_ends_all_others(server: Installation) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("kind", ["random", "random_char", "time60_char", "random_char_plain"])
-def test_a_table_needs_what_was_reckoned(server: Installation, kind: str) -> None:
+def test_a_table_needs_what_was_computed(server: Installation, kind: str) -> None:
     with Cluster(server) as cluster:
         tables = InsertTables(ThrowAway(cluster), {kind: KEY_KINDS[kind]}, Small(2**26), 1)
         (filled,) = tables.fill(50_000)

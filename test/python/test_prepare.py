@@ -114,7 +114,7 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
             running.send_signal(number)
             running.wait(PATIENCE)
             assert running.stderr is not None
-            assert (b"stopped; done, and kept: nothing\n" in running.stderr.read()) == (number != signal.SIGKILL)
+            assert (b"stopped; nothing was changed\n" in running.stderr.read()) == (number != signal.SIGKILL)
     wait_for(lambda: scalar(old, BUILDS) is False)
     if scalar(old, INVALID) is True:  # a server that noticed the lost client only at the end has completed it
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
@@ -164,7 +164,7 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
 def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
     old.execute("DO $$ BEGIN EXECUTE concat('CREATE TABLE old_', 'old'::regclass::oid, '_number ()'); END $$")
     said = prepare("old", code=2)
-    assert "stopped; done, and kept: ALTER TABLE public.old ADD COLUMN xact" in said
+    assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in said
     assert "HINT:  The same command continues there." in said
 
 

@@ -119,8 +119,8 @@ def test_ratios_of_published_figures() -> None:
     assert [cell.ratio for cell in of_table("P4", "uuid-v1 steps")][5] == "4–5"
     wal = {(cell.rows, cell.kind): cell for cell in of_table("P3", "insert wal")}
     assert round(float(wal["medium", "random"].ratio or 0), 1) == 25.8 and wal["large", "sequence256"].ratio is None
-    assert {cell.how for cell in wal.values()} == {"reckoned"}
-    assert [cell.how for cell in of_table("P5", "writers speed")].count("reckoned") == 1
+    assert {cell.how for cell in wal.values()} == {"computed"}
+    assert [cell.how for cell in of_table("P5", "writers speed")].count("computed") == 1
 
 
 def test_tables_of_study_p3_by_what_they_fit_into() -> None:

@@ -57,7 +57,7 @@ def test_what_a_study_does_not_print_is_marked() -> None:
     """The figure of a claim is printed by the study, or marked as computed."""
     for one in CLAIMS:
         text = f"{one.study} {one.published}"
-        assert not FIGURE.search(one.published) or ("reckoned" in text) != (text in PRINTED), text
+        assert not FIGURE.search(one.published) or ("computed" in text) != (text in PRINTED), text
     assert {f"{one.study} {one.published}" for one in CLAIMS} >= PRINTED
 
 
@@ -67,7 +67,7 @@ def test_a_ratio_of_rates_is_marked() -> None:
         for table in about["tables"]:
             for cell in cells_of(study, table):
                 of_rates = cell.unit == "ratio" and re.search(r"\d.* and .*\d", cell.detail)
-                assert not of_rates or cell.how == "reckoned", (study, cell.kind, cell.detail)
+                assert not of_rates or cell.how == "computed", (study, cell.kind, cell.detail)
 
 
 def test_words_that_a_study_does_not_use() -> None:

@@ -48,7 +48,7 @@ class Published:
 
     @property
     def how(self) -> str:
-        return "reckoned" if "reckoned" in self.detail else str(self.table.get("as", "printed"))
+        return "computed" if "computed" in self.detail else str(self.table.get("as", "printed"))
 
     @property
     def base_place(self) -> tuple[str, str]:
@@ -144,7 +144,7 @@ COLUMNS = (
     Figure("ratio\nthere", "To the base that the caption names, of the figures beside, or as printed.", number(2),
            "ratio_published", value=lambda line: line.cell.ratio),
     Figure("detail", "What else the study says of it.", value=of_cell("detail"), terminal=False),
-    Figure("as", "Printed there, or reckoned from what is.", value=of_cell("how"), terminal=False, page=False),
+    Figure("as", "Printed there, or computed from what is.", value=of_cell("how"), terminal=False, page=False),
     Figure("rows\nhere", "Rows in our table.", number(), "rows_here", terminal=False,
            value=lambda line: line.rows or None),
     Figure("here", "Median of the rounds here, in the same unit.", figures, bar=True, value=lambda line: line.here),

@@ -237,8 +237,8 @@ def advice(result: Result, wal: Compared) -> str:
         return "Generate the keys of new rows in order."
     parts = parts_of(result, RANDOM)
     key = 100 * parts.get(KEYS_INDEX, 0) / fsum(parts.values()) if parts else 0.0
-    share = f": {key:.0f} % of the WAL is of its index" if parts else ""
-    return f"Leave the key as it is, it is not what costs here{share}."
+    share = f"its index causes {key:.0f} % of the WAL" if parts else "it causes little of the WAL"
+    return f"Leave the key as it is: {share}."
 
 
 def holds(result: Result, plan: LikePlan) -> str:
