@@ -14,7 +14,7 @@ extensions = ["myst_parser"]
 root_doc = "README"
 BESIDE = ("CHANGELOG", "CONTRIBUTING", "bench/README", "test/model/README")
 include_patterns = ["README.md", "docs/**.md", *(f"{page}.md" for page in BESIDE)]
-exclude_patterns = [".venv", "build", "test/python", "debian"]
+exclude_patterns = [".venv", "build", "test/python", "debian", "docs/skill"]
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]  # commands of psql; pages that begin with a note
 myst_heading_anchors = 4
 nitpicky = True
@@ -29,7 +29,7 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 # The parts, and their pages in the order in which they are read. A page that no part names is added to the last one.
 PARTS = {
     "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
-    "Lab": ("lab", "check", "sets", "model", "results/README"),
+    "Lab": ("lab", "check", "check-protocol", "sets", "model", "results/README"),
     "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
              "changes", "changes-proof", "count", "recipes", "lake", "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "spark", "dlt", "citus",

@@ -1,31 +1,25 @@
 """inorder lab check: does a reader lose rows? Schedules that force the overlap of transactions, and a verdict."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from inorder.commands.options import bindir_option, page_option
 from inorder.commands.show import output_console, show_sections
-from inorder.connection.database import one_row
 from inorder.errors import FOUND, InputError
 from inorder.files import require_new, write_whole
-from inorder.installations import find_installation
-from inorder.lab.check import report
-from inorder.lab.check.arena import Arena, run_case, run_load
+from inorder.lab.check import outputs, report
 from inorder.lab.check.history import FAULTS
-from inorder.lab.check.report import Checked
-from inorder.lab.check.ways import Way, built_in, ways_of
-from inorder.lab.server.cluster import Cluster
-from inorder.lab.targets.own_server import OwnServer, require_usable
-from inorder.lab.targets.target import Target
-from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.check.programs import command_of
+from inorder.lab.check.run import Amount, Place, check, impossible, place_for
+from inorder.lab.check.verdict import Checked
+from inorder.lab.check.ways import FATAL, Way, built_in, ways_of
 from inorder.options import DSN, FILE, count, duration, format_option, one_of, option, several
+from inorder.text import print_text
 
 USUAL = ("id", "created", "horizon", "feed")
-SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"}
 
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
@@ -39,33 +33,11 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
         ways.append(Way("sql", " ".join(sql.split()), sql, start={"last": "0"} | values))
     if program:
         ways.append(Way("program", program, program=program))
-    return ways or [known[name] for name in own or USUAL]
-
-
-@contextmanager
-def target_for(dsn: str | None, bindir: Path | None) -> Iterator[tuple[Target, str, bool]]:
-    if dsn is None:
-        server = find_installation(bindir)
-        with Cluster(server) as cluster:
-            target = ThrowAway(cluster)
-            target.serve(SETTINGS)
-            with target.connect() as connection:
-                target.create_schema(connection)
-            yield target, server.version, True
-    else:
-        own = OwnServer(dsn, None)
-        require_usable(own.found)
-        with own:
-            yield own, own.found.version, own.found.has_inorder
-
-
-def possible(target: Target, has_inorder: bool, way: Way) -> str:
-    """Why a way cannot be run there; "" if it can."""
-    with target.connect() as connection:
-        (level,) = one_row(connection, "SELECT current_setting('wal_level')")
-    if way.needs == "inorder" and not has_inorder:
-        return "the database has no extension inorder"
-    return "wal_level is not logical" if way.needs == "logical" and level != "logical" else ""
+    ways = ways or [known[name] for name in own or USUAL]
+    for way in ways:
+        if way.program:
+            command_of(way.program)
+    return ways
 
 
 @click.command("check")
@@ -79,55 +51,62 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
 @option("--seed", type=count(0), default="1", help="Of the random load.")
 @option("--fail-on", "fail_on", type=several(one_of(FAULTS)), metavar="FAULT,…",
-        help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.")  # fmt: skip
+        help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
+             "[lost,twice,differs, of --sql, --program and --ways]")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
+@option("--record", type=FILE, help="Write versions, seed, hash of the reader, cases and verdict, for your repository.")
 @option("--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards.")
 @bindir_option
 @page_option
-@format_option(("table", "json"), "What to print.")
+@format_option(("table", "json", "junit", "sarif"), "What to print.")
 def lab_check(
     readers: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None, most: int | None,
-    load: float, seed: int, fail_on: Sequence[str] | None, script: Path | None, dsn: str | None, bindir: Path | None,
-    page: Path | None, output: str,
+    load: float, seed: int, fail_on: Sequence[str] | None, script: Path | None, record: Path | None, dsn: str | None,
+    bindir: Path | None, page: Path | None, output: str,
 ) -> None:  # fmt: skip
     """Does a reader lose rows? Runs schedules in which transactions overlap, and shows the shortest that loses one.
 
     READER is one of those built in, or of --ways. Without any: id, created, horizon and feed. docs/check.md explains
-    the cases, the faults, and the lines of JSON that a program reads and writes.
+    the cases and the faults, docs/check-protocol.md the lines of JSON that a program reads and writes.
     """
-    ways = asked(readers, sql, program, start, file)
+    ways, amount = asked(readers, sql, program, start, file), Amount(most, load, seed)
     if script:
         require_new(script, "remove it, or give another --script")
-    with target_for(dsn, bindir) as (target, version, has_inorder):
-        checks = [checked for way in ways if (checked := check(target, has_inorder, way, most, load, seed))]
-    show(checks, version, output, script, page)
-    if any(fault in one.faults for one in checks for fault in fail_on or ()):
+    with place_for(ways, dsn, bindir) as place:
+        checks = [checked for way in ways if (checked := checked_there(place, way, amount))]
+    fatal = fail_on or (FATAL if sql or program or file else ())
+    if output in ("junit", "sarif"):
+        where = outputs.place_of(ways, file)
+        print_text(outputs.as_junit(checks, fatal) if output == "junit" else outputs.as_sarif(checks, where))
+    else:
+        show(checks, place.version, output)
+    for path, text in ((page, report.page), (script, report.script)):
+        if path:
+            write_whole(path, text(checks, place.version))
+    if record:
+        write_whole(record, outputs.as_record(checks, place.version, amount))
+    if any(fault in one.faults for one in checks for fault in fatal):
         sys.exit(FOUND)
 
 
-def check(
-    target: Target, has_inorder: bool, way: Way, most: int | None, load: float, seed: int
-) -> Checked | None:  # fmt: skip
-    if reason := possible(target, has_inorder, way):
+def checked_there(place: Place, way: Way, amount: Amount) -> Checked | None:
+    if reason := impossible(place, way):
         click.echo(f"{way.title}: left out, since {reason}", err=True)
         return None
-    checked = Checked(way)
-    with closing(Arena(target, way)) as arena:
-        for case in way.cases:
-            click.echo(f"\r{way.title}: {case.name}\033[K", nl=False, err=True) if sys.stderr.isatty() else None
-            checked.outcomes.append(run_case(arena, case, most))
-        checked.outcomes.append(run_load(arena, load, seed))
-    return checked
+
+    def progress(case: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{way.title}: {case}\033[K", nl=False, err=True)
+
+    return check(place.target, way, amount, progress)
 
 
-def show(checks: Sequence[Checked], version: str, output: str, script: Path | None, page: Path | None) -> None:
+def show(checks: Sequence[Checked], version: str, output: str) -> None:
     sections = [report.readers_section(checks), *([report.cases_section(checks[0])] if len(checks) == 1 else [])]
-    show_sections(sections, output, report.records(checks))
+    console = output_console()
+    if output == "table":
+        console.print(*report.sentences(checks), "", sep="\n", style="bold", highlight=False, markup=False)
+    show_sections(sections, output, report.records(checks, version))
     if output == "table":
         for title, drawing in report.diagrams(checks):
-            output_console().print(title, drawing, "", sep="\n", highlight=False, markup=False, soft_wrap=True)
-    if page:
-        write_whole(page, report.page(checks, version))
-    if script:
-        found = [(one.way, worst[1]) for one in checks for fault in one.faults if (worst := one.worst(fault))]
-        write_whole(script, report.script_of(*found[0]) if found else "-- No schedule has a fault.\n")
+            console.print(title, drawing, "", sep="\n", highlight=False, markup=False, soft_wrap=True)

@@ -1,108 +1,114 @@
-"""The tables of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
+"""The tables of docs/check.md, from the files of the readers, which hold the verdicts.
 
 ``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is the output of ``inorder lab check READER… --format
-json``; the run may therefore be in pieces. They are kept first, without the scripts for psql. Readers that are in no
-FILE keep their previous results.
+json``; the run may therefore be in pieces. Their results are first written into the files of the readers.
 """
 
-import gzip
 import json
+import re
 import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import COPY_CASES
-from inorder.lab.check.ways import Way, built_in, ways_in
+from inorder.lab.check.ways import Way, ways_below
 
 from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
-PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
-READERS = ROOT / "bench" / "readers"
+PAGE = ROOT / "docs" / "check.md"
+FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
 READER_FAULTS = [name for name in FAULTS if name not in COPY_FAULTS]
-HEADS = ("reader", "way", "documented by", "run", *READER_FAULTS, "writers wait")
-COPY_HEADS = ("reader", "way", "documented by", "run")
+COPY_HEADS = ("reader", "way", "documented by", "run", "as of")
+HEADS = (*COPY_HEADS, *READER_FAULTS, "writers wait")
 LOAD = "random load"
-DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
 def ways() -> list[Way]:
-    """The built-in ways, and those that projects document, each followed by the library of its project."""
-    documented, libraries = (ways_in((READERS / name).read_text()) for name in ("documented.toml", "ways.toml"))
-    return [
-        each
-        for way in (built_in() | documented).values()
-        for each in (way, *(one for one in libraries.values() if one.project == way.project and not way.copies))
-    ]
+    """Ways that anybody could write, then those of projects, then ours; each by name."""
+    found = [way for folder in FOLDERS for way in ways_below(folder).values()]
+    return sorted(found, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
 
 
-def described(way: Way) -> dict[str, str]:
-    return {name: getattr(way, "name" if name == "reader" else name) for name in DESCRIBED}
+def text(value: object) -> str:
+    """A value in TOML; JSON writes strings, numbers and lists in the same way."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {text(one)}' for name, one in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)
 
 
-def documented(one: dict[str, Any]) -> str:
-    project = f"[{one['project']}]({one['source']})" if one["source"] else one["project"]
-    return " ".join(filter(None, (project, one["version"])))
+def verdict(record: dict[str, Any], date: str) -> str:
+    """The part of a reader's file that holds its result; ``differing``: cases in which a copy differs."""
+    waits, schedules = (sum(case[name] for case in record["cases"]) for name in ("writers_wait", "schedules"))
+    values: dict[str, object] = {"date": date, "server": record["server"], "schedules": schedules}
+    values |= {"writers_wait": waits} if waits else {}
+    for fault, found in record["faults"].items():
+        values[fault] = {name: found[name] for name in ("case", "words", "schedule") if name in found}
+    if "differs" in record["faults"]:
+        values["differing"] = [case["case"] for case in record["cases"] if case["faults"]]
+    lines = [f"{name} = {text(value)}" for name, value in values.items()]
+    return "\n".join(["", f"[{record['reader']}.verdict]", *lines, ""])
 
 
-def cell(one: dict[str, Any], fault: str) -> str:
-    if (found := one["faults"].get(fault)) is None:
+def keep(record: dict[str, Any], date: str) -> None:
+    (file,) = (path for folder in FOLDERS if (path := folder / f"{record['reader']}.toml").exists())
+    described = re.split(r"\n\[.*\.verdict\]\n", file.read_text())[0]
+    file.write_text(described + verdict(record, date))
+
+
+def documented(way: Way) -> str:
+    project = f"[{way.project}]({way.source})" if way.source else way.project
+    return " ".join(filter(None, (project, way.version)))
+
+
+def cell(way: Way, fault: str) -> str:
+    if (found := way.verdict.get(fault)) is None:
         return "no"
-    return f"**{found['case']}**, {found['words']}" if fault == "lost" else f"{found['case']}, {found['words']}"
+    words = f"**{found['words']}**" if fault == "lost" else found["words"]
+    return f"{words} ({found['case']})"
 
 
-def row(one: dict[str, Any]) -> list[str]:
-    waits, schedules = (sum(case[name] for case in one["cases"]) for name in ("writers_wait", "schedules"))
-    return [
-        f"`{one['reader']}`", one["title"], documented(one), one["run"] if one["project"] else "",
-        *(cell(one, fault) for fault in READER_FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
-    ]  # fmt: skip
+def described(way: Way) -> list[str]:
+    return [f"`{way.name}`", way.title, documented(way), way.run if way.project else "", way.verdict["date"]]
 
 
-def verdict(one: dict[str, Any], name: str) -> str:
+def row(way: Way) -> list[str]:
+    waits, schedules = way.verdict.get("writers_wait", 0), way.verdict["schedules"]
+    cells = [cell(way, fault) for fault in READER_FAULTS]
+    return [*described(way), *cells, f"in {waits:,} of {schedules:,}" if waits else "no"]
+
+
+def of_case(way: Way, name: str) -> str:
     """The result of a reader that keeps a copy, in one case."""
-    (case,) = [case for case in one["cases"] if case["case"] == name]
-    return "**differs**" if case["faults"] else "equal" if case["schedules"] or name == LOAD else "-"
+    if any(case.name == name and case.apart for case in COPY_CASES) and way.steps == 1:
+        return "-"
+    return "**differs**" if name in way.verdict.get("differing", ()) else "equal"
 
 
-def copies_part(records: list[dict[str, Any]]) -> str:
+def copies_part(copies: list[Way]) -> str:
     names = [case.name for case in COPY_CASES] + [LOAD]
-    rows = [[name, *(verdict(one, name) for one in records)] for name in names]
-    described = [row(one)[: len(COPY_HEADS)] for one in records]
-    cases = table(["case", *(one[0] for one in described)], rows)
-    return "\n".join([table(COPY_HEADS, described), "", *notes(records), "", cases])
+    rows = [[name, *(of_case(way, name) for way in copies)] for name in names]
+    cases = table(["case", *(f"`{way.name}`" for way in copies)], rows)
+    return "\n".join([table(COPY_HEADS, [*map(described, copies)]), "", *notes(copies), "", cases])
 
 
-def notes(records: list[dict[str, Any]]) -> list[str]:
-    return [f"* `{one['reader']}`: {one['note']}." for one in records if one["note"]]
+def notes(found: list[Way]) -> Iterator[str]:
+    return (f"* `{way.name}`: {way.note}." for way in found if way.note)
 
 
-def with_table(page: str, records: list[dict[str, Any]]) -> str:
-    keeps_copy = {way.name for way in ways() if way.copies}
-    copies = [one for one in records if one["reader"] in keeps_copy]
-    others = [one for one in records if one["reader"] not in keeps_copy]
+def with_table(page: str, found: list[Way]) -> str:
+    copies = [way for way in found if way.copies]
+    others = [way for way in found if not way.copies]
     readers = "\n".join([table(HEADS, [*map(row, others)]), "", *notes(others)])
     return with_parts(page, {"ways": readers, "copies": copies_part(copies)})
 
 
-def kept() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(gzip.decompress(KEPT.read_bytes()))
-    return found
-
-
-def keep(files: list[str]) -> None:
-    """Keep new results, with the present descriptions of the readers, in the order of their files."""
-    found = {one["reader"]: one for one in kept()}
-    found |= {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
-    records = [found[way.name] | described(way) for way in ways()]
-    for one in records:
-        for fault in one["faults"].values():
-            fault.pop("psql", None)
-    KEPT.write_bytes(gzip.compress(json.dumps(records, indent=1).encode(), mtime=0))
-
-
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        keep(sys.argv[1:])
-    PAGE.write_text(with_table(PAGE.read_text(), kept()))
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    for path in sys.argv[1:]:
+        for one in json.loads(Path(path).read_bytes()):
+            keep(one, today)
+    PAGE.write_text(with_table(PAGE.read_text(), ways()))

@@ -14,7 +14,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import ROOT, scalar
+from conftest import scalar
 from own_server_runs import plain, traces
 from tool import inorder
 from waiting import wait_for
@@ -66,9 +66,8 @@ def owned(connection: Connection) -> list[object]:
 def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
     """The role owns its database, and the extension is in a schema whose name must be quoted."""
     program = shlex.join(["sh", "-c", PROGRAM, str(server.program("psql"))])
-    documented = str(ROOT / "bench" / "readers" / "documented.toml")
     poll = r"SELECT id FROM events WHERE '\' <> '' AND id > :last"
-    readers = ("id", "feed", "dlt", "decoding", "--ways", documented, "--sql", poll)
+    readers = ("id", "feed", "dlt", "decoding", "--sql", poll)
     done = inorder(
         "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
     )

@@ -18,12 +18,14 @@ from inorder.interrupts import uninterrupted
 from inorder.lab.check.actors import Actor, Polls, World, Writer
 from inorder.lab.check.diagram import statements
 from inorder.lab.check.history import FAULTS, History, Judgement, judge
-from inorder.lab.check.reader import Program, Reader, SqlReader
+from inorder.lab.check.programs import Program
+from inorder.lab.check.reader import Reader, SqlReader
 from inorder.lab.check.schedule import (
     END_SECONDS,
     KILLED,
     POLL,
     READER,
+    SHORT,
     STATEMENT,
     STEP_SECONDS,
     WAIT_SECONDS,
@@ -31,6 +33,7 @@ from inorder.lab.check.schedule import (
     Schedule,
     Transaction,
     hardest,
+    of_text,
 )
 from inorder.lab.check.session import Session
 from inorder.lab.check.ways import Way
@@ -70,8 +73,10 @@ class Outcome:
 
 
 class Arena:
-    def __init__(self, target: Target, way: Way) -> None:
-        self.target, self.way = target, way
+    """``own`` makes the reader, from a search_path as an option of libpq, in the place of that of the way."""
+
+    def __init__(self, target: Target, way: Way, own: Callable[[str], Reader] | None = None) -> None:
+        self.target, self.way, self.own = target, way, own
         self.world = World()
         self.control = self.session()
 
@@ -126,9 +131,11 @@ class Arena:
         self.control.close()
 
     def reader(self) -> Reader:
+        path = str(self.control.run("SHOW search_path").rows[0][0]).replace("\\", "\\\\").replace(" ", "\\ ")
+        if self.own:
+            return self.own(f"-c search_path={path}")
         if not self.way.program:
             return SqlReader(self.way, self.session)
-        path = str(self.control.run("SHOW search_path").rows[0][0]).replace("\\", "\\\\").replace(" ", "\\ ")
         return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
@@ -190,6 +197,19 @@ class Arena:
         found = judge(history, self.before)
         self.before |= rows
         return found
+
+
+CONFORMING = of_text("reader: poll, A: insert, A: commit, reader: poll")
+
+
+def conform(arena: Arena) -> None:
+    """Check the contract of a program by itself: polls of an empty table and of a row, and the end of its input."""
+    with arena.table(Case("protocol", (SHORT,))):
+        for step in CONFORMING:
+            arena.act(step.session, step.words)
+        reader = arena.actors[READER].source
+        assert isinstance(reader, Program)
+        reader.end_of_input()
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:

@@ -1,18 +1,15 @@
-"""Readers under test: a SQL text, or a program that is asked for one poll at a time."""
+"""Readers under test: what each can do, and a SQL text as one. ``programs`` has the others."""
 
-import json
-import os
-import select
-import shlex
-import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable
 
-from inorder.errors import InputError
-from inorder.lab.check.session import LOOK_SECONDS, FailedError, Session
+from inorder.lab.check.session import FailedError, Session
 from inorder.lab.check.ways import Way, filled
+
+TYPES = (
+    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+    "WHERE attrelid = 'events'::regclass AND attnum > 0 AND NOT attisdropped"
+)
 
 Blockers = Callable[[int], tuple[str, ...]]
 
@@ -44,8 +41,9 @@ class Reader(ABC):
 class SqlReader(Reader):
     """Runs SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    Each column of the last row that a statement returns is a name for the statements that follow. A poll and the work
-    on its rows are one transaction; with ``finish`` there are two, and the rows are stored in between.
+    Each column of the last row that a statement returns is a name for the statements that follow; if events has such a
+    column, the name has its type. A poll and the work on its rows are one transaction; with ``finish`` there are two,
+    and the rows are stored in between.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:
@@ -62,7 +60,7 @@ class SqlReader(Reader):
             self.values, self.keys = dict(self.kept), ()
         last = step == len(self.texts) - 1
         text = self.way.finish if step == len(self.texts) else self.texts[step]
-        text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values)
+        text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values, self.types)
         text = f"{self.way.read}; {text}" if step == 0 else text
         self.said = f"{text}; COMMIT" if last and not kill else text
         self.session.send(self.said)
@@ -102,72 +100,9 @@ class SqlReader(Reader):
         while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
             pass
         self.pid = self.session.pid
+        self.types = {str(name): str(type) for name, type in self.session.run(TYPES).rows}
         if self.way.listen:
             self.session.run(self.way.listens)
 
     def close(self) -> None:
         self.session.close()
-
-
-class Program(Reader):
-    """A program that reads a line of JSON for each poll, and prints a key per line, then its position as JSON."""
-
-    def __init__(self, command: str, environment: Mapping[str, str]) -> None:
-        self.command, self.environment = command, environment
-        self.kept: Any = None
-        self.process = self.start()
-
-    def start(self) -> subprocess.Popen[bytes]:
-        try:
-            command, environment = shlex.split(self.command), os.environ | self.environment
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        except (OSError, ValueError, IndexError) as error:  # ValueError: a quote is not closed
-            reason = error.strerror if isinstance(error, OSError) else "no command of a shell"
-            raise InputError(f"cannot run {self.command!r}: {reason}") from error
-
-    def begin(self, step: int, now: str, kill: bool) -> None:
-        assert self.process.stdin
-        self.lines, self.part = list[Any](), b""
-        self.said = f"-- {self.command}: poll"
-        with suppress(BrokenPipeError):  # the program has ended, which is noticed when its answer is read
-            self.process.stdin.write(json.dumps({"now": now, "last": self.kept}).encode() + b"\n")
-            self.process.stdin.flush()
-
-    def wait(self, blockers: Blockers) -> tuple[str, ...]:
-        while not self.ended():
-            if found := blockers(0):
-                return found
-        return ()
-
-    def ended(self) -> bool:
-        """Wait briefly; True if the line that ends the poll has been read."""
-        assert self.process.stdout
-        while not (self.lines and isinstance(self.lines[-1], dict)):
-            if not select.select([self.process.stdout], [], [], LOOK_SECONDS)[0]:
-                return False
-            if not (found := os.read(self.process.stdout.fileno(), 65536)):
-                raise InputError(f"{self.command} ended with exit code {self.process.wait()} in the middle of a poll")
-            *whole, self.part = (self.part + found).split(b"\n")
-            self.lines += map(self.read, whole)
-        return True
-
-    def read(self, line: bytes) -> Any:
-        try:
-            return json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{self.command} printed what is no line of JSON: {line.decode(errors='replace')}"
-            ) from error
-
-    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        if kill:
-            self.close()
-            self.process = self.start()
-            return ()
-        *keys, end = self.lines
-        self.kept = end.get("last")
-        return tuple(map(str, keys))
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.communicate()

@@ -1,8 +1,7 @@
 """The result of a check as tables, as data and as a page."""
 
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -10,61 +9,29 @@ from typing import Any
 from inorder.lab.check.arena import Failure, Outcome
 from inorder.lab.check.diagram import diagram, psql_script
 from inorder.lab.check.history import FAULTS, History, Judgement
+from inorder.lab.check.schedule import in_text
+from inorder.lab.check.verdict import MEANINGS, Checked, in_words, sentence
 from inorder.lab.check.ways import Way
 from inorder.lab.report.formats import sections_page
 from inorder.lab.report.section import Figure, Section, number, table
 
-MEANINGS = {
-    "lost": "Committed, and never returned. The shortest schedule that does it.",
-    "twice": "Returned more than once, likewise.",
-    "disorder": "Returned after a row of a transaction that began when this one was committed already, likewise.",
-    "differs": "In the copy otherwise than in the table, with no transaction open, likewise.",
-    "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
-}
-
 NOTHING = Failure((), History(), Judgement())
-
-
-@dataclass
-class Checked:
-    way: Way
-    outcomes: list[Outcome] = field(default_factory=list)
-
-    def worst(self, fault: str) -> tuple[str, Failure] | None:
-        """The case and the failure to show for a fault: the fewest steps or, for stalls, the longest."""
-        found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
-        if fault == "stalled":
-            return max(found, key=lambda one: one[1].judged.longest, default=None)
-        return min(found, key=lambda one: len(one[1].schedule) or sys.maxsize, default=None)
-
-    @property
-    def faults(self) -> list[str]:
-        return [fault for fault in FAULTS if self.worst(fault)]
 
 
 def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
     return sum(map(value, checked.outcomes))
 
 
-def in_words(fault: str, failure: Failure) -> str:
-    if fault == "differs":
-        return f"{len(failure.judged.differs)} rows" + (f", {len(failure.schedule)} steps" if failure.schedule else "")
-    if fault != "stalled":
-        return f"{len(failure.schedule)} steps" if failure.schedule else f"{len(getattr(failure.judged, fault))} rows"
-    stall = max(failure.judged.stalled, key=lambda one: one.seconds)
-    return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
-
-
 def of_reader(fault: str, checked: Checked) -> str:
     if fault not in checked.way.faults:
         return "-"
     worst = checked.worst(fault)
-    return f"{worst[0]}, {in_words(fault, worst[1])}" if worst else "no"
+    return f"{in_words(fault, worst[1])} ({worst[0]})" if worst else "no"
 
 
 def fault_figures(value: Any, checks: Sequence[Checked]) -> list[Figure]:
     names = [name for name in FAULTS if any(name in one.way.faults for one in checks)]
-    return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True) for name in names]
+    return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True, alarming=True) for name in names]
 
 
 COSTS = [
@@ -107,15 +74,21 @@ def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
     return found
 
 
+def script(checks: Sequence[Checked], _server: str) -> str:
+    """The shortest schedule of the first fault that is found, for psql."""
+    found = [(one.way, worst[1]) for one in checks for fault in one.faults if (worst := one.worst(fault))]
+    return script_of(*found[0]) if found else "-- No schedule has a fault.\n"
+
+
 def script_of(way: Way, failure: Failure) -> str:
     cases = " ".join(event.sql for event in failure.history.events)
     more = ["CREATE TABLE elsewhere (n int)"] * ("elsewhere" in cases) + [way.listens] * bool(way.listen)
     return psql_script([way.setup, *more], failure.history, failure.judged)
 
 
-def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
+def records(checks: Sequence[Checked], server: str) -> list[dict[str, Any]]:
     return [
-        {"reader": one.way.name}
+        {"reader": one.way.name, "server": server, "verdict": sentence(one)}
         | {name: getattr(one.way, name) for name in ("title", "project", "version", "source", "run", "note")}
         | {"faults": {fault: finding_record(one, fault) for fault in one.faults}}
         | {"cases": [
@@ -129,10 +102,19 @@ def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
 
 def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
     case, failure = checked.worst(fault) or ("", NOTHING)
-    drawn = {"diagram": diagram(failure.history, failure.judged), "psql": script_of(checked.way, failure)}
+    drawn = {
+        "schedule": in_text(failure.schedule),
+        "diagram": diagram(failure.history, failure.judged),
+        "psql": script_of(checked.way, failure),
+    }
     return {"case": case, "words": in_words(fault, failure), **(drawn if failure.schedule else {})}
+
+
+def sentences(checks: Sequence[Checked]) -> list[str]:
+    """The verdict of each reader, with its title if there are several."""
+    return [f"{one.way.title}: {sentence(one)}" if len(checks) > 1 else sentence(one) for one in checks]
 
 
 def page(checks: Sequence[Checked], server: str) -> str:
     sections = [readers_section(checks), *map(cases_section, checks)]
-    return sections_page("inorder lab check", f"PostgreSQL {server}", sections, diagrams(checks))
+    return sections_page("inorder lab check", f"PostgreSQL {server}", sections, diagrams(checks), sentences(checks))

@@ -38,6 +38,24 @@ class Step:
 Schedule = tuple[Step, ...]
 
 
+def in_text(schedule: Schedule) -> str:
+    """A schedule as a line, from which ``of_text`` makes it again.
+
+    >>> in_text((Step("A", "behind insert"), Step("reader", "poll")))
+    'A: behind insert, reader: poll'
+    """
+    return ", ".join(f"{step.session}: {step.words}" for step in schedule)
+
+
+def of_text(text: str) -> Schedule:
+    """Make a schedule from its line.
+
+    >>> of_text("A: behind insert, reader: poll")
+    (Step(session='A', words='behind insert'), Step(session='reader', words='poll'))
+    """
+    return tuple(Step(*step.split(": ")) for step in text.split(", ") if step)
+
+
 @dataclass(frozen=True)
 class Case:
     """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times, and may be killed in its first poll.

@@ -1,4 +1,4 @@
-"""Ways to read a table, each as data: the table, its INSERT, the poll of a reader. From ``ways.toml`` or options."""
+"""Ways to read a table, each as data: the table, its INSERT, the poll of a reader. From ``ways``, or options."""
 
 import re
 import tomllib
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from inorder.text import listed
 
 # The clock of a schedule is its own: none of these follows it.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
+FATAL = ("lost", "twice", "differs")
 NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 
 TABLE = """
@@ -47,7 +49,7 @@ class Way:
     ``copies``: the poll keeps a table ``copy``; ``setup`` creates what the copy needs besides. ``listen``: a channel;
     the text of a notification there is a key that the reader gets with its next poll. ``project``, ``version``,
     ``source``: the project that documents the way; ``run``: the part of it that is run here, be it the program, its
-    query, or its rule in a query of ours; ``note``: more about it.
+    query, or its rule in a query of ours; ``note``: more about it; ``verdict``: its kept result.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Way:
     run: str = "its query"
     note: str = ""
     program: str = ""
+    verdict: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if wrong := CLOCKS.search(self.poll + self.finish):
@@ -76,6 +79,9 @@ class Way:
             raise InputError(f"the poll of {self.name} has {clock}: write :now, since a schedule has its own clock")
         if not (self.program or self.statements):
             raise InputError(f"{self.name} has neither a poll nor a program")
+        names = NAME.findall("" if self.program else self.statements[0])
+        if missing := [name for name in names if name not in self.start and name != "now"]:
+            raise InputError(f"{self.name}: {no_value(missing[0])}")
 
     @property
     def statements(self) -> list[str]:
@@ -108,19 +114,26 @@ class Way:
         return ":id" in self.insert
 
 
-def filled(text: str, values: Mapping[str, str | None]) -> str:
-    """The text with the values of its names as literals.
+def filled(text: str, values: Mapping[str, str | None], types: Mapping[str, str] | None = None) -> str:
+    """The text with the values of its names as literals, of the given types.
 
     >>> filled("SELECT id FROM t WHERE id > :last AND x::int = 1", {"last": "it's"})
     "SELECT id FROM t WHERE id > 'it''s' AND x::int = 1"
+    >>> filled(":at - interval '5 s'", {"at": "infinity"}, {"at": "timestamp with time zone"})
+    "'infinity'::timestamp with time zone - interval '5 s'"
     """
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in values:
-            raise InputError(f":{found[1]} has no value yet: give --start {found[1]}=VALUE")
-        return literal(values[found[1]])
+            raise InputError(no_value(found[1]))
+        shown = literal(values[found[1]])
+        return f"{shown}::{types[found[1]]}" if types and found[1] in types else shown
 
     return NAME.sub(value, text)
+
+
+def no_value(name: str) -> str:
+    return f":{name} has no value at first; HINT: --start {name}=VALUE or, in a file, start.{name}"
 
 
 def ways_in(text: str) -> dict[str, Way]:
@@ -161,6 +174,12 @@ def ways_of(file: Path) -> dict[str, Way]:
     return ways
 
 
+def ways_below(folder: Traversable) -> dict[str, Way]:
+    """The ways of a folder, a file each, which has the name of its way."""
+    found = sorted(one.name for one in folder.iterdir() if one.name.endswith(".toml"))
+    return {way.name: way for name in found for way in ways_in(folder.joinpath(name).read_text("utf-8")).values()}
+
+
 @cache
 def built_in() -> dict[str, Way]:
-    return ways_in(files("inorder.lab.check").joinpath("ways.toml").read_text(encoding="utf-8"))
+    return ways_below(files("inorder.lab.check").joinpath("ways"))

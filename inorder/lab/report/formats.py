@@ -8,7 +8,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -69,11 +68,12 @@ def templates() -> Environment:
 
 
 def sections_page(
-    title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = ()
-) -> str:
-    """A page of sections that are of no result; drawings, each with its title, come behind the first."""
+    title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = (),
+    sentences: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """A page of sections that are of no result: sentences, the first section, drawings with titles, other sections."""
     page = templates().get_template("sections.html")
-    return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings)
+    return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings, sentences=sentences)
 
 
 WRITERS = {"json": as_json, "csv": as_csv}
@@ -87,6 +87,7 @@ def section_table(section: Section) -> Group:
         left = column.wrap or not place
         table.add_column(column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom")
     for row in section.shown():
-        table.add_row(*map(escape, row))
+        cells = zip(section.columns, row, strict=True)
+        table.add_row(*(Text(cell, style="bold red" if column.alarms(cell) else "") for column, cell in cells))
     caption = [Text(section.caption, style="table.caption")] if section.caption else []
     return Group(Text(section.title, style="table.title"), table, *caption)

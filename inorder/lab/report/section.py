@@ -86,7 +86,7 @@ class Column:
 
     ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
     needs none that only programs read. Sentences ``wrap``. A ``bar`` in each cell compares the values, on the page,
-    on the scale of the column.
+    on the scale of the column. A value of an ``alarming`` column stands out, unless it says that there is none.
     """
 
     name: str
@@ -97,6 +97,10 @@ class Column:
     page: bool = True
     wrap: bool = False
     bar: bool = False
+    alarming: bool = False
+
+    def alarms(self, shown: str) -> bool:
+        return self.alarming and shown not in ("", "-", "no")
 
 
 @dataclass(frozen=True, kw_only=True)

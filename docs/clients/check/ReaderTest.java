@@ -1,0 +1,12 @@
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.Test;
+
+class ReaderTest {
+    @Test
+    void losesNoRow() throws Exception {
+        var words = new String[] {"inorder", "lab", "check", "--program", System.getProperty("reader"),
+                                  "--dsn", System.getProperty("dsn"), "--schedules", "20"};
+        assertEquals(0, new ProcessBuilder(words).inheritIO().start().waitFor());
+    }
+}

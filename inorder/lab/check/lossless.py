@@ -1,0 +1,43 @@
+"""A check from Python, for the fixture of ``inorder.lab.check.pytest_plugin``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from inorder.lab.check.diagram import diagram
+from inorder.lab.check.programs import Called, Function
+from inorder.lab.check.run import Amount, check
+from inorder.lab.check.verdict import sentence
+from inorder.lab.check.ways import FATAL, Way
+from inorder.lab.targets.throw_away import ThrowAway
+
+
+class Lossless:
+    """Checks readers on a server of its own."""
+
+    def __init__(self, target: ThrowAway) -> None:
+        self.target = target
+
+    def check(
+        self, reader: str | Called, *, start: Mapping[str, str] | None = None, schedules: int | None = None,
+        load: float = 1, seed: int = 1, fail_on: Sequence[str] = FATAL, **fields: Any,
+    ) -> None:  # fmt: skip
+        """Fail if the reader, a query or a function of connection string and position, has one of these faults.
+
+        The other arguments are options of ``inorder lab check``, and fields of its files of readers.
+        """
+        call = None if isinstance(reader, str) else reader
+        name = call.__qualname__ if call else "sql"
+        way = Way(name, name, "" if call else str(reader), program=name if call else "",
+                  start={"last": "0"} | dict(start or {}), **fields)  # fmt: skip
+
+        def own(options: str) -> Function:
+            assert call
+            return Function(call, make_conninfo(self.target.dsn, options=options))
+
+        checked = check(self.target, way, Amount(schedules, load, seed), own=own if call else None)
+        for fault in (fault for fault in checked.faults if fault in fail_on):
+            case, failure = checked.worst(fault) or ("", None)
+            drawn = diagram(failure.history, failure.judged) if failure and failure.schedule else case
+            raise AssertionError(f"{sentence(checked)}\n\n{drawn}")

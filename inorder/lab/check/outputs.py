@@ -1,0 +1,100 @@
+"""The result of a check in the formats of other tools, JUnit and SARIF, and as a file that a project commits."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from inorder import __version__
+from inorder.lab.check.arena import Failure
+from inorder.lab.check.diagram import diagram
+from inorder.lab.check.history import FAULTS
+from inorder.lab.check.run import Amount
+from inorder.lab.check.verdict import MEANINGS, Checked, in_words, sentence
+from inorder.lab.check.ways import Way
+from inorder.text import one_line
+
+DESCRIPTIONS = (
+    "name",
+    "title",
+    "project",
+    "version",
+    "source",
+    "run",
+    "note",
+    "verdict",
+)  # descriptions only
+PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
+    """A suite for each reader and a test for each case, which fails with the diagram of its schedule."""
+    root = ElementTree.Element("testsuites", name="inorder lab check")
+    for checked in checks:
+        suite = ElementTree.SubElement(root, "testsuite", name=checked.way.title, tests=str(len(checked.outcomes)))
+        for outcome in checked.outcomes:
+            test = ElementTree.SubElement(suite, "testcase", classname=checked.way.name, name=outcome.case)
+            if outcome.note and not outcome.schedules and outcome.case != "random load":
+                ElementTree.SubElement(test, "skipped", message=outcome.note)
+            for fault in (fault for fault in outcome.found if fault in fail_on):
+                failure = outcome.found[fault]
+                failed = ElementTree.SubElement(test, "failure", type=fault, message=in_words(fault, failure))
+                failed.text = drawn(failure)
+        suite.set("failures", str(len(suite.findall(".//failure"))))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def drawn(failure: Failure) -> str:
+    if not failure.schedule:
+        return ""
+    return "\n".join(map(one_line, diagram(failure.history, failure.judged).splitlines()))
+
+
+def as_sarif(checks: Sequence[Checked], place: str) -> str:
+    """A result for each fault of a reader, at the file ``place``."""
+    rules = [{"id": fault, "shortDescription": {"text": MEANINGS[fault]}} for fault in FAULTS]
+    found = [
+        {
+            "ruleId": fault,
+            "level": "note" if fault in ("disorder", "stalled") else "error",
+            "message": {"text": f"{checked.way.title}: {sentence(checked)}\n\n{drawn(worst[1])}".strip()},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": place}}}],
+        }
+        for checked in checks
+        for fault in checked.faults
+        if (worst := checked.worst(fault))
+    ]
+    driver = {"name": "inorder lab check", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "results": found}
+    return json.dumps({"$schema": PAGE, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def place_of(ways: Sequence[Way], file: Path | None) -> str:
+    """The file that a finding is about: that of the readers, or of the program; else the folder."""
+    words = shlex.split(ways[0].program) if ways else []
+    return next((word for word in ([str(file)] if file else words) if Path(word).is_file()), ".")
+
+
+def hash_of(way: Way) -> str:
+    """A hash of what the reader does: its texts and, of a program, each file that its command names."""
+    texts = [str(getattr(way, one.name)) for one in fields(way) if one.name not in DESCRIPTIONS]
+    programs = [Path(word) for word in shlex.split(way.program) if Path(word).is_file()]
+    parts = [text.encode() for text in texts] + [file.read_bytes() for file in programs]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def as_record(checks: Sequence[Checked], server: str, amount: Amount) -> str:
+    """Lines that change only if the tool, the server, the reader or its result changes."""
+    readers: list[dict[str, Any]] = [
+        {"reader": one.way.title, "sha256": hash_of(one.way), "verdict": sentence(one),
+         "faults": {fault: worst[0] for fault in one.faults if (worst := one.worst(fault))},
+         "schedules": {case.case: case.schedules for case in one.outcomes if case.schedules}}
+        for one in checks
+    ]  # fmt: skip
+    place = {"inorder": __version__, "server": server}
+    return json.dumps(place | {"load": amount.load, "seed": amount.seed, "readers": readers}, indent=1) + "\n"

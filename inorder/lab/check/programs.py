@@ -1,0 +1,177 @@
+"""Readers under test that are programs, by the contract of ``protocol``, or functions of Python."""
+
+import os
+import select
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from inorder.errors import InputError
+from inorder.lab.check.protocol import ANSWER_SECONDS, DECODER, ENCODER, End, Line, Poll
+from inorder.lab.check.reader import Blockers, Reader
+from inorder.lab.check.session import LOOK_SECONDS
+from inorder.text import one_line
+
+END_SECONDS = 10
+
+
+def command_of(text: str) -> list[str]:
+    """The words of a command, whose program exists."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:  # a quote is not closed
+        raise cannot_run(text, "no command of a shell") from error
+    if not words:
+        raise cannot_run(text, "no command of a shell")
+    if not shutil.which(words[0]):
+        raise cannot_run(text, "there is no such program, or it may not be executed")
+    return words
+
+
+def cannot_run(command: str, reason: str | None) -> InputError:
+    return InputError(f"cannot run {command!r}: {reason}")
+
+
+def shown(line: bytes) -> str:
+    return one_line(line[:200].decode(errors="replace").rstrip("\n"))
+
+
+class Program(Reader):
+    """A program that reads a line of JSON for each poll, and prints a key per line, then its position as JSON."""
+
+    def __init__(self, command: str, environment: Mapping[str, str]) -> None:
+        self.command, self.environment = command, environment
+        self.kept: Any = None
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        command, environment = command_of(self.command), os.environ | self.environment
+        self.part, self.polled = b"", False
+        try:
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        except OSError as error:
+            raise cannot_run(self.command, error.strerror) from error
+
+    def begin(self, step: int, now: str, kill: bool) -> None:
+        assert self.process.stdin
+        if self.polled and (self.part or (self.readable(0) and self.receive())):
+            raise InputError(f"{self.command} printed a line after the one that ends its poll: {shown(self.part)}")
+        self.lines, self.polled = list[Line](), True
+        self.said, self.begun = f"-- {self.command}: poll", time.monotonic()
+        with suppress(BrokenPipeError):  # the program has ended, which is noticed when its answer is read
+            self.process.stdin.write(ENCODER.encode(Poll(now, self.kept)) + b"\n")
+            self.process.stdin.flush()
+
+    def wait(self, blockers: Blockers) -> tuple[str, ...]:
+        while not self.ended():
+            if found := blockers(0):
+                return found
+            if time.monotonic() > self.begun + ANSWER_SECONDS:
+                raise InputError(
+                    f"{self.command} did not end its poll within {ANSWER_SECONDS} s: it has to print an object such as "
+                    '{"last": 17}, and to flush its output'
+                )
+        return ()
+
+    def readable(self, seconds: float) -> bool:
+        assert self.process.stdout
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
+
+    def receive(self) -> bytes:
+        assert self.process.stdout
+        found = os.read(self.process.stdout.fileno(), 65536)
+        self.part += found
+        return found
+
+    def ended(self) -> bool:
+        """Wait briefly; True if the line that ends the poll has been read."""
+        while not (self.lines and isinstance(self.lines[-1], End)):
+            if not self.readable(LOOK_SECONDS):
+                return False
+            if not self.receive():
+                raise InputError(f"{self.command} ended with exit code {self.process.wait()} in the middle of a poll")
+            *whole, self.part = self.part.split(b"\n")
+            self.lines += map(self.read, whole)
+            if any(isinstance(line, End) for line in self.lines[:-1]):
+                raise InputError(f"{self.command} printed a line after the one that ends its poll: {self.lines[-1]}")
+        return True
+
+    def read(self, line: bytes) -> Line:
+        try:
+            return DECODER.decode(line)
+        except msgspec.ValidationError as error:
+            raise InputError(
+                f"{self.command} printed what is no key and no end of a poll: {shown(line)} ({error})"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.command} printed what is no line of JSON: {shown(line)}") from error
+
+    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
+        if kill:
+            self.close()
+            self.process = self.start()
+            return ()
+        *keys, end = self.lines
+        assert isinstance(end, End)
+        self.kept = end.last
+        return tuple(map(str, keys))
+
+    def end_of_input(self) -> None:
+        """Close its input, after which the program has to end."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"{self.command} does not end within {END_SECONDS} s when its input ends") from error
+
+    def close(self) -> None:
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self.process.wait()
+
+
+Called = Callable[[str, Any], tuple[Sequence[int | str], Any]]
+
+
+class Function(Reader):
+    """A function of Python: from a connection string and its last position to the keys of a poll, and a position.
+
+    It runs in a thread of its own, since it may wait for a session of a schedule. It cannot be killed: rows and
+    position of a killed poll are just not stored.
+    """
+
+    def __init__(self, call: Called, dsn: str) -> None:
+        self.call, self.dsn, self.kept = call, dsn, None
+        self.said = f"-- {call.__qualname__}: poll"
+        self.pool = ThreadPoolExecutor(1)
+
+    def begin(self, step: int, now: str, kill: bool) -> None:
+        self.job: Future[tuple[Sequence[int | str], Any]] = self.pool.submit(self.call, self.dsn, self.kept)
+
+    def wait(self, blockers: Blockers) -> tuple[str, ...]:
+        while not self.job.done():
+            if found := blockers(0):
+                return found
+            time.sleep(LOOK_SECONDS)
+        return ()
+
+    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
+        keys, position = self.job.result()
+        if kill:
+            return ()
+        self.kept = position
+        return tuple(map(str, keys))
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)  # it may wait for a session that is closed next

@@ -1,0 +1,19 @@
+"""The fixture ``lossless`` of pytest: ``lossless.check(reader)`` fails if a reader loses rows or returns some twice."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from inorder.lab.check.lossless import Lossless
+
+
+@pytest.fixture(scope="session")
+def lossless() -> Iterator["Lossless"]:
+    """Start a temporary server, on which readers are checked; its packages are those of ``inorder[lab]``."""
+    from inorder.lab.check.lossless import Lossless  # noqa: PLC0415  # pytest loads this module in every run
+    from inorder.lab.check.run import throw_away  # noqa: PLC0415
+
+    with throw_away(()) as (target, _place):
+        yield Lossless(target)

@@ -1,0 +1,111 @@
+"""The result of a reader in words: a sentence, and what a cell says. Pure."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from inorder.lab.check.arena import Failure, Outcome
+from inorder.lab.check.history import FAULTS
+from inorder.lab.check.ways import Way
+
+# The rows that a case endangers.
+ROWS = {
+    "overlap": "rows of transactions that commit late",
+    "three": "rows of transactions that commit late",
+    "rollback": "rows that are inserted beside a transaction that rolls back",
+    "savepoints": "rows of transactions with savepoints",
+    "prepared": "rows of prepared transactions",
+    "many rows": "rows of transactions that insert several",
+    "long": "rows of transactions that stay open for a minute",
+    "long elsewhere": "rows that are inserted beside a transaction that stays open for a minute",
+    "wrote before": "rows of transactions that wrote to another table before",
+    "id drawn before": "rows whose id was drawn before their transaction began",
+    "clock behind": "rows of sessions whose clock is behind",
+    "cached ids": "rows of sessions that take several ids of the sequence at a time",
+    "between statements": "rows that are committed while it polls",
+    "killed reader": "rows of a poll in which it is killed",
+    "random load": "rows under random load",
+    "inserts": "rows that are inserted",
+    "updates": "rows of updates that commit late",
+    "deletes": "rows that are deleted",
+    "same row": "rows that two transactions update",
+    "key changed": "rows whose key is updated",
+    "long update": "rows of updates that stay open for a minute",
+    "truncated": "rows of a table that is truncated",
+}
+MEANINGS = {
+    "lost": "Committed, and never returned. The shortest schedule that does it.",
+    "twice": "Returned more than once, likewise.",
+    "disorder": "Returned after a row of a transaction that began when this one was committed already, likewise.",
+    "differs": "In the copy otherwise than in the table, with no transaction open, likewise.",
+    "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
+}
+# The words of a cell for each fault; a number of steps or rows follows.
+CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
+FEED = 'Use a feed: "inorder lab check feed" loses none, and docs/feed.md begins with one.'
+CHANGES = 'Use changes_read: "inorder lab check changes" shows no difference, and docs/changes.md begins with it.'
+
+
+@dataclass
+class Checked:
+    way: Way
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def worst(self, fault: str) -> tuple[str, Failure] | None:
+        """The case and the failure to show for a fault: the fewest steps or, for stalls, the longest."""
+        found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
+        if fault == "stalled":
+            return max(found, key=lambda one: one[1].judged.longest, default=None)
+        return min(found, key=lambda one: len(one[1].schedule) or sys.maxsize, default=None)
+
+    @property
+    def faults(self) -> list[str]:
+        return [fault for fault in FAULTS if self.worst(fault)]
+
+    @property
+    def schedules(self) -> int:
+        return sum(one.schedules for one in self.outcomes)
+
+
+def in_words(fault: str, failure: Failure) -> str:
+    if fault == "stalled":
+        stall = max(failure.judged.stalled, key=lambda one: one.seconds)
+        return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
+    if failure.schedule:
+        return f"{CELLS[fault]} in {len(failure.schedule)} steps"
+    return f"{CELLS[fault]}: {len(getattr(failure.judged, fault))} rows"
+
+
+def loses(rows: str, _checked: Checked) -> str:
+    return f"Yes: it loses {rows}, for good. {FEED}"
+
+
+def differs(rows: str, _checked: Checked) -> str:
+    return f"Yes: its copy differs from the table, for good, in {rows}. {CHANGES}"
+
+
+def repeats(rows: str, _checked: Checked) -> str:
+    return f"No row is lost, but it returns {rows} twice."
+
+
+def disorders(rows: str, _checked: Checked) -> str:
+    return f"No row is lost, but it returns {rows} after rows of transactions that began later."
+
+
+def stalls(_rows: str, checked: Checked) -> str:
+    worst = checked.worst("stalled")
+    seconds = worst[1].judged.longest if worst else 0
+    return f"No row is lost, but committed rows wait for transactions that are open, here for up to {seconds} s."
+
+
+SENTENCES: dict[str, Callable[[str, Checked], str]] = {
+    "lost": loses, "differs": differs, "twice": repeats, "disorder": disorders, "stalled": stalls,
+}  # fmt: skip
+
+
+def sentence(checked: Checked) -> str:
+    """The verdict: the gravest fault, the rows that it concerns, and the remedy."""
+    for fault, say in SENTENCES.items():
+        if worst := checked.worst(fault):
+            return say(ROWS[worst[0]], checked)
+    return f"No: none of {checked.schedules:,} schedules, and no random load, loses a row. This is no proof."

@@ -1,0 +1,183 @@
+"""The ways in which inorder lab check serves other programs: protocol, JUnit, SARIF, a record, a fixture of pytest."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from inorder.errors import InputError
+from inorder.installations import Installation
+from inorder.lab.check import programs, protocol, run
+from inorder.lab.check.arena import Arena, Failure, Outcome, conform
+from inorder.lab.check.history import Event, History, Judgement
+from inorder.lab.check.outputs import as_junit, as_record, as_sarif, hash_of, place_of
+from inorder.lab.check.programs import Program
+from inorder.lab.check.run import Amount, throw_away
+from inorder.lab.check.schedule import Step
+from inorder.lab.check.verdict import Checked
+from inorder.lab.check.ways import FATAL, Way, built_in
+from inorder.lab.targets.throw_away import ThrowAway
+
+from conftest import ROOT, text
+from tool import inorder
+
+EXAMPLES = ROOT / "docs" / "clients" / "check"
+
+
+def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
+    assert text("docs/clients/check/protocol.json") == protocol.schema()
+
+
+def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
+    """A change of them breaks every program that others wrote."""
+    asked = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
+    assert asked == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
+    answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
+    assert answers == [18, "k", protocol.End([1]), protocol.End()]
+
+
+def printing(*lines: str) -> str:
+    """A program that answers each poll with these lines."""
+    prints = "\n".join(f"    print({line!r})" for line in lines)
+    return shlex.join([sys.executable, "-uc", f"import sys\nfor _ in sys.stdin:\n{prints or '    pass'}"])
+
+
+WRONG = {
+    "a list": (printing("[1]", "{}"), "printed what is no key and no end of a poll: [1]"),
+    "a null": (printing("null", "{}"), "printed what is no key and no end of a poll: null"),
+    "another field": (printing('{"position": 1}'), "unknown field `position`"),
+    "two ends": (printing("{}", "{}"), "printed a line after the one that ends its poll"),
+    "no end": (printing("1"), 'did not end its poll within 1 s: it has to print an object such as {"last": 17}'),
+    "no end of its own": (
+        shlex.join(["sh", "-c", "while true; do read -r line && echo '{}'; done"]),
+        "does not end within 1 s when its input ends",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def target(server: Installation) -> Iterator[ThrowAway]:
+    with throw_away((), server.bindir) as (made, _place):
+        yield made
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_program_that_breaks_the_protocol_is_told(
+    target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, message = WRONG[name]
+    monkeypatch.setattr(programs, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(programs, "END_SECONDS", 1)
+    way = Way("p", "p", program=command)
+    with closing(Arena(target, way)) as arena, pytest.raises(InputError, match=re.escape(message)):
+        conform(arena)
+
+
+def test_a_line_between_two_polls_is_an_error() -> None:
+    command = shlex.join(["sh", "-c", "read -r line; echo '{}'; sleep 0.2; echo 7; cat"])
+    with closing(Program(command, {})) as reader:
+        reader.begin(0, "2001-01-01 00:00:00+00", kill=False)
+        reader.wait(lambda _pid: ())
+        assert reader.rows(0, kill=False) == ()
+        assert reader.readable(60)
+        with pytest.raises(InputError, match="printed a line after the one that ends its poll: 7"):
+            reader.begin(0, "2001-01-01 00:00:01+00", kill=False)
+
+
+def checked() -> list[Checked]:
+    drawn = History([Event("A", "begin, insert 1"), Event("reader", "poll: \x1b")])
+    lost = Failure((Step("A", "insert"), Step("reader", "poll")), drawn, Judgement(lost=("1",)))
+    stalled = Failure((Step("A", "insert"),), drawn, Judgement())
+    outcomes = [Outcome("overlap", 3, {"lost": lost}), Outcome("long", 2), Outcome("prepared", note="not here")]
+    return [Checked(built_in()["id"], [*outcomes, Outcome("random load", 0, {"disorder": stalled})])]
+
+
+def test_junit_has_a_test_for_each_case() -> None:
+    """Only the faults of --fail-on fail it; characters that XML cannot have are escaped."""
+    (suite,) = ElementTree.fromstring(as_junit(checked(), FATAL))
+    results = {test.get("name"): [part.tag for part in test] for test in suite}
+    assert results == {"overlap": ["failure"], "long": [], "prepared": ["skipped"], "random load": []}
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    (failure,) = suite.iter("failure")
+    assert failure.get("message") == "lost in 2 steps"
+    assert failure.text and "poll: \\x1b" in failure.text and "row 1 is committed" in failure.text
+
+
+def test_sarif_has_a_result_for_each_fault() -> None:
+    (run,) = json.loads(as_sarif(checked(), "reader.py"))["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("lost", "error"), ("disorder", "note")]
+    assert {one["ruleId"] for one in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "reader.py"
+
+
+def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("reader.py", "ways.toml"):
+        Path(name).touch()
+    program = Way("p", "p", program="python3 reader.py")
+    found = [place_of([program], None), place_of([program], Path("ways.toml")), place_of([built_in()["id"]], None)]
+    assert found == ["reader.py", "ways.toml", "."]
+
+
+def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not change with what is said about a reader."""
+    monkeypatch.chdir(tmp_path)
+    Path("reader.py").write_text("1")
+    program = Way("p", "p", program="python3 reader.py")
+    before = hash_of(program)
+    assert before == hash_of(Way("q", "another title", program="python3 reader.py", note="a note"))
+    Path("reader.py").write_text("2")
+    assert before != hash_of(program)
+    assert as_record(checked(), "18.6", Amount()) == as_record(checked(), "18.6", Amount())
+
+
+def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
+    """Without --fail-on; one that is built in, and lost rows before, does not."""
+    words = ("--schedules", "5", "--load", "0.1s")
+    poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
+    own = inorder(
+        "lab", "check", "--sql", poll, *words, "--format", "junit", "--record", "r.json", folder=tmp_path, server=server
+    )
+    assert own.returncode == 3, own.stderr
+    assert ElementTree.fromstring(own.stdout).find(".//failure") is not None
+    kept = json.loads((tmp_path / "r.json").read_text())
+    assert kept["readers"][0]["verdict"].startswith("Yes: it loses rows of transactions that commit late")
+    built = inorder("lab", "check", "id", *words, folder=tmp_path, server=server)
+    assert built.returncode == 0, built.stderr
+    assert built.stdout.startswith("Yes: it loses rows of transactions that commit late, for good. Use a feed")
+
+
+def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.shutil, "which", lambda _name: None)
+    feed = built_in()["feed"]
+    with run.throw_away([feed], server.bindir) as (made, place):
+        assert run.impossible(place, feed) == "there is no make to compile the extension"
+        assert run.check(made, built_in()["id"], Amount(1, 0.1)).faults
+
+
+def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:
+    """Both tests of the example fail, with a verdict and a diagram: they poll by id."""
+    (tmp_path / "test_reader.py").write_text((EXAMPLES / "test_reader.py").read_text())
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:inorder",
+        "-p",
+        "inorder.lab.check.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
+    environment = {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "2 failed" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("Yes: it loses rows of transactions that commit late, for good") >= 2
+    assert "is committed, and no poll returns it: lost" in done.stdout
