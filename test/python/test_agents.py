@@ -1,0 +1,16 @@
+"""docs/llms.txt and the skill are made from the pages: they say what the pages say, and each link leads to one."""
+
+import re
+
+import agents
+
+
+def test_both_are_made_from_the_pages_as_they_are() -> None:
+    assert agents.LIST.read_text() == agents.llms()
+    assert agents.SKILL.read_text() == agents.skill()
+
+
+def test_each_link_leads_to_a_file() -> None:
+    for page in (agents.LIST, agents.SKILL):
+        links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+        assert [link for link in links if not link.startswith("http") and not (page.parent / link).exists()] == []
