@@ -40,6 +40,14 @@ BEGIN
     END IF;
 END $$;
 
+-- Error if rows of a table have numbers that this server has not reached, or none.
+CREATE FUNCTION inorder_internal.refuse_numbers(t inorder_internal.feed_table, caller oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
+                                                  inorder_internal.unnumbered_query(t)), caller);
+END $$;
+
 -- The part of feed_enable() for a table that was not restored. Waits for writers, after which all rows that came
 -- without the guard are visible to the checks.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
@@ -70,9 +78,7 @@ BEGIN
               WHERE s.relation = enable_table.relation AND s.written_here) AS p
         WHERE p.highest >= p.next;
     END IF;
-    -- The rows that prevent the table from being read.
-    PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
-                                                  inorder_internal.unnumbered_query(t)), caller);
+    PERFORM inorder_internal.refuse_numbers(t, caller);
     IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
         PERFORM inorder_internal.make_guard(caller, t);
     END IF;

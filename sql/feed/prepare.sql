@@ -103,6 +103,20 @@ BEGIN
     END IF;
 END $$;
 
+-- Error if feed_enable(), the last of the statements, would refuse what an existing column holds. A superuser who is not
+-- the owner does not look at rows here: planning a query evaluates functions that the owner's indexes use, and whoever
+-- only wants to see the statements does not expect that.
+CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM inorder_internal.prove_columns(t);
+    IF has_table_privilege(caller, t.relation, 'SELECT')
+       AND EXISTS (SELECT FROM pg_class AS c CROSS JOIN pg_roles AS r
+                   WHERE c.oid = t.relation AND r.oid = caller AND (c.relowner = r.oid OR NOT r.rolsuper)) THEN
+        PERFORM inorder_internal.refuse_numbers(t, caller);
+    END IF;
+END $$;
+
 -- Error if feed_enable(), the last of the statements, would refuse the table, or the result of the other statements
 -- would be refused. Returns the column as it is or will be.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
@@ -128,6 +142,7 @@ BEGIN
     END IF;
     t.relation := relation;
     t.key_column := key_column;
+    t.base := (SELECT k.base FROM inorder_internal.key_columns(relation) AS k WHERE k.attnum = column_number);
     t.is_uuid := coalesce(t.is_uuid, false);
     t.is_generated := coalesce(t.is_generated, false);
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[key_column]
@@ -137,6 +152,9 @@ BEGIN
     IF EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = caller AND NOT r.rolbypassrls AND NOT r.rolsuper
                WHERE c.oid = relation AND c.relrowsecurity AND c.relforcerowsecurity) THEN
         PERFORM inorder_internal.say_hidden(relation);
+    END IF;
+    IF column_number IS NOT NULL THEN
+        PERFORM inorder_internal.check_numbered(caller, t);
     END IF;
     RETURN t;
 END $$;
@@ -265,5 +283,5 @@ Warns if rows were updated or deleted, as statistics say, or foreign keys do tha
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
 'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards, or gets no column), '
 'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
-'another column already, in one tree with another table, restored, a trigger that fires after the guard, row security'
-').';
+'another column already, in one tree with another table, restored, a trigger that fires after the guard, row '
+'security, rows of an existing column that have no number, or one that this server has not reached).';
