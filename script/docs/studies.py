@@ -1,0 +1,170 @@
+"""The runs at the studies' own size: which are left, and the next ones that fit into the time and onto the disk.
+
+Run by script/studies. A run is `inorder lab run` into a file in build/studies; an interrupted one is resumed there.
+"""
+
+import argparse
+import gzip
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from inorder.commands.options import SET, experiment_command, plan_given, size_given
+from inorder.lab.experiments import all_experiments
+from inorder.lab.journal import load
+from inorder.lab.setting import Plan
+
+ROOT = Path(__file__).parents[2]
+RUNS = Path(__file__).with_name("studies.toml")
+UNFINISHED = ROOT / "build" / "studies"
+FINISHED = ROOT / "docs" / "results"
+TOOL = ROOT / ".venv" / "bin" / "inorder"
+SPARE_GIGABYTES = 5  # left on the disk
+ENDING_SECONDS = 120  # the laboratory stops its server, and removes it
+
+
+@dataclass(frozen=True)
+class Studied:
+    name: str
+    study: str
+    command: str
+    minutes: float
+    gigabytes: float
+    decides: str
+
+    @property
+    def file(self) -> Path:
+        return UNFINISHED / f"{self.name}.jsonl"
+
+    @property
+    def kept(self) -> Path:
+        return FINISHED / f"{self.name}.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class Room:
+    minutes: float
+    gigabytes: float
+
+
+def runs(path: Path = RUNS) -> list[Studied]:
+    return [Studied(**values) for values in tomllib.loads(path.read_text())["run"]]
+
+
+def is_done(run: Studied) -> bool:
+    """True if the result that is kept has the plan of this command, on whatever number of processors."""
+    name, *options = run.command.split()
+    kind = all_experiments()[name]
+    given = experiment_command(kind, print).make_context(name, options).params
+    asked = plan_given(kind.Plan, size_given(given.pop("quick"), given.pop("full")), False, settings_in(given))
+    return run.kept.exists() and of_any_machine(asked) == of_any_machine(kind.plan_in(load(run.kept)))
+
+
+def settings_in(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name.startswith(SET)}
+
+
+def of_any_machine(plan: Plan) -> dict[str, Any]:
+    return {name: value for name, value in asdict(plan).items() if name not in ("threads", "fill_workers")}
+
+
+def is_begun(run: Studied) -> bool:
+    return run.file.exists()
+
+
+def next_run(left: Iterable[Studied], room: Room) -> Studied | None:
+    """The first run that was begun, however long it takes; otherwise the first one that fits.
+
+    >>> long, short = (Studied(name, "P1", "", minutes, 1, "") for name, minutes in (("long", 90), ("short", 10)))
+    >>> next_run([long, short], Room(60, 100)).name, next_run([long, short], Room(5, 100))
+    ('short', None)
+    """
+    fitting = [run for run in left if run.gigabytes + SPARE_GIGABYTES <= room.gigabytes]
+    begun = [run for run in fitting if is_begun(run)]
+    return next(iter([*begun, *(run for run in fitting if run.minutes <= room.minutes)]), None)
+
+
+def room_until(end: float) -> Room:
+    return Room((end - time.monotonic()) / 60, shutil.disk_usage(ROOT).free / 1e9)
+
+
+def measure(run: Studied, seconds: float) -> bool:
+    """Measure a run, or the rest of it; false if the time was over before, or the laboratory reported an error."""
+    UNFINISHED.mkdir(parents=True, exist_ok=True)
+    command = ["lab", "resume", str(run.file)]
+    if not is_begun(run):
+        command = ["lab", "run", *run.command.split(), "--out", str(run.file)]
+    print(f"{time.strftime('%H:%M')} {run.name}: inorder {' '.join(command)}", flush=True)
+    with subprocess.Popen([TOOL, *command], stdout=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            print(f"{run.name}: the time is over; what it has is kept, and resumed the next time", flush=True)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(ENDING_SECONDS)
+    return False
+
+
+def keep(run: Studied) -> None:
+    run.kept.write_bytes(gzip.compress(run.file.read_bytes(), mtime=0))
+    run.file.unlink()
+    print(f"{run.name}: kept as {run.kept.relative_to(ROOT)}", flush=True)
+
+
+def state(run: Studied) -> str:
+    if is_begun(run):
+        return f"begun: {max(0, len(run.file.read_bytes().splitlines()) - 1)} measurements"
+    if is_done(run):
+        return "done"
+    return "to do" if not run.kept.exists() else "to do; a smaller one is kept"
+
+
+def listed(all_runs: Iterable[Studied]) -> None:
+    for run in all_runs:
+        print(f"{run.study}  {run.name:<18} {run.minutes:>4.0f} min {run.gigabytes:>3.0f} GB  {state(run)}")
+        print(f"    {run.decides}\n    inorder lab run {run.command}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="script/studies")
+    parser.add_argument("--minutes", type=float, help="run the next ones that fit into this time")
+    parser.add_argument("--load", type=float, default=1.0, help="refuse above this load average (default: %(default)s)")
+    parser.add_argument("--only", metavar="NAME", help="only this run, whether it was done before or not")
+    options = parser.parse_args()
+    chosen = [run for run in runs() if options.only in (None, run.name)]
+    if not chosen:
+        parser.error(f"--only must be one of {', '.join(run.name for run in runs())}, not {options.only}")
+    if options.minutes is None:
+        listed(chosen)
+        return 0
+    load = os.getloadavg()[0]
+    if load > options.load:
+        parser.error(f"the load average is {load:.1f}, above {options.load}: times would show nothing")
+    return run_all(chosen, time.monotonic() + options.minutes * 60, again=options.only is not None)
+
+
+def run_all(chosen: list[Studied], end: float, again: bool) -> int:
+    """Measure what is left, one after the other, until the time is over; 1 if the laboratory reported an error."""
+    left = [run for run in chosen if again or is_begun(run) or not is_done(run)]
+    while (run := next_run(left, room_until(end))) is not None:
+        left.remove(run)
+        if measure(run, end - time.monotonic()):
+            keep(run)
+        elif time.monotonic() < end:
+            print(f"{run.name}: the laboratory failed; see above", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
