@@ -9,7 +9,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -52,6 +53,7 @@ LOAD_ROWS = 1_000_000  # rows of a transaction, while tables are filled
 PIECE = 10_000
 SECONDS_BEFORE = 10  # that writers write without anything else
 WRITERS, PAUSE = 4, 0.005
+STREAM_TABLE_ROWS = 2_000_000  # before the stream
 RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
 MINUTES = slice(60), slice(-60, None)  # the first and the last one, of polls
 WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
@@ -114,9 +116,8 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
         samples["server"] = cluster.server.version
         with connect(cluster.dsn) as connection:
             connection.execute("CREATE EXTENSION inorder")
-            for table in TABLES:
-                say(samples, f"filling {table}: {rows:,} rows")
-                fill(connection, table, rows)
+            say(samples, f"filling two tables: {rows:,} rows each")
+            fill_all(cluster, ("random", "pair"), rows)
             for table in ("random", "pair"):
                 say(samples, f"preparing {table}")
                 samples["prepare"][table] = prepared(cluster, connection, table)
@@ -125,6 +126,9 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
                 say(samples, f"first pass over {table}")
                 samples["pieces"][table] = pieces(cluster, table, rows)
                 keep(samples)
+            execute(connection, "DROP TABLE random, pair")
+            say(samples, f"filling {len(STREAMS)} tables for the stream")
+            fill_all(cluster, STREAMS, min(rows, STREAM_TABLE_ROWS))
             say(samples, f"stream for {seconds} s")
             samples["polls"] = polls(cluster, connection, seconds)
             keep(samples)
@@ -141,6 +145,17 @@ def say(samples: Samples, what: str) -> None:
     """Print the next step, and the load of the machine until now."""
     samples["load"].append(os.getloadavg()[0])
     print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {what}", flush=True)
+
+
+def fill_all(cluster: Cluster, tables: Iterable[str], rows: int) -> None:
+    """Fill tables at the same time: each takes one processor."""
+
+    def fill_one(table: str) -> None:
+        with connect(cluster.dsn) as connection:
+            fill(connection, table, rows)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fill_one, tables))
 
 
 def fill(connection: Connection, table: str, rows: int) -> None:
@@ -253,11 +268,13 @@ def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -
 
 def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, list[tuple[int, float]]]:
     """Rows and CPU time in ms of a poll a second of each table, in turn, beside a writer of each."""
-    steps = [step for (step,) in connection.execute("SELECT feed_prepare('switched')").fetchall()]
-    execute(connection, *steps, "ALTER TABLE switched ALTER id SET DEFAULT uuid_after_random_nextval()")
+    for table in ("random", "switched"):
+        steps = connection.execute(f"SELECT feed_prepare('{table}')".encode()).fetchall()
+        execute(connection, *(step for (step,) in steps))
     execute(
-        connection, *(f"SELECT feed_create('{name}', '{name}', start => 'now')" for name in ("switched", "ordered"))
-    )
+        connection, "ALTER TABLE switched ALTER id SET DEFAULT uuid_after_random_nextval()",
+        *(f"SELECT feed_create('{name}', '{name}', start => 'now')" for name in STREAMS),
+    )  # fmt: skip
     found: dict[str, list[tuple[int, float]]] = {name: [] for name in STREAMS}
     with ExitStack() as stack:
         sides = {}
