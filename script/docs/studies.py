@@ -19,8 +19,8 @@ from typing import Any
 
 from inorder.commands.options import SET, experiment_command, plan_given, size_given
 from inorder.lab.experiments import all_experiments
-from inorder.lab.journal import load
-from inorder.lab.setting import Plan
+from inorder.lab.plan.setting import Plan
+from inorder.lab.results.journal import load
 
 ROOT = Path(__file__).parents[2]
 RUNS = Path(__file__).with_name("studies.toml")

@@ -1,15 +1,15 @@
 """script/studies: the runs at the studies' own size, one after the other."""
 
+import gzip
 import time
 from pathlib import Path
 
 import pytest
-from inorder.lab.journal import load
+from inorder.lab.results.journal import load
 
 import studies
+from results_page import command
 from studies import Room, Studied, next_run
-
-SMALL = "sequence --quick --rounds 2 --seconds 1 --clients 1 --rows 1k --cache 1"
 
 
 @pytest.fixture
@@ -63,13 +63,27 @@ def test_nothing_is_measured_on_a_busy_machine(
     assert "the load average is 1.5, above 1.0" in capsys.readouterr().err
 
 
-@pytest.mark.server
-def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path) -> None:
-    run = run_of("small", command=SMALL)
-    whole = time.monotonic()
-    assert not studies.measure(run, 3) and studies.is_begun(run)
-    before = len(load(run.file).runs)
-    assert studies.run_all([run], whole + 300, again=False) == 0
-    result = load(run.kept)
-    assert result.complete and len(result.runs) > before and not studies.is_begun(run)
-    assert studies.is_done(run) and not studies.is_done(run_of("small", command=f"{SMALL} --seed 2"))
+def test_a_run_is_done_if_a_result_of_its_plan_is_kept() -> None:
+    made = command(load(studies.FINISHED / "sequence-18.jsonl.gz")).removeprefix("inorder lab run ")
+    assert studies.is_done(run_of("sequence-18", command=made))
+    assert not studies.is_done(run_of("sequence-18", command=f"{made} --seed 2"))
+    assert not studies.is_done(run_of("sequence-1", command=made))
+
+
+def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The laboratory is a program here that measures for a minute, and has the rest done when it resumes."""
+    tool = folders / "tool"
+    tool.write_text(
+        "#!/bin/sh\n"
+        "if [ $2 = resume ]; then echo rest >> $3; exit; fi\n"
+        "for file; do :; done\n"
+        "trap 'exit 130' INT\n"
+        "echo begun > $file; sleep 60 & wait\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setattr(studies, "TOOL", tool)
+    run = run_of("small", minutes=0.05)
+    assert studies.run_all([run], time.monotonic() + 5, again=False) == 0 and studies.is_begun(run)
+    assert "begun: 0 measurements" in studies.state(run)
+    assert studies.run_all([run], time.monotonic() + 300, again=False) == 0
+    assert gzip.decompress(run.kept.read_bytes()) == b"begun\nrest\n" and not studies.is_begun(run)
