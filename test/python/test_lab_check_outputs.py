@@ -154,7 +154,7 @@ def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_pa
 
 
 def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.shutil, "which", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
     feed = built_in()["feed"]
     with run.throw_away([feed], server.bindir) as (made, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"

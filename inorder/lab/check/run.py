@@ -12,7 +12,7 @@ from inorder.lab.check.arena import Arena, conform, run_case, run_load
 from inorder.lab.check.reader import Reader
 from inorder.lab.check.verdict import Checked
 from inorder.lab.check.ways import Way
-from inorder.lab.keys import SCHEMA
+from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_usable
 from inorder.lab.targets.target import Target
