@@ -221,12 +221,12 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
     assert re.search(rf"batch {number}, try 1 of 5, \d+ rows: will be tried again", log)
     assert re.search(rf"batch {number}, try 2 of 5, \d+ rows: stored", log)
     rows = shop.source.execute("SELECT id::text FROM feed_batch_rows('mailer', %s, null::events)", [batch]).fetchall()
-    dead = {str(key) for (key,) in rows}
-    assert set(refused) <= dead
-    assert f"batch {batch}, try 5 of 5, {len(dead)} rows: dead" in log
+    in_batch = {str(key) for (key,) in rows}
+    assert set(refused) <= in_batch
+    assert f"batch {batch}, try 5 of 5, {len(in_batch)} rows: dead" in log
     committed = {*shop.committed, *refused}
-    wait_for(lambda: len(shop.arrived()) == len(committed - dead))
-    assert shop.arrived() == Counter(committed - dead)
+    wait_for(lambda: len(shop.arrived()) == len(committed - in_batch))
+    assert shop.arrived() == Counter(committed - in_batch)
     shop.sink.execute("DROP TRIGGER refuse ON mails")
     shop.source.execute("SELECT feed_retry_batch('mailer', %s)", [batch])
     wait_for(lambda: len(shop.arrived()) == len(committed) and shop.unfinished() == 0)
