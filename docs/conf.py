@@ -37,7 +37,7 @@ PARTS = {
     "Reference": ("reference", "commands", "troubleshooting"),
 }  # fmt: skip
 DOCS = Path(__file__).parent
-RUNS = "```{toctree}\n:hidden:\n:glob:\n\np[1-5]\n*-1[58]*\n```\n"
+RUNS = "```{toctree}\n:hidden:\n:glob:\n\np[1-5]\nsoak\n*-1[58]*\n```\n"
 
 
 def navigation():
