@@ -64,13 +64,12 @@ def command(result: Result) -> str:
 
 
 def runs_part(results: Results) -> Iterator[str]:
-    """Each run: its report, which begins with its command, and its file."""
-    rows = [[f"[{name}]({name}.md)", f"[file]({name}{ENDING})",
-             result.method + ("" if result.complete else ENDED_EARLY), load_range(result)]
+    """Each run: its report, which begins with its command."""
+    rows = [[f"[{name}]({name}.md)", result.method + ("" if result.complete else ENDED_EARLY), load_range(result)]
             for name, result in results.items()]  # fmt: skip
     yield "## The runs"
-    yield f"`inorder lab report docs/results/NAME{ENDING} --html PAGE` writes the page of one, with its pictures."
-    yield study_pages.table(["report", "raw", "method", "load"], rows)
+    yield f"Raw data: NAME{ENDING}. `inorder lab report NAME{ENDING} --html PAGE` writes a page with pictures of them."
+    yield study_pages.table(["report", "method", "load"], rows)
 
 
 def report(name: str, result: Result) -> str:

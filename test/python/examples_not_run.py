@@ -58,10 +58,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/tail.md", "for line in sys.stdin.buffer:"): "test_tail_batches",
     ("docs/tail.md", "pip install '.[arrow]'"): INSTALLS,
     ("docs/tail.md", "* * * * *"): "a line of cron, with the command of the first example",
-    (
-        "docs/uuid_v1.md",
-        "CREATE FUNCTION uuid_v1_skipsupport(internal)",
-    ): "needs a cluster that pg_upgrade brought to 18",
     ("docs/uuid_v1.md", "BEGIN;"): "needs the extension uuid_v1",
     ("docs/model.md", "inorder lab run waves"): MINUTES,
     ("docs/upgrading.md", "make && sudo make install"): INSTALLS,
