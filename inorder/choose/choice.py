@@ -32,6 +32,8 @@ COLUMNS = {
     "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
 }
 IN_ORDER = ("bigint", "v7", "xact")
+# Kinds of which uuid_mask makes what is given out, if keys must not show anything.
+MASKED = {"v7": "uuid_mask(id, secret_key)", "xact": "uuid_mask(id, secret_key, 8)"}
 assert set(COLUMNS) == set(USUAL_KINDS)
 
 
@@ -80,6 +82,7 @@ class Candidate:
     predicted: Prediction
     wal_per_row: float
     against: str
+    is_masked: bool = False
 
     @property
     def io_per_row(self) -> float:
@@ -99,7 +102,8 @@ def choice_for(needs: Needs) -> Choice:
     fitting = sorted((one for one in candidates if not one.against), key=lambda one: one.io_per_row)
     if not fitting:
         raise InputError(
-            "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key"
+            "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key, or "
+            "--hide always, by masks"
         )
     chosen = fitting[0]
     rest = (one for one in candidates if one is not chosen)
@@ -119,7 +123,7 @@ def candidate(kind: str, needs: Needs) -> Candidate:
     wal = predicted.wal_per_row
     if needs.reader == FEED and kind != "xact":
         column, wal = column + ", xact bigint NOT NULL DEFAULT xact_id()", wal + XACT_COLUMN
-    return Candidate(kind, column, blocks, predicted, wal, objection(kind, blocks, needs))
+    return Candidate(kind, column, blocks, predicted, wal, objection(kind, blocks, needs), is_masked(kind, needs))
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
@@ -142,9 +146,15 @@ def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     return Blocks(size, ceil(kept * per_second / size) + 1, per_second)
 
 
+def is_masked(kind: str, needs: Needs) -> bool:
+    return needs.hide == inf and kind in MASKED
+
+
 def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
     found = ""
-    if needs.hide and kind in IN_ORDER:
+    if is_masked(kind, needs):
+        found = ""
+    elif needs.hide and kind in IN_ORDER:
         found = "its order is that of creation (--hide)"
     elif needs.hide == inf and kind != "random":
         found = "shows the block in which it was generated (--hide always)"
@@ -165,7 +175,13 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
         f"{chosen.io_per_row:,.0f} bytes per row, random keys {dearest.io_per_row:,.0f}."
         if fitting > 1 else "No other kind of key meets the requirements."
     ]  # fmt: skip
-    if chosen.blocks:
+    if chosen.is_masked:
+        found += [
+            f"Give out {MASKED[chosen.kind]} instead of the key: it shows nothing, and uuid_unmask returns the key.",
+            "Masks need the C extension on a server with OpenSSL (docs/mask.md). Without it: random keys, at "
+            f"{dearest.io_per_row / chosen.io_per_row:,.0f} times the I/O.",
+        ]
+    elif chosen.blocks:
         found += block_reasons(chosen, chosen.blocks, needs)
     elif chosen.kind == "random":
         found.append(f"{chosen.predicted.misses_per_row:.2f} index pages are read per row with this memory.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inorder.choose.choice import DAY, FOREVER, NONE, READERS, Candidate, Choice, Needs, choice_for
+from inorder.choose.choice import DAY, FOREVER, MASKED, NONE, READERS, Candidate, Choice, Needs, choice_for
 from inorder.errors import InputError
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.options import Value, count, duration, format_option, option, size
@@ -74,6 +74,7 @@ def record(one: Candidate, needs: Needs) -> dict[str, Any]:
         "io_bytes_per_row": one.io_per_row,
         "leaf_density": one.predicted.leaf_density,
         "against": one.against,
+        "mask": MASKED[one.kind] if one.is_masked else None,
     }
 
 
@@ -99,7 +100,9 @@ def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
         size_text(one.wal_per_row * needs.rate * DAY),
         f"{one.predicted.misses_per_row:.2f}",
         f"{one.io_per_row:,.0f} B",
-        one.against or ("chosen" if one is choice.chosen else f"{ratio:.2f} times the I/O"),
+        one.against
+        or ("chosen" if one is choice.chosen else f"{ratio:.2f} times the I/O")
+        + ", given out as a mask" * one.is_masked,
     )
 
 

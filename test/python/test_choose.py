@@ -1,6 +1,7 @@
 """The choice of a key: its rules, its promises on a server, its command."""
 
 import json
+import re
 import time
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -14,6 +15,7 @@ from inorder.choose.choice import (
     COLUMNS,
     DAY,
     FEED,
+    MASKED,
     MOST,
     NONE,
     POLL,
@@ -26,6 +28,7 @@ from inorder.choose.choice import (
 )
 from inorder.connection.database import Connection
 from inorder.errors import InputError
+from psycopg import errors
 
 from conftest import scalar
 from tool import inorder
@@ -97,13 +100,38 @@ def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -
         (Needs(1e8, 1000, 2**30, hide=60), "time"),
         (Needs(1e8, 1000, 2**30, hide=60, reader=FEED, guessable=True), "time"),
         (Needs(1e10, 10**6, 2**24, hide=0.1), "sequence"),  # the rows of a second do not fit
-        (Needs(1e8, 1000, 2**30, hide=inf), "random"),
+        (Needs(1e8, 1000, 2**30, hide=inf), "v7"),
+        (Needs(1e8, 1000, 2**30, hide=inf, reader=FEED), "xact"),
+        (Needs(1e8, 1000, 2**30, hide=inf, reader=POLL), "v7"),
     ],
 )
 def test_what_is_chosen(needs: Needs, kind: str) -> None:
     chosen = choice_for(needs).chosen
     assert chosen.kind == kind
     assert (" xact bigint" in chosen.column) == (needs.reader == FEED and kind != "xact")
+
+
+def test_what_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
+    said = inorder("choose", "--rows", "100M", "--hide", "always", folder=tmp_path).stdout
+    assert said.startswith("id uuid PRIMARY KEY DEFAULT uuid_v7_nextval()\n")
+    assert "Give out uuid_mask(id, secret_key) instead of the key" in said
+    assert re.search(r"Without it: random keys, at \d{2,} times the I/O", said)
+    assert re.search(r"^version 7 .* chosen, given out as a mask$", said, re.MULTILINE)
+    asked = ("choose", "--rows", "1M", "--hide", "always", "--reader", "feed", "--format", "json")
+    data = json.loads(inorder(*asked, folder=tmp_path).stdout)
+    assert data["chosen"]["mask"] == "uuid_mask(id, secret_key, 8)"
+
+
+@pytest.mark.server
+def test_the_masks_that_are_named_are_of_the_keys(connection: Connection) -> None:
+    for kind, call in MASKED.items():
+        made = COLUMNS[kind].partition(" DEFAULT ")[2]
+        masked = call.replace("(id,", "(k.id,").replace("secret_key", "decode(repeat('00', 16), 'hex')")
+        query = f"SELECT {masked.replace('uuid_mask', 'uuid_unmask', 1).replace('k.id', masked, 1)} = k.id"
+        try:
+            assert scalar(connection, f"{query} FROM (SELECT {made} AS id OFFSET 0) AS k") is True
+        except errors.FeatureNotSupported:
+            pytest.skip("this server has no OpenSSL")
 
 
 def test_polling_and_hiding_exclude_each_other() -> None:
