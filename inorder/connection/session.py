@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.connection.database import ServerRow, connect_as_user, query, untimed
+from inorder.connection.database import ServerRow, connect_as_user, identifier, literal, query, untimed
 from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
@@ -66,6 +66,19 @@ class Table:
         return sql.Identifier(self.schema, self.name)
 
 
+def lack(role: str, schema: str, is_extension: bool) -> str:
+    """The error for a role that may not use inorder, with the statement that lets it.
+
+    >>> print(lack("web", "queue", True))
+    role 'web' may not use inorder, in schema 'queue'; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
+    """
+    grant = f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {identifier(role)}"
+    admit = f"SELECT {identifier(schema, 'feed_admit')}({literal(identifier(role))})"
+    return one_line(
+        f"role {role!r} may not use inorder, in schema {schema!r}; HINT: {grant if is_extension else admit}"
+    )
+
+
 class Session:
     """A connection to a database that has the extension, in any schema.
 
@@ -100,6 +113,10 @@ class Session:
             other = None if row else self.connection.execute(query("edition_other")).fetchone()
         if row is None:
             raise InputError(absence(self.connection.info.dbname, other))
+        if not row[2]:
+            raise InputError(
+                lack(self.connection.info.user, row[0], self.text_schema == sql.Identifier("inorder_text"))
+            )
         return row[0], row[1]
 
     def hint(self) -> str:

@@ -93,21 +93,21 @@ def lag(row: Row) -> str:
     """The longest time for which rows may be unread: since the poll before the last, whose rows may be undelivered.
 
     >>> [lag({"caught_up": known, "lag_seconds": 90}) for known in (True, False, None)]
-    ['caught up', 'up to 90 s', '0 to 90 s']
+    ['caught up', 'up to 90 s', 'unknown, up to 90 s']
     """
     if row["caught_up"]:
         return "caught up"
-    return f"{'0' if row['caught_up'] is None else 'up'} to {time_text(row['lag_seconds'])}"
+    return f"{'unknown, ' if row['caught_up'] is None else ''}up to {time_text(row['lag_seconds'])}"
 
 
 def rows_text(row: Row) -> str:
     """The number of unread rows, as far as it is counted.
 
     >>> [rows_text({"caught_up": False, "backlog_rows": count}) for count in (1200, 10_000, None)]
-    ['1,200', '10,000+', '?']
+    ['1,200', '10,000+', 'unknown']
     """
     count = row["backlog_rows"]
-    return "0" if row["caught_up"] else "?" if count is None else f"{count:,}" + "+" * (count >= COUNTED)
+    return "0" if row["caught_up"] else "unknown" if count is None else f"{count:,}" + "+" * (count >= COUNTED)
 
 
 def unfinished(row: Row) -> str:

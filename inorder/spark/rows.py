@@ -34,7 +34,7 @@ class Connection(arrow.Connection):
         rows = self.asked(query("extension_schema"))
         if not rows:
             raise InputError("the server of read_dsn has no extension inorder in this database")
-        ((schema, is_standby),) = rows
+        ((schema, is_standby, _),) = rows
         self.extension, self.is_standby = sql.Identifier(str(schema)), bool(is_standby)
         ((version,),) = self.asked("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
         self.version = int(version)

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.feeds.formats import GAUGES, Row, as_table
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.text import cells
 
 import preloaded
-from conftest import scalar, text
+from conftest import install_edition, scalar, text
+from sql_edition import TESTED
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
 
@@ -241,3 +243,29 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
     taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT number FROM feed_batches), null::far)"
     assert scalar(fresh, taken) == 3
+
+
+def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(
+    cluster: Cluster, server: Installation, tmp_path: Path
+) -> None:
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE closed")
+        install_edition(TESTED, server, cluster, "closed")
+        admin.execute("CREATE ROLE web LOGIN")
+    environment = cluster.environment() | {"PGDATABASE": "closed"}
+
+    def said() -> str:
+        done = preloaded.run(["feeds"], tmp_path, environment | {"PGUSER": "web"}, PATIENCE)
+        assert (done.returncode, done.stdout) == (2, b"") or b"no feed" in done.stderr, done
+        return done.stderr.decode()
+
+    with connect(f"{cluster.dsn} dbname=closed") as owner:
+        home = scalar(owner, "SELECT pronamespace::regnamespace::text FROM pg_proc WHERE proname = 'feed_guard'")
+        owner.execute(f"REVOKE USAGE ON SCHEMA {home} FROM PUBLIC".encode())
+        refused = said()
+        assert f"role 'web' may not use inorder, in schema '{home}'; HINT: " in refused
+        owner.execute(refused.partition("HINT: ")[2].strip().encode())
+    assert said().startswith("no feed, or none that this role may see")
+    with connect(cluster.dsn) as admin:
+        admin.execute("DROP DATABASE closed")
+        admin.execute("DROP ROLE web")
