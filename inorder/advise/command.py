@@ -2,17 +2,27 @@
 
 import json
 import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from inorder.errors import FOUND, InputError
-from inorder.options import Value, dsn_option, duration, format_option, option, several, size
+from inorder.options import FILE, Value, dsn_option, duration, format_option, option, several, size
+from inorder.sources import installer
+
+if TYPE_CHECKING:
+    from inorder.advise.report import Advice
 
 ANY = "any"
+PARSER, PAGES = "pglast", "jinja2"
+BY_STATEMENTS = ("polling-reader", "cached-sequence", "count-all")
 
 
 def known_finding(text: str, option: str) -> str:
-    from inorder.advise.findings import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
+    from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
 
     if text not in (ANY, *IDS):
         raise InputError(f"{option}: there is no finding '{text}'; there are {', '.join(IDS)}, or {ANY}")
@@ -20,6 +30,8 @@ def known_finding(text: str, option: str) -> str:
 
 
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
+@option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
+        help="Find readers that lose rows in FILE, of SQL, without a server. Repeat it for several.")  # fmt: skip
 @option("--over", type=duration(1), help="Count rows for this long, instead of since the counters were reset: 10min.")
 @option(
     "--sample", is_flag=True, help="Read rows of tables of superusers and of your role, if keys are not in pg_stats."
@@ -32,25 +44,48 @@ def known_finding(text: str, option: str) -> str:
 @dsn_option()
 @format_option(["table", "json", "html"])
 def advise(
-    over: float | None, sample: bool, least: int, fail_on: tuple[str, ...] | None, dsn: str, output: str
-) -> None:
+    scripts: tuple[Path, ...], over: float | None, sample: bool, least: int, fail_on: tuple[str, ...] | None, dsn: str,
+    output: str,
+) -> None:  # fmt: skip
     """Find the tables of a database that pay for the kind of their keys, and readers that lose rows.
 
     Only reads: the catalogue and the server's counters, in transactions that are READ ONLY, and locks no table. Says
     what the role may not see; pg_monitor is enough for most. docs/advice.md explains each finding.
     """
-    # Loads the driver, which the help does not need.
-    from inorder.advise.facts import read  # noqa: PLC0415
-    from inorder.advise.findings import advice_of  # noqa: PLC0415
-    from inorder.advise.report import Advice  # noqa: PLC0415
-
-    facts = read(dsn, over, sample)
-    advice = Advice(facts, *advice_of(facts, least))
     if output == "html":
-        from inorder.advise import pages  # noqa: PLC0415  # needs packages of the laboratory
+        require("--format html", PAGES)
+    if scripts or {ANY, *BY_STATEMENTS} & {*(fail_on or ())}:
+        require("--statements" if scripts else "--fail-on", PARSER)
+    advice = of_files(scripts) if scripts else of_server(dsn, over, sample, least)
+    if output == "html":
+        from inorder.advise import pages  # noqa: PLC0415  # needs a package of an extra
 
         click.echo(pages.page(advice))
     else:
         click.echo(advice.as_text() if output == "table" else json.dumps(advice.as_data(), indent=1))
     if fail_on and any(one.id in fail_on or ANY in fail_on for one in advice.findings):
         sys.exit(FOUND)
+
+
+def require(option: str, package: str) -> None:
+    """An error before anything is read; the package is imported only where it is used."""
+    if find_spec(package) is None:
+        raise InputError(f"{option} needs {package}, which is not installed; HINT: {installer('advise')}")
+
+
+def of_server(dsn: str, over: float | None, sample: bool, least: int) -> "Advice":
+    # Loads the driver, which the help does not need.
+    from inorder.advise import report  # noqa: PLC0415
+    from inorder.advise.facts import read  # noqa: PLC0415
+    from inorder.advise.findings import advice_of  # noqa: PLC0415
+
+    facts = read(dsn, over, sample)
+    return report.of_server(facts, *advice_of(facts, least))
+
+
+def of_files(paths: Sequence[Path]) -> "Advice":
+    from inorder.advise import report, scripts  # noqa: PLC0415  # needs a package of an extra
+
+    found = scripts.read(paths)
+    findings = scripts.findings(found)
+    return report.of_files(found.names, len(found.statements), findings, found.unseen)

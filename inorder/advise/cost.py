@@ -116,10 +116,28 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
     return Cost(kind, *map(fsum, zip(*costs, strict=True)))
 
 
-def compared(loads: Sequence[Load], kinds: Sequence[str] = KINDS) -> Savings:
+def compared(
+    loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
+) -> Savings:  # fmt: skip
+    """``updated``: shares of the rows among which updated rows may be."""
     shares, saved = [], 0.0
-    for within in (UPDATED_NEWEST, UPDATED_ANYWHERE):
+    for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
         saved = max(0.0, now - ordered)
         shares.append(saved / now)
     return Savings(tuple(cost_of(loads, kind) for kind in kinds), saved, min(shares), max(shares))
+
+
+def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
+    """Bytes a day of WAL and of growth of an index full of random keys, whose new keys are in order.
+
+    New keys lie in one place among the random ones, where pages are split in the middle, or are the last of the index.
+    """
+    wal, growth = 0.0, 0.0
+    for load in loads:
+        fill = model.LEAF_FILLFACTOR if is_last else 0.5
+        per_leaf = fill * model.leaf_capacity(ORDERED, load.key_bytes)
+        split = model.split_records(ORDERED, is_last, load.key_bytes) / per_leaf
+        wal += load.inserts * DAY * (model.leaf_record(ORDERED, load.key_bytes) + split)
+        growth += load.inserts * DAY * model.PAGE / per_leaf
+    return wal, growth

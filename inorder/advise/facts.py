@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import inf
 from typing import Any, TypeVar
 
@@ -15,8 +16,10 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from inorder.advise.polls import Understood
 from inorder.connection.database import UserConnection, connect_as_user, identifier, query
 from inorder.connection.session import first_line, in_words
+from inorder.sources import installer
 from inorder.text import listed, plural
 from inorder.units import time_text
 
@@ -32,6 +35,7 @@ SAMPLED_PAGES = 50
 UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
 LEAST_ROWS = 1000  # smaller tables are not examined
 NAMED = 3  # tables in a sentence
+PARSER = "pglast"
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,14 @@ class ServerFacts:
 
 @dataclass(frozen=True)
 class Statement:
+    """A statement, what was counted of it since pg_stat_statements was reset, and what it does."""
+
     text: str
     calls: float
     seconds: float
+    rows: float
+    images: float
+    known: Understood
 
 
 @dataclass
@@ -197,15 +206,34 @@ class Reader:
         return float(max(1.0, min(usual, server.checkpoint_timeout)))
 
     def statements(self, server: ServerFacts) -> list[Statement]:
-        view = self.rows("advise_statements_view")
-        if not view or not view[0]["is_trusted"]:
-            why = f"its schema belongs to {listed([view[0]['owner']])}" if view else "not installed"
-            self.unseen.append(f"readers that poll, and counts of all rows: pg_stat_statements: {why}")
+        view, why = self.rows("advise_statements_view"), ""
+        if find_spec(PARSER) is None:
+            why = f"{PARSER} is not installed here, which parses statements; HINT: {installer('advise')}"
+        elif not view:
+            why = "pg_stat_statements is not installed in this database"
+        elif not view[0]["is_trusted"]:
+            owner = identifier(view[0]["owner"])
+            why = (
+                f"pg_stat_statements: its schema belongs to {listed([owner])}, who could replace it; "
+                f"HINT: ALTER EXTENSION pg_stat_statements SET SCHEMA public, or run this as {listed([owner])}"
+            )
+        if why:
+            self.unseen.append(f"readers that poll, counts of all rows, rows that updates take: {why}")
             return []
         if not server.sees_all:
             self.unseen.append("statements of other roles: the role is no member of pg_read_all_stats (pg_monitor)")
         place = sql.Identifier(view[0]["schema"], "pg_stat_statements")
-        return [Statement(**row) for row in self.rows_if_seen("pg_stat_statements", "advise_statements", view=place)]
+        return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
+
+    def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
+        """The statements that are understood; the number of others is reported, with the reasons."""
+        from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser, which is of an extra
+
+        every = [(row, understood(row["text"])) for row in rows]
+        if whys := [known for _, known in every if isinstance(known, str)]:
+            reasons = listed(list(dict.fromkeys(whys))[:NAMED], "; ")
+            self.unseen.append(f"{plural(len(whys), 'statement')} of pg_stat_statements, not understood: {reasons}")
+        return [Statement(**row, known=known) for row, known in every if isinstance(known, Understood)]
 
     def sample(self, leaf: Leaf, column: ColumnFacts) -> None:
         parts = {

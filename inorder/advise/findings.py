@@ -1,68 +1,38 @@
-"""Findings about a database, as data: evidence, cost, remedy and risk, how to verify and how to measure it."""
+"""Findings about the keys of a database, and all findings in the order of what they save."""
 
 import shlex
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from itertools import groupby
 from math import ceil, fsum, inf, log2
 
 from inorder.advise import uuids
-from inorder.advise.cost import KINDS, ORDERED, RANDOM, Cost, Load, Other, Savings, compared
-from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
-from inorder.advise.statements import Mention, counted, polled
-from inorder.connection.database import identifier, literal
+from inorder.advise.cost import (
+    KINDS,
+    ORDERED,
+    RANDOM,
+    UPDATED_ANYWHERE,
+    UPDATED_NEWEST,
+    Load,
+    Other,
+    Savings,
+    after_switch,
+    compared,
+)
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
+from inorder.advise.finding import Evidence, Finding, Left, finding, function, installed
+from inorder.advise.readers import counts, readers
+from inorder.connection.database import identifier
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
-from inorder.units import size_text, time_text
+from inorder.units import size_text
 
-WORDS = tomllib.loads(files("inorder").joinpath("advise/findings.toml").read_text(encoding="utf-8"))
-IDS = tuple(WORDS)
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
-LEAST_CALLS = 10  # a statement with fewer calls is taken for somebody's ad-hoc query
-LEAST_COUNT = 0.01  # seconds; a faster count is not reported
+LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
+MANY_IMAGES = 0.5  # page images of an updated row; with more, rows of any age are updated
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
-GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only; inorder prepare does it online."
-LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
-EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
-ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
-SHOWN = 3  # statements, of several
 SURE_BITS = 7  # one in 2^7 that a random key begins with as many ones as keys that are to come after all
-
-
-@dataclass(frozen=True)
-class Evidence:
-    what: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """``saves``: bytes of WAL a day, or of storage, to order findings. ``costs``: one for each kind of key."""
-
-    id: str
-    table: str
-    what: str
-    cost: str
-    risk: str
-    verify: str
-    measure: str
-    page: str
-    evidence: tuple[Evidence, ...]
-    remedy: tuple[str, ...]
-    saves: float = 0.0
-    costs: tuple[Cost, ...] = ()
-
-
-@dataclass(frozen=True)
-class Left:
-    """A table with random keys that would save little, and the reason to leave it as it is."""
-
-    table: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -77,35 +47,6 @@ class Keyed:
     @property
     def is_text(self) -> bool:
         return self.column.type in TEXT_TYPES
-
-
-def finding(
-    id: str, table: str, evidence: Sequence[Evidence], remedy: Sequence[str], saves: float = 0.0,
-    costs: tuple[Cost, ...] = (), **values: object,
-) -> Finding:  # fmt: skip
-    values |= {"table": table, "shell": shlex.quote(table), "literal": literal(table)}
-    texts = {name: text.format(**values) for name, text in WORDS[id].items()} | {"page": f"docs/advice.md#{id}"}
-    return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), saves=saves, costs=costs)
-
-
-def function(facts: Facts, name: str) -> str:
-    return identifier(facts.server.inorder, name) if facts.server.inorder else name
-
-
-def installed(facts: Facts) -> list[str]:
-    return [] if facts.server.inorder else ["CREATE EXTENSION inorder"]
-
-
-def prepared(facts: Facts, table: str, name: str, first: str = "") -> list[str]:
-    shell = f"/* From a shell: inorder prepare {shlex.quote(table)}. Or run what this returns: */"
-    prepare = f"{shell} SELECT {function(facts, 'feed_prepare')}({literal(table)})"
-    return [*installed(facts), prepare, f"SELECT {function(facts, name)}({first}{literal(table)})"]
-
-
-def logged(facts: Facts, table: str) -> list[str]:
-    shell = f"/* From a shell: inorder prepare {shlex.quote(table)} --changes --feed reader. Or: */"
-    log = f"{function(facts, 'changes_enable')}({literal(table)})"
-    return [*installed(facts), f"{shell} SELECT {function(facts, 'feed_create')}('reader', {log})"]
 
 
 def keyed(facts: Facts) -> list[Keyed]:
@@ -160,24 +101,59 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
         some = [one for one in partitions if one.leaf.inserted and one.leaf.is_logged and 0 <= one.leaf.rows < inf]
         if not some or not facts.server.has_images:
             continue
-        first, table = some[0], some[0].leaf.quoted
-        found = compared([load_of(one, facts, of_all) for one in some], KINDS[first.is_text :])
+        table = some[0].leaf.quoted
+        loads = [load_of(one, facts, of_all) for one in some]
+        updated, seen = updates_of(facts, [one.leaf for one in some])
+        found = compared(loads, KINDS[some[0].is_text :], updated)
         if found.saved_per_day < least:
             yield Left(table, f"ordered keys would save {size_text(found.saved_per_day)} of WAL a day")
-        elif found.least_share < 1 - 1 / LITTLE:
+        elif found.most_share < LEAST_SHARE:
             yield Left(table, f"the key costs little: ordered keys would save {shares(found)} of the table's WAL")
+        elif found.least_share < LEAST_SHARE:
+            run = f"inorder lab run insert --like {shlex.quote(table)} --touch recent"
+            why = (
+                f"ordered keys would save {shares(found)} of its WAL. Where updates take new rows, {run} measures it. "
+            )
+            yield Left(table, why + "pg_stat_statements shows which rows they take.", undecided=True)
         else:
-            now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
-            yield finding(
-                "random-key", table, evidence_of_keys(facts, some), switched(facts, first), found.saved_per_day,
-                found.costs, column=first.column.name, index=first.index.name,
-                size=size_text(PAGE * fsum(one.index.pages for one in some)),
-                wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
-                ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
-                ordered_size=size_text(ordered.index_bytes), share=shares(found),
-                ones=min(48, max(16, ceil(log2(1 + max(one.leaf.rows for one in some))) + SURE_BITS)),
-                server=f" The whole server writes {size_text(facts.server.wal)} a day." if facts.server.wal else "",
-            )  # fmt: skip
+            yield random_key(facts, some, loads, found, seen)
+
+
+def random_key(
+    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], found: Savings, seen: Sequence[Evidence]
+) -> Finding:  # fmt: skip
+    first, table, home = some[0], some[0].leaf.quoted, facts.server.inorder
+    now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
+    ones = min(48, max(16, ceil(log2(1 + max(one.leaf.rows for one in some))) + SURE_BITS))
+    made = f"{function(home, 'uuid_after_random_nextval')}({ones})"
+    among, after = (after_switch(loads, is_last) for is_last in (False, True))
+    last = [] if first.is_text else [*installed(home), with_default(first, made)]
+    sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
+    return finding(
+        "random-key", table, [*evidence_of_keys(facts, some), *seen], switched(facts, first), found.saved_per_day,
+        found.costs, last, column=first.column.name, index=first.index.name,
+        size=size_text(PAGE * fsum(one.index.pages for one in some)), **sizes,
+        wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
+        ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
+        ordered_size=size_text(ordered.index_bytes), share=shares(found),
+        server=f" The whole server writes {size_text(facts.server.wal)} a day." if facts.server.wal else "",
+    )  # fmt: skip
+
+
+def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
+    """Shares of the rows among which updated rows may be, by the page images of UPDATE if these were counted.
+
+    An UPDATE of a row that was inserted lately finds its page changed since the checkpoint.
+    """
+    names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
+    updates = [one for one in facts.statements if names & {*one.known.changed}]
+    rows, images = fsum(one.rows for one in updates), fsum(one.images for one in updates)
+    if not rows or not facts.server.sees_all:
+        return (UPDATED_NEWEST, UPDATED_ANYWHERE), []
+    each = images / rows
+    pages = each * facts.checkpoint * fsum(one.updated for one in leaves)
+    share = UPDATED_ANYWHERE if each > MANY_IMAGES else min(1.0, pages / max(1.0, fsum(one.pages for one in leaves)))
+    return (share,), [Evidence(f"{each:,.2f} page images for each row that UPDATE changed", "pg_stat_statements")]
 
 
 def shares(found: Savings) -> str:
@@ -185,14 +161,18 @@ def shares(found: Savings) -> str:
     return f"{least} %" + (f" ({most} % if updates take new rows only)" if most > least else "")
 
 
+def with_default(one: Keyed, made: str) -> str:
+    return f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"
+
+
 def switched(facts: Facts, one: Keyed) -> list[str]:
     is_core = facts.server.version >= 180000 and not facts.server.inorder
-    made = "uuidv7()" if is_core else f"{function(facts, 'uuid_v7_nextval')}()"
+    made = "uuidv7()" if is_core else f"{function(facts.server.inorder, 'uuid_v7_nextval')}()"
     if one.is_text:
         plain = one.leaf.statistic(one.column).width == 33
         made = f"replace({made}::text, '-', '')" if plain else f"{made}::text"
-    altered = f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"
-    return [altered] if is_core else [*installed(facts), altered]
+    altered = with_default(one, made)
+    return [altered] if is_core else [*installed(facts.server.inorder), altered]
 
 
 def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding]:
@@ -229,82 +209,9 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
             )  # fmt: skip
 
 
-@dataclass
-class Read:
-    """A table, one of its partitions, a column or "", and the totals of all statements that read it."""
-
-    leaf: Leaf
-    column: str
-    texts: list[str] = field(default_factory=list)
-    calls: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def evidence(self) -> list[Evidence]:
-        each = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
-        return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
-
-
-def reads(facts: Facts, find: Callable[[str], Mention | None]) -> list[Read]:
-    """Frequent statements, grouped by table (if it exists) and column."""
-    found: dict[tuple[str, str], Read] = {}
-    largest = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)
-               for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
-    for statement in (one for one in facts.statements if one.calls >= LEAST_CALLS):
-        place = find(statement.text)
-        if place and (leaf := largest.get((place.schema, place.table))):
-            read = found.setdefault((leaf.quoted, place.column), Read(leaf, place.column))
-            read.texts.append(" ".join(statement.text.split()))
-            read.calls += statement.calls
-            read.seconds += statement.seconds
-    return list(found.values())
-
-
-def written(facts: Facts, table: str, name: str) -> float:
-    return fsum(leaf.counted[name] for leaf in facts.leaves if leaf.quoted == table)
-
-
-def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:
-    for read in reads(facts, polled):
-        leaf, table = read.leaf, read.leaf.quoted
-        column = next((one for one in leaf.columns.values() if one.name == read.column), None)
-        inserted = written(facts, table, "inserted")
-        if column is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
-            continue
-        changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
-        remedy = logged(facts, table) if changed else prepared(facts, table, "feed_create", "'reader', ")
-        rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
-        yield finding(
-            "polling-reader", table, remedy=remedy, column=read.column, way="created" if column.type in TIMES else "id",
-            evidence=[*read.evidence, rows],
-            done=LOGGED.format(changed=changed) if changed else GUARDED,
-        )  # fmt: skip
-        if column.sequence:
-            name = identifier(*column.sequence)
-            evidence = [*read.evidence, Evidence(f"CACHE {column.cached} of {name}", "pg_sequence")]
-            remedy = [f"ALTER SEQUENCE {name} CACHE 1", *remedy]
-            yield finding("cached-sequence", table, evidence, remedy, column=read.column, cached=column.cached)
-
-
-def counts(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:
-    for read in (one for one in reads(facts, counted) if one.seconds / one.calls >= LEAST_COUNT):
-        table = read.leaf.quoted
-        changes = written(facts, table, "updated") + written(facts, table, "deleted")
-        estimate = [f"SELECT reltuples FROM pg_class WHERE oid = {literal(table)}::regclass"]
-        yield finding(
-            "count-all", table, read.evidence, estimate if changes else prepared(facts, table, "exact_count_start"),
-            effect=ESTIMATED if changes else EXACT, seconds=time_text(read.seconds),
-            after=estimate[0] if changes else f"SELECT {function(facts, 'exact_count')}({literal(table)})",
-            each=f"{1000 * read.seconds / read.calls:,.1f}",
-        )  # fmt: skip
-
-
-RULES = (random_keys, mixed_keys, text_uuids, readers, counts)
-
-
 def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
-    """Findings ordered by savings, and tables to leave as they are. Findings below ``least`` bytes are omitted."""
+    """Findings ordered by savings, and tables without one. Findings below ``least`` bytes are omitted."""
     every = keyed(facts)
-    found = [one for rule in RULES for one in rule(facts, every, least)]
-    findings = [one for one in found if isinstance(one, Finding)]
+    found = [one for rule in (random_keys, mixed_keys, text_uuids) for one in rule(facts, every, least)]
+    findings = [one for one in (*found, *readers(facts), *counts(facts)) if isinstance(one, Finding)]
     return sorted(findings, key=lambda one: -one.saves), [one for one in found if isinstance(one, Left)]

@@ -1,12 +1,12 @@
 """How advice is written: for people, for programs, as sections of the laboratory's reports."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from inorder.advise.cost import Cost
 from inorder.advise.facts import Facts
-from inorder.advise.findings import Finding, Left
+from inorder.advise.finding import Finding, Left
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
@@ -14,32 +14,31 @@ from inorder.units import size_text
 COSTS = ("key", "WAL a day", "reads a second", "index")
 
 
+@dataclass(frozen=True)
 class Advice:
-    def __init__(self, facts: Facts, findings: Sequence[Finding], left: Sequence[Left]) -> None:
-        self.facts, self.findings, self.left = facts, findings, left
+    """``read``: the server or the files that the findings are of."""
 
-    @property
-    def title(self) -> str:
-        server = self.facts.server
-        tables = len({leaf.quoted for leaf in self.facts.leaves})
-        return (
-            f"{plural(len(self.findings), 'finding')} in {plural(tables, 'table')} of {server.database}, "
-            f"PostgreSQL {server.version_text}; rows counted {self.facts.counted}"
-        )
+    title: str
+    read: dict[str, Any]
+    findings: Sequence[Finding]
+    left: Sequence[Left]
+    unseen: Sequence[str]
 
     def as_data(self) -> dict[str, Any]:
-        facts = self.facts
         return {
-            "server": asdict(facts.server) | {"counted": facts.counted, "checkpoint_seconds": facts.checkpoint},
+            **self.read,
             "findings": [asdict(one) for one in self.findings],
-            "leave": [asdict(one) for one in self.left],
-            "not_seen": facts.unseen,
+            "leave": [asdict(one) for one in self.left if not one.undecided],
+            "undecided": [asdict(one) for one in self.left if one.undecided],
+            "not_seen": list(self.unseen),
         }
 
     @property
     def others(self) -> list[tuple[str, list[str]]]:
-        every = {"Leave as they are": [f"{one.table}: {one.why}" for one in self.left], "Not seen": self.facts.unseen}
-        return [(name, texts) for name, texts in every.items() if texts]
+        said: dict[str, list[str]] = {"Undecided": [], "Leave as they are": [], "Not seen": [*self.unseen]}
+        for one in self.left:
+            said["Undecided" if one.undecided else "Leave as they are"].append(f"{one.table}: {one.why}")
+        return [(name, texts) for name, texts in said.items() if texts]
 
     def as_text(self) -> str:
         text = [one_line(self.title)]
@@ -51,6 +50,22 @@ class Advice:
         return "\n".join(text)
 
 
+def of_server(facts: Facts, findings: Sequence[Finding], left: Sequence[Left]) -> Advice:
+    server = facts.server
+    tables = len({leaf.quoted for leaf in facts.leaves})
+    title = (
+        f"{plural(len(findings), 'finding')} in {plural(tables, 'table')} of {server.database}, "
+        f"PostgreSQL {server.version_text}; rows counted {facts.counted}"
+    )
+    read = asdict(server) | {"counted": facts.counted, "checkpoint_seconds": facts.checkpoint}
+    return Advice(title, {"server": read}, findings, left, facts.unseen)
+
+
+def of_files(names: Sequence[str], statements: int, findings: Sequence[Finding], unseen: Sequence[str]) -> Advice:
+    title = f"{plural(len(findings), 'finding')} in {plural(statements, 'statement')} of {', '.join(names)}"
+    return Advice(title, {"files": list(names), "statements": statements}, findings, [], unseen)
+
+
 def heading(one: Finding) -> str:
     return one_line(f"{one.id}: {one.table}")
 
@@ -58,7 +73,8 @@ def heading(one: Finding) -> str:
 def parts_of(one: Finding) -> list[tuple[str, str]]:
     parts = {
         "what": [one.what], "evidence": [f"{each.what} ({each.source})" for each in one.evidence], "cost": [one.cost],
-        "remedy": [f"{statement};" for statement in one.remedy], "risk": [one.risk], "verify": [one.verify],
+        "remedy": [f"{statement};" for statement in one.remedy], "or": [f"{statement};" for statement in one.instead],
+        "choice": [one.choice] * bool(one.instead), "risk": [one.risk], "verify": [one.verify],
         "measure": [one.measure], "see": [one.page],
     }  # fmt: skip
     return [("" if place else label, text) for label, texts in parts.items() for place, text in enumerate(texts)]

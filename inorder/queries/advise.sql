@@ -9,13 +9,13 @@ SELECT (num_timed + num_requested)::float8 AS checkpoints,
 FROM pg_stat_checkpointer;
 
 -- advise_columns: Columns that may be a key, hold a UUID, or be polled: type, below a domain; names of the functions in
--- the default, which are read from its tree: to make text of it the server would lock the table; and a sequence of which
--- sessions take several numbers at a time.
+-- the default, now for CURRENT_TIMESTAMP, which are read from its tree: to make text of it the server would lock the
+-- table; and a sequence of which sessions take several numbers at a time.
 WITH made AS MATERIALIZED (
     SELECT d.adrelid AS leaf, d.adnum AS number, array_agg(p.proname::text) AS makers
     FROM pg_attrdef AS d
-         CROSS JOIN LATERAL regexp_matches(d.adbin::text, ':funcid (\d+)', 'g') AS f(id)
-         JOIN pg_proc AS p ON p.oid = f.id[1]::oid
+         CROSS JOIN LATERAL regexp_matches(d.adbin::text, ':funcid (\d+)|SQLVALUEFUNCTION', 'g') AS f(id)
+         JOIN pg_proc AS p ON p.oid = coalesce(f.id[1]::oid, 'pg_catalog.now()'::regprocedure)
     GROUP BY d.adrelid, d.adnum
 ), used AS (
     SELECT d.adrelid AS leaf, d.adnum AS number, p.refobjid AS sequence
@@ -75,12 +75,15 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 FROM pg_database AS d
 WHERE d.datname = current_database();
 
--- advise_statements: Statements of this database that read in an order, or count all rows.
-SELECT left(s.query, 4000) AS text, sum(s.calls)::float8 AS calls, sum(s.total_exec_time)::float8 / 1000 AS seconds
+-- advise_statements: Statements of this database that were called at least ten times, others are somebody's ad-hoc
+-- queries. The text of one that is too long to be parsed is cut.
+SELECT left(s.query, 10001) AS text, sum(s.calls)::float8 AS calls, sum(s.total_exec_time)::float8 / 1000 AS seconds,
+       sum(s.rows)::float8 AS rows, sum(s.wal_fpi)::float8 AS images
 FROM {view} AS s
 WHERE s.dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-  AND s.query ~* '^\s*(select|with|declare)\M' AND s.query ~* '\morder\s+by\M|\mcount\s*\(\s*\*\s*\)'
-GROUP BY 1;
+  AND s.query ~* '\m(select|update|delete)\M'
+GROUP BY 1
+HAVING sum(s.calls) >= 10;
 
 -- advise_statements_view: Where pg_stat_statements is, and whether its schema is of a role that is trusted: a
 -- superuser or the current role. Any other may put a view of its own there.

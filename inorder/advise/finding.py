@@ -1,0 +1,81 @@
+"""A finding, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
+
+import shlex
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from inorder.advise.cost import Cost
+from inorder.connection.database import identifier, literal
+
+WORDS = tomllib.loads(files("inorder").joinpath("advise/findings.toml").read_text(encoding="utf-8"))
+IDS = tuple(WORDS)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    what: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``saves``: bytes of WAL a day, or of storage, to order findings. ``costs``: one for each kind of key.
+
+    ``instead``: another remedy; ``choice``: how to choose between them.
+    """
+
+    id: str
+    table: str
+    what: str
+    cost: str
+    risk: str
+    verify: str
+    measure: str
+    page: str
+    evidence: tuple[Evidence, ...]
+    remedy: tuple[str, ...]
+    instead: tuple[str, ...] = ()
+    choice: str = ""
+    saves: float = 0.0
+    costs: tuple[Cost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Left:
+    """A table with random keys that would save little, or too little is known, and the reason."""
+
+    table: str
+    why: str
+    undecided: bool = False
+
+
+def finding(
+    id: str, table: str, evidence: Sequence[Evidence], remedy: Sequence[str], saves: float = 0.0,
+    costs: tuple[Cost, ...] = (), instead: Sequence[str] = (), **values: object,
+) -> Finding:  # fmt: skip
+    values |= {"table": table, "shell": shlex.quote(table), "literal": literal(table)}
+    texts = {name: text.format(**values) for name, text in WORDS[id].items()} | {"page": f"docs/advice.md#{id}"}
+    return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), instead=tuple(instead),
+                   saves=saves, costs=costs)  # fmt: skip
+
+
+def function(home: str | None, name: str) -> str:
+    return identifier(home, name) if home else name
+
+
+def installed(home: str | None) -> list[str]:
+    return [] if home else ["CREATE EXTENSION inorder"]
+
+
+def prepared(home: str | None, table: str, name: str, first: str = "") -> list[str]:
+    shell = f"/* From a shell: inorder prepare {shlex.quote(table)}. Or run what this returns: */"
+    prepare = f"{shell} SELECT {function(home, 'feed_prepare')}({literal(table)})"
+    return [*installed(home), prepare, f"SELECT {function(home, name)}({first}{literal(table)})"]
+
+
+def logged(home: str | None, table: str) -> list[str]:
+    shell = f"/* From a shell: inorder prepare {shlex.quote(table)} --changes --feed reader. Or: */"
+    log = f"{function(home, 'changes_enable')}({literal(table)})"
+    return [*installed(home), f"{shell} SELECT {function(home, 'feed_create')}('reader', {log})"]

@@ -1,0 +1,116 @@
+"""Findings about statements: readers that poll, and counts of all rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+
+from inorder.advise import uuids
+from inorder.advise.facts import UUID_TYPES, ColumnFacts, Facts, Leaf
+from inorder.advise.finding import Evidence, Finding, finding, function, logged, prepared
+from inorder.advise.polls import Poll, Table, Understood
+from inorder.connection.database import identifier, literal
+from inorder.units import time_text
+
+LEAST_COUNT = 0.01  # seconds; a faster count is not reported
+TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
+RISING = ("nextval", "now", "clock_timestamp", "statement_timestamp", "transaction_timestamp")
+GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only; inorder prepare does it online."
+LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
+EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
+ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
+SHOWN = 3  # statements, of several
+
+
+@dataclass
+class Read:
+    """A table, one of its partitions, how it is read, and the totals of all statements that do it."""
+
+    leaf: Leaf
+    poll: Poll | None
+    texts: list[str] = field(default_factory=list)
+    calls: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        each = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
+        return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
+
+
+def read_by(known: Understood, by_name: Mapping[Table, Leaf], polling: bool) -> Iterator[tuple[Leaf, Poll | None]]:
+    """Tables that a statement polls or counts: of several, the first that has the column."""
+    if not polling and known.counted and (leaf := by_name.get(known.counted)):
+        yield leaf, None
+    for poll in known.polls if polling else ():
+        found = [by_name[name] for name in poll.tables if name in by_name]
+        for leaf in [one for one in found if poll.column in [each.name for each in one.columns.values()]][:1]:
+            yield leaf, poll
+
+
+def reads(facts: Facts, polling: bool) -> list[Read]:
+    """Frequent statements, grouped by table (if it exists) and column."""
+    found: dict[tuple[str, str], Read] = {}
+    by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)
+               for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
+    for statement in facts.statements:
+        for leaf, poll in read_by(statement.known, by_name, polling):
+            read = found.setdefault((leaf.quoted, poll.column if poll else ""), Read(leaf, poll))
+            if poll and read.poll and poll.ordered:
+                read.poll = poll
+            read.texts.append(" ".join(statement.text.split()))
+            read.calls += statement.calls
+            read.seconds += statement.seconds
+    return list(found.values())
+
+
+def written(facts: Facts, table: str, name: str) -> float:
+    return fsum(leaf.counted[name] for leaf in facts.leaves if leaf.quoted == table)
+
+
+def polling(
+    poll: Poll, table: str, is_time: bool, evidence: Sequence[Evidence], changed: str, home: str | None = None
+) -> Finding:  # fmt: skip
+    way = "lag" if poll.late else "created" if is_time else "id"
+    remedy = logged(home, table) if changed else prepared(home, table, "feed_create", "'reader', ")
+    done = LOGGED.format(changed=changed) if changed else GUARDED
+    return finding("polling-reader", table, evidence, remedy, column=poll.column, way=way, done=done)
+
+
+def rises(leaf: Leaf, column: ColumnFacts) -> bool:
+    """True if the values rise with new rows: the primary key, or a default of a clock, a sequence or a generator."""
+    made = any(name in RISING or name in uuids.MAKERS for name in column.makers)
+    return made or any(one.is_primary and one.first == column.number for one in leaf.indexes)
+
+
+def readers(facts: Facts) -> Iterator[Finding]:
+    for read in reads(facts, True):
+        leaf, table = read.leaf, read.leaf.quoted
+        column = next(one for one in leaf.columns.values() if read.poll and one.name == read.poll.column)
+        inserted = written(facts, table, "inserted")
+        if read.poll is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
+            continue
+        if not (read.poll.ordered or rises(leaf, column)):
+            continue
+        changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
+        rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
+        found = polling(read.poll, table, column.type in TIMES, [*read.evidence, rows], changed, facts.server.inorder)
+        yield found
+        if column.sequence:
+            name = identifier(*column.sequence)
+            evidence = [*read.evidence, Evidence(f"CACHE {column.cached} of {name}", "pg_sequence")]
+            remedy = [f"ALTER SEQUENCE {name} CACHE 1", *found.remedy]
+            yield finding("cached-sequence", table, evidence, remedy, column=column.name, cached=column.cached)
+
+
+def counts(facts: Facts) -> Iterator[Finding]:
+    for read in (one for one in reads(facts, False) if one.seconds / one.calls >= LEAST_COUNT):
+        table = read.leaf.quoted
+        changes = written(facts, table, "updated") + written(facts, table, "deleted")
+        home = facts.server.inorder
+        estimate = [f"SELECT reltuples FROM pg_class WHERE oid = {literal(table)}::regclass"]
+        yield finding(
+            "count-all", table, read.evidence, estimate if changes else prepared(home, table, "exact_count_start"),
+            effect=ESTIMATED if changes else EXACT, seconds=time_text(read.seconds),
+            after=estimate[0] if changes else f"SELECT {function(home, 'exact_count')}({literal(table)})",
+            each=f"{1000 * read.seconds / read.calls:,.1f}",
+        )  # fmt: skip

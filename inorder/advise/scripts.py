@@ -1,0 +1,174 @@
+"""Files of SQL, read without a server: their statements, each with its line, and the tables that they create."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pglast import ast, parse_sql, split
+from pglast.enums import ConstrType
+from pglast.parser import ParseError
+
+from inorder.advise.finding import Evidence, Finding
+from inorder.advise.polls import Poll, Table, Understood
+from inorder.advise.readers import polling
+from inorder.advise.statements import function, is_clock, name_of, understood, walk
+from inorder.connection.database import identifier
+from inorder.errors import InputError
+from inorder.files import failed
+from inorder.text import listed, plural
+
+# Placeholders of drivers and of sqlc. Strings, names in quotes and comments stay as they are.
+PLACEHOLDER = re.compile(
+    r"""\be'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | (\$\w*\$).*?\1 | --[^\n]* | /\*.*?\*/
+    | (?P<value> %\(\w+\)[sbt] | %[sbt]\b | (?<![:\w]):[a-z_]\w* | (?<![\w@<>~|&])@[a-z_]\w* | \?(?![|&]|\s*')
+               | \bsqlc\.n?arg\([^()]*\) )
+    | (?P<psql> ^\\[^\n]* )
+    | \bfrom\s+stdin\b[^;]*;(?P<data> .*?^\\\.$ )""",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
+BEGINNING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+SHOWN = 5  # places of statements, of several
+NUMBERS = ("int2", "int4", "int8", "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")
+TIMES = ("timestamp", "timestamptz")
+
+
+@dataclass(frozen=True)
+class Statement:
+    text: str
+    place: str  # the file and the line
+    parsed: str  # the same statement with parameters instead of placeholders
+
+
+@dataclass
+class Created:
+    """Types of columns that may be polled, and the columns whose values rise with new rows."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    rising: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Scripts:
+    """``known``: classified statements; ``unread``: what the answer is not about, with its places, by reason."""
+
+    names: Sequence[str]
+    statements: list[Statement] = field(default_factory=list)
+    known: list[tuple[Statement, Understood]] = field(default_factory=list)
+    tables: dict[Table, Created] = field(default_factory=dict)
+    unread: dict[str, list[str]] = field(default_factory=dict)
+
+    def leave_out(self, why: str, place: str) -> None:
+        self.unread.setdefault(why, []).append(place)
+
+    @property
+    def unseen(self) -> list[str]:
+        return [
+            f"{plural(len(places), 'statement')} {why}: {listed(places[:SHOWN])}"
+            + (f" and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
+            for why, places in self.unread.items()
+        ]
+
+
+def with_parameters(text: str) -> str:
+    r"""A script with parameters instead of placeholders, and as many lines.
+
+    >>> with_parameters("SELECT a::text, '%s' FROM t -- ?\nWHERE id >%s AND b = :b AND c = %(c)s AND d ? 'k'")
+    "SELECT a::text, '%s' FROM t -- ?\nWHERE id > $1  AND b =  $2  AND c =  $3  AND d ? 'k'"
+    """
+    numbers = count(1)
+
+    def replaced(found: re.Match[str]) -> str:
+        if found["value"]:
+            return f" ${next(numbers)} "
+        if found["psql"] or found["data"]:
+            return found[0].removesuffix(found["psql"] or found["data"]) + "\n" * found[0].count("\n")
+        return found[0]
+
+    return PLACEHOLDER.sub(replaced, text)
+
+
+def statements_of(name: str, text: str) -> Iterator[Statement]:
+    """The statements of a script; all of it as one if it cannot be divided."""
+    parsed = with_parameters(text)
+    try:
+        pieces: Sequence[Any] = split(parsed, with_parser=False, only_slices=True)
+    except ParseError:
+        pieces = [slice(0, len(parsed))]
+    lines = text.split("\n")
+    for piece in pieces:
+        start = BEGINNING.match(parsed, piece.start, piece.stop).end()  # type: ignore[union-attr]  # matches anything
+        first, last = parsed.count("\n", 0, start), parsed.count("\n", 0, piece.stop)
+        if start < piece.stop:
+            shown = " ".join(" ".join(lines[first : last + 1]).split())
+            yield Statement(shown, f"{name}:{first + 1}", parsed[start : piece.stop])
+
+
+def read(paths: Sequence[Path]) -> Scripts:
+    found = Scripts([str(path) for path in paths])
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise failed(f"cannot read {path}", error) from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8") from error
+        found.statements += statements_of(str(path), text)
+    for one in found.statements:
+        known = understood(one.parsed)
+        if isinstance(known, str):
+            found.leave_out(f"not understood ({known})", one.place)
+            continue
+        found.known.append((one, known))
+        for node in parse_sql(one.parsed):
+            if isinstance(node.stmt, ast.CreateStmt):
+                found.tables[name_of(node.stmt.relation)] = created(node.stmt)
+            elif isinstance(node.stmt, ast.CreateFunctionStmt | ast.DoStmt):
+                found.leave_out("with a body that was not read", one.place)
+    return found
+
+
+def created(statement: Any) -> Created:
+    table = Created()
+    for one in statement.tableElts or ():
+        constraints = [one] if isinstance(one, ast.Constraint) else getattr(one, "constraints", None) or ()
+        if isinstance(one, ast.ColumnDef):
+            table.types[one.colname] = one.typeName.names[-1].sval
+        for each in constraints:
+            key = each.keys[0].sval if each.keys else getattr(one, "colname", "")
+            calls = [function(call) for call in walk(each.raw_expr) if isinstance(call, ast.FuncCall)]
+            by_default = is_clock(each.raw_expr) or any("nextval" in name or "uuid" in name for name in calls)
+            if by_default or each.contype in (ConstrType.CONSTR_PRIMARY, ConstrType.CONSTR_IDENTITY):
+                table.rising.add(key)
+    table.rising |= {name for name, type in table.types.items() if "serial" in type}
+    return table
+
+
+def findings(scripts: Scripts) -> list[Finding]:
+    changes = {(table[1], what) for _, known in scripts.known for what, table in known.changed}
+    return [
+        found
+        for statement, known in scripts.known
+        for poll in known.polls
+        for found in judged(scripts, statement, poll, changes)
+    ]
+
+
+def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tuple[str, str]]) -> Iterator[Finding]:
+    """A finding, if the column may be polled; without an order, if its values rise with new rows."""
+    tables = {one: table for one in poll.tables for name, table in scripts.tables.items() if one[1] == name[1]}
+    name, table = next(
+        ((one, each) for one, each in tables.items() if poll.column in each.types), (poll.tables[0], None)
+    )
+    if table and (table.types[poll.column] not in (*NUMBERS, *TIMES, "uuid")):
+        return
+    if not table and not poll.ordered:
+        scripts.leave_out("without an order, of tables whose CREATE TABLE is not in the files", statement.place)
+    elif not table or poll.ordered or poll.column in table.rising:
+        changed = " or ".join(what for what in ("updated", "deleted") if (name[1], what) in changes)
+        is_time = table.types[poll.column] in TIMES if table else poll.column.endswith(("_at", "time", "date"))
+        yield polling(
+            poll, identifier(*filter(None, name)), is_time, [Evidence(statement.text, statement.place)], changed
+        )

@@ -1,0 +1,247 @@
+"""inorder advise: readers are found as programs send them, by the server and in files, and nothing else is."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inorder.advise.statements import LONGEST, understood
+from inorder.cli import cli
+from inorder.connection.database import connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+import preloaded
+from attack import execute
+from examples import parsed
+from tool import inorder
+from waiting import PATIENCE
+
+EVENTS = "(id bigserial PRIMARY KEY, tenant int, n int, created_at timestamptz DEFAULT now(), body text)"
+SCHEMA = f"""CREATE TABLE events {EVENTS};
+CREATE TABLE orders (id uuid PRIMARY KEY, created_at timestamptz DEFAULT CURRENT_TIMESTAMP, total numeric, stock int);
+CREATE TABLE positions (name text PRIMARY KEY, last bigint);
+CREATE TABLE users (id int PRIMARY KEY, age int, name text);
+CREATE TABLE totals (day timestamptz, n bigint);"""
+# A page of a list, which an application shows to people, is among them: the text does not tell it from a poll.
+POLLS = (
+    "SELECT id, body FROM events WHERE id > $1 ORDER BY id LIMIT 100",
+    "SELECT id, extract(epoch FROM created_at) FROM events WHERE id > $1 ORDER BY id",
+    "SELECT e.* FROM events AS e WHERE e.id >= $1::bigint ORDER BY e.id ASC NULLS LAST FETCH FIRST 10 ROWS ONLY",
+    "SELECT id, body FROM events WHERE $1 < id ORDER BY id",
+    "SELECT id, body FROM events WHERE id > cast($1 AS bigint) ORDER BY id",
+    "SELECT id, body FROM events WHERE id > coalesce($1, 0) ORDER BY id",
+    "SELECT id, body FROM events WHERE id > $1 + 1 ORDER BY id",
+    "SELECT id, body FROM events WHERE id BETWEEN $1 AND $2 ORDER BY id",
+    "SELECT id, body FROM events WHERE id > $1 ORDER BY 1",
+    "SELECT id AS key, body FROM events WHERE id > $1 ORDER BY key",
+    "SELECT id, body FROM events WHERE id > $1",
+    "SELECT * FROM events WHERE created_at > $1",
+    "SELECT id, body FROM events WHERE created_at > $1 AND created_at < now() - interval '5 s' ORDER BY created_at",
+    "SELECT id, body FROM events WHERE created_at > to_timestamp($1::float8) ORDER BY extract(epoch FROM created_at)",
+    "SELECT id, body FROM events WHERE (created_at, id) > ($1, $2) ORDER BY created_at, id",
+    "SELECT id FROM events WHERE created_at > $1 OR (created_at = $2 AND id > $3) ORDER BY created_at, id",
+    "SELECT id, body FROM events WHERE ($1::bigint IS NULL OR id > $2) ORDER BY id",
+    "SELECT id, body FROM events WHERE tenant = $1 AND id > $2 ORDER BY tenant, id",
+    "SELECT id, body FROM events WHERE id > (SELECT last FROM positions WHERE name = $1) ORDER BY id",
+    "SELECT e.id, u.name FROM events AS e JOIN users AS u ON u.id = e.n WHERE e.id > $1 ORDER BY e.id",
+    "WITH fresh AS (SELECT * FROM events WHERE id > $1 ORDER BY id LIMIT 10) SELECT * FROM fresh",
+    "WITH every AS (SELECT * FROM events) SELECT * FROM every WHERE id > $1 ORDER BY id",
+    "SELECT * FROM (SELECT id, body FROM events) AS s WHERE s.id > $1 ORDER BY s.id",
+    "INSERT INTO totals SELECT date_trunc('day', created_at), count(*) FROM events WHERE id > $1 GROUP BY 1",
+)
+OTHERS = (
+    "SELECT id, body FROM events WHERE id > $1 ORDER BY id DESC LIMIT 20",
+    "SELECT id, body FROM events WHERE id < $1 ORDER BY id DESC LIMIT 20",
+    "SELECT id, body FROM events WHERE id = $1 ORDER BY id",
+    "SELECT id, body FROM events ORDER BY id LIMIT $1 OFFSET $2",
+    "SELECT id, body FROM events WHERE n > $1 ORDER BY id LIMIT 20",
+    "SELECT id, body FROM events WHERE n > $1",
+    "SELECT n FROM events WHERE id > $1",
+    "SELECT id, body FROM events WHERE body > $1 ORDER BY body",
+    "SELECT id, body FROM events WHERE id > $1 OR body = $2 ORDER BY id",
+    "SELECT id, body FROM events WHERE id IN ($1, $2) ORDER BY id",
+    "SELECT id, body FROM events WHERE body = $1 ORDER BY id FOR UPDATE SKIP LOCKED",
+    "SELECT id > $1 FROM events ORDER BY id",
+    "SELECT * FROM events WHERE created_at > now() - make_interval(secs => $1) ORDER BY created_at",
+    "SELECT * FROM events WHERE id > $1 AND n < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY id",
+    "SELECT count(*) FROM events WHERE created_at > $1",
+    "SELECT sum(total) FROM orders WHERE created_at BETWEEN $1 AND $2",
+    "SELECT date_trunc('day', created_at) AS day, count(*) FROM orders WHERE created_at >= $1 GROUP BY 1 ORDER BY 1",
+    "SELECT * FROM orders WHERE total > (SELECT avg(total) FROM orders) AND stock <> $1 ORDER BY total",
+    "SELECT * FROM orders WHERE total > $1 ORDER BY total",
+    "SELECT * FROM orders WHERE stock > $1",
+    "SELECT name FROM users WHERE age > $1",
+    "SELECT e.id FROM events AS e JOIN users AS u ON e.id > u.id WHERE e.n = $1 ORDER BY e.id",
+    "SELECT * FROM generate_series(1, $1) AS id WHERE id > $2 ORDER BY id",
+    "DELETE FROM events WHERE id < $1",
+)
+# Placeholders of drivers, of psql and of sqlc.
+STYLES = {"$": "$", "psycopg": "%s", "by name": "%({})s", "colon": ":p{}", "question mark": "?", "sqlc": "@p{}"}
+
+
+def in_style(text: str, style: str) -> str:
+    for number in (1, 2, 3):
+        text = text.replace(f"${number}", STYLES[style].format(number)) if style != "$" else text
+    return text
+
+
+def written(folder: Path, texts: Sequence[str], name: str = "queries.sql") -> str:
+    (folder / name).write_text(";\n".join(texts) + ";\n")
+    return name
+
+
+def advised(folder: Path, *names: str, options: Sequence[str] = ()) -> dict[str, Any]:
+    done = inorder("advise", *[word for name in names for word in ("--statements", name)], "--format", "json", *options,
+                   folder=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_each_poll_in_a_file_is_found_with_its_line_and_nothing_else(tmp_path: Path, style: str) -> None:
+    name = written(tmp_path, [in_style(text, style) for text in (*POLLS, *OTHERS)])
+    schema = written(tmp_path, [SCHEMA.rstrip(";")], "schema.sql")
+    data = advised(tmp_path, name, schema)
+    places = {one["evidence"][0]["source"]: one["table"] for one in data["findings"]}
+    assert places == {f"{name}:{line}": '"events"' for line in range(1, len(POLLS) + 1)}
+    assert data["not_seen"] == [] and {one["id"] for one in data["findings"]} == {"polling-reader"}
+    ways = {f"inorder lab check {way}" for way in ("id", "created", "lag")}
+    assert {one["measure"] for one in data["findings"]} == ways
+    for one in data["findings"]:
+        parsed(cli, one["measure"].split()[1:])
+
+
+@pytest.fixture(scope="module")
+def forms(server: Installation) -> Iterator[Cluster]:
+    if not (server.sharedir / "extension" / "pg_stat_statements.control").exists():
+        pytest.skip("this server has no pg_stat_statements")
+    with Cluster(server) as running:
+        running.start({"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"})
+        with connect(running.dsn) as admin:
+            execute(admin, "CREATE EXTENSION pg_stat_statements", *SCHEMA.split("\n"))
+            execute(admin, "INSERT INTO events SELECT FROM generate_series(1, 2000)",
+                    "INSERT INTO users SELECT generate_series(1, 2000)",
+                    "INSERT INTO orders SELECT gen_random_uuid() FROM generate_series(1, 2000)", "ANALYZE")  # fmt: skip
+        yield running
+
+
+def environment_of(cluster: Cluster) -> dict[str, str]:
+    return dict(os.environ) | cluster.environment() | {"PGDATABASE": "postgres", "PGUSER": "postgres"}
+
+
+def called(cluster: Cluster, texts: Sequence[str]) -> None:
+    """Each ten times, by PREPARE, which infers the types of parameters; values are null, which every type has."""
+    with connect(cluster.dsn) as admin:
+        execute(admin, "SELECT pg_stat_statements_reset()")
+        for text in texts:
+            number = max(int(one) for one in "123" if f"${one}" in text)
+            for _ in range(10):
+                execute(admin, f"PREPARE p AS {text}", f"EXECUTE p ({', '.join(['NULL'] * number)})", "DEALLOCATE p")
+        execute(admin, "SELECT pg_stat_force_next_flush()")
+
+
+@pytest.mark.server
+def test_each_poll_that_a_server_ran_is_found_and_nothing_else(forms: Cluster, tmp_path: Path) -> None:
+    def found(*texts: str) -> tuple[list[str], list[str]]:
+        called(forms, texts)
+        done = preloaded.run(["advise", "--format", "json"], tmp_path, environment_of(forms), PATIENCE)
+        assert done.returncode == 0, done.stderr
+        data = json.loads(done.stdout)
+        return [f"{one['id']} {one['table']}" for one in data["findings"]], data["not_seen"]
+
+    wrong = [text for text in POLLS if found(text) != (['polling-reader "public"."events"'], [])]
+    assert wrong == [] and found(*OTHERS) == ([], [])
+
+
+def test_what_is_not_understood_is_counted_with_its_place(tmp_path: Path) -> None:
+    texts = ("SELECT FROM {{ table }}", "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+             "SELECT * FROM other WHERE id > $1", "\\set x 1\nSELECT :x", f"SELECT {'1, ' * LONGEST}1",
+             "COPY t FROM stdin;\nit's\n\\.\nSELECT * FROM other WHERE id > $1 ORDER BY id")  # fmt: skip
+    data = advised(tmp_path, written(tmp_path, texts))
+    assert data["not_seen"] == [
+        '1 statement not understood (syntax error at or near "{"): queries.sql:1',
+        "1 statement with a body that was not read: queries.sql:2",
+        "1 statement not understood (longer than 10,000 characters): queries.sql:6",
+        "1 statement without an order, of tables whose CREATE TABLE is not in the files: queries.sql:3",
+    ]
+    assert [one["evidence"][0]["source"] for one in data["findings"]] == ["queries.sql:10"]
+
+
+def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
+    for change in ("DELETE FROM events WHERE id < $1", "UPDATE events SET body = $1"):
+        (found,) = advised(tmp_path, written(tmp_path, [POLLS[0], change]))["findings"]
+        assert "inorder prepare '\"events\"' --changes" in found["remedy"][-1]
+    (found,) = advised(tmp_path, written(tmp_path, [POLLS[0]]))["findings"]
+    assert "--changes" not in str(found["remedy"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [(("--fail-on", "polling-reader"), 3, ""), (("--fail-on", "any"), 3, ""), (("--fail-on", "random-key"), 0, ""),
+     (("--statements", "none.sql"), 2, "cannot read none.sql: No such file"), (("--over", "1s"), 2, "excludes --over"),
+     (("--statements", "latin.sql"), 2, "latin.sql is not UTF-8")],
+)  # fmt: skip
+def test_exit_codes(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
+    done = inorder("advise", "--statements", written(tmp_path, POLLS), *arguments, folder=tmp_path)
+    assert done.returncode == code and message in done.stderr
+
+
+WITHOUT = "import sys; sys.modules[{package!r}] = None; from inorder.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [("pglast", ["--statements", "queries.sql"]), ("pglast", ["--fail-on", "polling-reader"]),
+     ("pglast", ["--fail-on", "any", "--over", "10min"]), ("jinja2", ["--format", "html", "--over", "10min"])],
+)  # fmt: skip
+def test_a_missing_package_is_named_before_anything_is_read(package: str, arguments: list[str]) -> None:
+    program = WITHOUT.format(package=package)
+    done = subprocess.run([sys.executable, "-c", program, "advise", *arguments], check=False, capture_output=True,
+                          text=True, timeout=PATIENCE, env=dict(os.environ) | {"PGHOST": "/nowhere"})  # fmt: skip
+    assert done.returncode == 2 and f"needs {package}, which is not installed; HINT: " in done.stderr
+    assert "[advise]'" in done.stderr
+
+
+@pytest.mark.server
+def test_without_the_parser_the_advice_says_what_is_not_seen(forms: Cluster) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT.format(package="pglast"), "advise"], check=False,
+                          capture_output=True, text=True, timeout=PATIENCE, env=environment_of(forms))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "pglast is not installed here, which parses statements; HINT: " in done.stdout and "[advise]'" in done.stdout
+
+
+# Each as long as a statement may be. Whoever visits what is below a node at each node would take for ever.
+def nested(opening: str, closing: str, inner: str) -> str:
+    times = LONGEST // len(opening + closing) - 10
+    return opening * times + inner + closing * times
+
+
+HOSTILE = {
+    "or": "SELECT * FROM t WHERE " + nested("a > $1 OR (", ")", "a > $1"),
+    "and": "SELECT * FROM t WHERE " + nested("a > $1 AND (", ")", "a > $1"),
+    "coalesce": "SELECT * FROM t WHERE a > " + nested("coalesce(", ")", "$1"),
+    "subqueries": nested("SELECT * FROM (", ") AS a", "SELECT * FROM t WHERE a > $1"),
+    "with": "WITH a0 AS (SELECT * FROM t)" + "".join(f", a{i + 1} AS (SELECT * FROM a{i}, a{i})" for i in range(200))
+            + " SELECT * FROM a200 WHERE a > $1 ORDER BY a",
+    "aliases": "SELECT " + "a AS b," * 800 + "a FROM t WHERE a > $1 ORDER BY " + "b," * 1000 + "b",
+    "plus": "SELECT " + "1+" * (LONGEST // 2 - 10) + "1",
+    "casts": "SELECT 1" + "::a" * (LONGEST // 3 - 10),
+    "parentheses": "SELECT " + nested("(", ")", "1"),
+}  # fmt: skip
+PARSE = "import sys; from inorder.advise.statements import understood; print(understood(sys.argv[1]))"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_statement_takes_long_or_ends_the_program(name: str) -> None:
+    """Anybody can write statements; a process of its own, as the parser recurses in C."""
+    text = HOSTILE[name]
+    assert len(text) <= LONGEST
+    subprocess.run([sys.executable, "-c", PARSE, text], check=True, timeout=PATIENCE, capture_output=True)
+    assert understood(f"{text}{' ' * LONGEST}") == "longer than 10,000 characters"

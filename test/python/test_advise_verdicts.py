@@ -1,0 +1,89 @@
+"""inorder advise: verdicts on recorded facts, of a table where each order is inserted, then its status updated.
+
+There version 7 saved 57 % of the WAL: record_advice.py.
+"""
+
+from dataclasses import replace
+
+import pytest
+from inorder.advise.cost import after_switch
+from inorder.advise.facts import Facts, Statement
+from inorder.advise.finding import Finding, Left
+from inorder.advise.findings import advice_of, keyed, load_of
+from inorder.advise.polls import Poll, Understood
+from inorder.advise.report import of_server
+
+from advice_facts import recorded_facts
+
+ORDERS = '"public"."orders"'
+UPDATE = "UPDATE orders SET status"
+
+
+def advised(facts: Facts) -> tuple[list[Finding], list[Left]]:
+    return advice_of(facts, 1)
+
+
+def with_images(facts: Facts, each: float) -> Facts:
+    """The same with so many page images for each updated row."""
+    return replace(facts, statements=[
+        replace(one, images=each * one.rows) if one.text.startswith(UPDATE) else one for one in facts.statements
+    ])  # fmt: skip
+
+
+def without(facts: Facts) -> Facts:
+    return replace(facts, statements=[one for one in facts.statements if not one.text.startswith(UPDATE)])
+
+
+def test_an_update_without_page_images_is_of_a_new_row() -> None:
+    """The cost of the key is then known, and not hidden behind images that no update wrote."""
+    (found,), left = advised(recorded_facts())
+    assert (found.id, found.table, left) == ("random-key", ORDERS, [])
+    assert "That is 49 % of the WAL of the table." in found.cost
+    assert "0.00 page images for each row that UPDATE changed" in [one.what for one in found.evidence]
+
+
+def test_an_update_with_an_image_for_each_row_is_of_rows_of_any_age() -> None:
+    findings, (left,) = advised(with_images(recorded_facts(), 0.9))
+    assert findings == [] and not left.undecided
+    assert left.why == "the key costs little: ordered keys would save 13 % of the table's WAL"
+
+
+@pytest.mark.parametrize("sees_all", [True, False])
+def test_it_is_undecided_where_the_threshold_is_within_the_range(sees_all: bool) -> None:
+    facts = recorded_facts()
+    facts = without(facts) if sees_all else replace(facts, server=replace(facts.server, sees_all=False))
+    findings, (left,) = advised(facts)
+    assert findings == [] and left.undecided
+    assert "13 % (45 % if updates take new rows only)" in left.why
+    assert 'inorder lab run insert --like \'"public"."orders"\' --touch recent' in left.why
+    advice = of_server(facts, findings, [left])
+    assert "\nUndecided\n" in advice.as_text() and "\nLeave as they are\n" not in advice.as_text()
+    data = advice.as_data()
+    assert data["leave"] == [] and data["undecided"][0]["table"] == ORDERS
+
+
+def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
+    """Measured (docs/results/mixed-18.md): a fifth more rows of version 7 let the index grow by 26 to 30 %."""
+    facts = recorded_facts()
+    (found,), _ = advised(facts)
+    assert found.remedy[-1].endswith("SET DEFAULT uuidv7()")
+    assert found.instead[-1].endswith("SET DEFAULT uuid_after_random_nextval(26)")
+    (key,) = keyed(facts)
+    fifth = replace(load_of(key, facts, 1e9), inserts=key.leaf.rows / 5 / 86_400)
+    (among_wal, among), (after_wal, after) = (after_switch([fifth], is_last) for is_last in (False, True))
+    size = key.index.pages * 8192
+    assert 0.26 < among / size < 0.30 and among / after == pytest.approx(0.9 / 0.5) and among_wal > after_wal
+    assert "7.2 GB a day" in found.choice and "4.0 GB" in found.choice
+    text = of_server(facts, [found], []).as_text()
+    assert "\n  or        CREATE EXTENSION inorder;" in text and "\n  choice    " in text
+
+
+def test_readers_of_a_table_with_deletes_need_changes() -> None:
+    facts = recorded_facts()
+    poll = Understood((Poll((("", "orders"),), "at", True, False),))
+    statements = [Statement("SELECT … ORDER BY at", 100, 1, 0, 0, poll)]
+    for name in ("updated", "deleted"):
+        (leaf,) = facts.leaves
+        leaf.counted |= {"updated": 0.0, "deleted": 0.0} | {name: 1.0}
+        found = next(one for one in advised(replace(facts, statements=statements))[0] if one.id == "polling-reader")
+        assert "--changes --feed reader" in found.remedy[-1] and f"Rows are {name}" in found.risk
