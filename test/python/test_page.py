@@ -8,15 +8,23 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.advise.facts import Statement
+from inorder.advise.finding import Left
+from inorder.advise.findings import advice_of
+from inorder.advise.pages import page as advice_page
+from inorder.advise.polls import Poll, Understood
+from inorder.advise.report import Advice, of_server
 from inorder.commands.catalogue import Labelled
 from inorder.lab.report.html import render
 from inorder.lab.results.result import Result
 
+from advice_facts import recorded_facts
 from on_paper import a_result, insert_run
 from replay import recorded
 
@@ -46,6 +54,9 @@ frame.onload = () => {
       overflow: root.scrollWidth - root.clientWidth, outside, small, texts: seen.length,
       wide: wide.map(one => one.outerHTML.slice(0, 80)),
       scrolling: regions.filter(one => one.scrollWidth > one.clientWidth).length,
+      right: [...page.querySelectorAll("p, dd, li, dt, h2, code")].filter(one =>
+        /right|end/.test(look.getComputedStyle(one).textAlign)).map(one => one.outerHTML.slice(0, 80)),
+      narrow: [...page.querySelectorAll("dd")].filter(one => one.clientWidth < width / 3).length,
       unreachable: regions.filter(one => one.tabIndex !== 0 || !one.ariaLabel).length,
     };
   }
@@ -104,6 +115,32 @@ def brightness(colour: str) -> int:
 @pytest.fixture(scope="module")
 def page() -> str:
     return render(results())
+
+
+def advice() -> Advice:
+    """Findings of each kind of statement and of keys, a table that is left, and names that would be markup."""
+    facts, odd = recorded_facts(), f"SELECT <b>{'body, ' * 40}id FROM orders WHERE at > $1 ORDER BY at"
+    known = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
+    statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, known)]
+    findings, _ = advice_of(replace(facts, statements=statements), 1)
+    assert [one.id for one in findings] == ["random-key", "polling-reader", "count-all"]
+    unseen = ['sizes (HINT: ANALYZE), of 1 table: "app"."grown"']
+    return of_server(replace(facts, unseen=unseen), findings, [Left("a", "b " * 90), Left("c", "d", True)])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
+    """Its text is aligned to the left, wraps, and is nowhere cut off; a phone shows the tables whole."""
+    page = advice_page(advice())
+    assert page.count('class="card"') == 6 and "<b>" not in page
+    found, complaints = looked_at(tmp_path, page, dark)
+    assert complaints == "[]"
+    for width in map(str, WIDTHS):
+        assert (found[width]["overflow"], found[width]["wide"], found[width]["right"]) == (0, [], []), width
+        assert (found[width]["unreachable"], found[width]["narrow"]) == (0, 0)
+    assert found["390"]["scrolling"] == 0 and found["links"] == found["twice"] == []
+    assert (brightness(found["page"]) < brightness(found["text"])) == dark
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
