@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 PACKAGE = Path(__file__).resolve().parent
+DEBIAN = {"advise": "python3-jinja2 python3-pglast"}  # packages of Debian with what is in an extra
 
 
 def checkout() -> Path | None:
@@ -16,17 +17,21 @@ def checkout() -> Path | None:
 
 
 def installer(extra: str) -> str:
-    """The command that brings an extra into the environment of this tool, also if that was installed from a checkout.
+    """The command that brings an extra to this tool, in the way in which that was installed.
 
-    pipx leaves a file in the environments that it makes; pip leaves one that says what it was given.
+    Debian installs into dist-packages. pipx leaves a file in the environments that it makes, and pip one that says what
+    it was given.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # takes time, and is rarely needed
 
-    program = "pipx install --force" if (Path(sys.prefix) / "pipx_metadata.json").exists() else "pip install"
+    if PACKAGE.parent.name == "dist-packages":
+        return f"apt install {DEBIAN[extra]}" if extra in DEBIAN else f"pipx install 'inorder[{extra}]'"
+    is_pipx = (Path(sys.prefix) / "pipx_metadata.json").exists()
+    program = "pipx install --force" if is_pipx else f"{sys.executable} -m pip install"
     try:
         given = json.loads(distribution("inorder").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        given = {}
+    except PackageNotFoundError:  # a checkout that is not installed
+        given = {"url": PACKAGE.parent.as_uri(), "dir_info": {"editable": True}}
     url = given.get("url", "")
     if url.startswith("file:"):
         editable = "--editable " if given.get("dir_info", {}).get("editable") else ""

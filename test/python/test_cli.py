@@ -11,8 +11,10 @@ import sys
 import time
 from collections import Counter
 from functools import partial
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import pytest
@@ -105,7 +107,22 @@ def test_the_hint_brings_an_extra_from_where_the_tool_came(
         (tmp_path / "pipx_metadata.json").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
-    assert sources.installer("x") == (command.replace("pip install", "pipx install --force") if is_pipx else command)
+    pip = f"{sys.executable} -m pip install"
+    assert sources.installer("x") == command.replace("pip install", "pipx install --force" if is_pipx else pip)
+
+
+def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(_name: str) -> NoReturn:
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "distribution", refused)
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "inorder")
+    assert sources.installer("x") == f"{sys.executable} -m pip install --editable '{tmp_path}[x]'"
+    monkeypatch.setattr(sources, "PACKAGE", Path("/usr/lib/python3/dist-packages/inorder"))
+    assert sources.installer("advise") == "apt install python3-jinja2 python3-pglast"
+    assert sources.installer("lab") == "pipx install 'inorder[lab]'"
 
 
 def test_documents_name_options_that_exist() -> None:

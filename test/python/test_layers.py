@@ -329,6 +329,6 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
         )
         assert done.returncode == 2 and done.stderr.count("\n") == 1
         assert " needs " in done.stderr and f"[{extra}]'" in done.stderr.partition("pip install")[2]
-    for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "Not installed: pip install")):
+    for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "-m pip install")):
         done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
         assert told in done.stdout
