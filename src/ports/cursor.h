@@ -5,6 +5,7 @@
 #ifndef INORDER_CURSOR_H
 #define INORDER_CURSOR_H
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/sdir.h"
