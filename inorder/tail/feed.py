@@ -4,9 +4,11 @@ from collections.abc import Generator
 from socket import socket
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from inorder.connection.database import ServerRow, query
+from inorder.connection.patience import CONFLICTS
 from inorder.connection.reconnect import InUseError
 from inorder.connection.session import Session, Table
 from inorder.connection.unsent import rows_of
@@ -70,6 +72,16 @@ class FeedSource(Source):
         return None if number is None else Batch(number, full=full, is_part=bool(self.is_ordered))
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
+        try:
+            yield from self.read(batch)
+        except psycopg.Error as error:
+            # The table may have been renamed: the next attempt reads it by the name that it has then.
+            if error.sqlstate in CONFLICTS and not self.session.connection.closed:
+                self.session.connection.rollback()
+                self.attach(self.session)
+            raise
+
+    def read(self, batch: Batch) -> Generator[Any, None, None]:
         parts = {"name": self.name, "batch": batch.batch, "table": self.table.identifier, "owner": self.owner_oid}
         rows = self.session.statement(query("tail_feed_rows"), **parts)
         if self.arrow is not None:

@@ -140,7 +140,6 @@ def test_following_ends_under_load_with_all_that_was_committed(
         try:
             wait_for(lambda: len(tail.rows()) > 50)
             run(fresh, *SWAP)
-            # The batch in which the swap falls is tried for half a minute, for which the writers need not go on.
             stopped.wait(0.5)
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
