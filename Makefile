@@ -55,6 +55,7 @@ SQL_SOURCES = \
     feed/enable.sql \
     feed/restore.sql \
     feed/prepare.sql \
+    feed/counting.sql \
     feed/groups.sql \
     feed/count.sql \
     feed/retention.sql \

@@ -98,7 +98,7 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
 JOIN pg_catalog.pg_class AS v ON v.relnamespace OPERATOR(pg_catalog.=) f.pronamespace
     AND v.relname OPERATOR(pg_catalog.=) pg_catalog.left(f.proname::pg_catalog.text, -7)
 WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}
-  AND g.tgname OPERATOR(pg_catalog.~) '^zz_inorder_count_[0-9a-f]+_insert$'
+  AND g.tgname OPERATOR(pg_catalog.~) '^zz_inorder_count_[0-9a-f]+_row$'
   AND {names}::pg_catalog.name[] OPERATOR(pg_catalog.=) ARRAY(
       SELECT a.attname FROM pg_catalog.pg_attribute AS a
       WHERE a.attrelid OPERATOR(pg_catalog.=) v.oid AND a.attnum OPERATOR(pg_catalog.>) '0'::pg_catalog.int2

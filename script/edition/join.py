@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 # Sources of the C edition only. If sql/plain has a file of the same name, it is used instead.
 WITHOUT = {
-    "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "uuid_v1", "time_bounds",
+    "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "counting", "uuid_v1", "time_bounds",
     "uuid_extras", "revoke", "rights",
 }  # fmt: skip
 

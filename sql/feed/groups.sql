@@ -17,13 +17,18 @@ CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
 
+-- A part of the names of triggers of a view, which tells those of several sets from each other.
+CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN to_hex(hashtext(view));
+
 -- The set of a view. The prefix keeps room for suffixes within the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.group_set(relation regclass, schema name, view text, columns name[])
 RETURNS inorder_internal.group_set
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT ROW(relation, format('%I.%I', schema, v.name), format('%I.%I', schema, concat(v.name, '_deltas')),
                    format('%I.%I', schema, concat(v.name, '_fold')), columns,
-                   to_hex(hashtext(v.name)))::inorder_internal.group_set
+                   inorder_internal.group_id(v.name))::inorder_internal.group_set
         FROM substr(concat('_deltas', view)::name::text, 8) AS v(name));
 
 CREATE FUNCTION inorder_internal.new_group_set(relation regclass, columns name[]) RETURNS inorder_internal.group_set
@@ -43,7 +48,7 @@ BEGIN
         WHERE v.relname = left(f.proname, -7) AND v.relnamespace = f.pronamespace AND a.attnum < v.relnatts
         ORDER BY a.attnum))).*
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_namespace AS n ON n.oid = f.pronamespace
-    WHERE g.tgrelid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_insert$' AND f.proname ~ '_deltas$'
+    WHERE g.tgrelid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_row$' AND f.proname ~ '_deltas$'
     ORDER BY f.proname;
 END $$;
 
@@ -82,7 +87,8 @@ BEGIN
                 d.relhassubclass, c.relpersistence, c.relforcerowsecurity,
                 inorder_internal.versions(CASE WHEN c.relkind = 'r' AND NOT c.relhassubclass THEN ARRAY[c.oid]
                                                ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
-                    SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgfoid = f.oid)),
+                    SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND starts_with(
+                        g.tgname, concat('zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)))))),
                 CASE c.relkind WHEN 'r' THEN pg_relation_filenode(c.oid)::text ELSE (
                     SELECT string_agg(concat(p.relid::oid, '/', pg_relation_filenode(p.relid)), ',' ORDER BY p.relid)
                     FROM pg_partition_tree(c.oid) AS p) END), 0))
@@ -113,14 +119,15 @@ RETURN format('
             JOIN pg_catalog.pg_class AS c ON c.relname OPERATOR(pg_catalog.=) f.proname
                                          AND c.relnamespace OPERATOR(pg_catalog.=) f.pronamespace
             WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
-              AND g.tgrelid OPERATOR(pg_catalog.=) TG_RELID AND g.tgname OPERATOR(pg_catalog.=) TG_NAME;
+              AND g.tgrelid OPERATOR(pg_catalog.=) TG_RELID;
             IF NOT FOUND THEN
                 RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
                     HINT = ''Let its owner call exact_count_start() again.'';
             END IF;
         END IF;
         -- A thousandth of all transactions fold, if they may.
-        IF pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~~) ''%%000''::pg_catalog.text
+        IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
+           AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~~) ''%%000''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
            AND pg_catalog.to_regprocedure(%3$L) IS NOT NULL THEN
             PERFORM %3$s;
@@ -131,7 +138,7 @@ CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RE
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- The first part of that function, after an UPDATE of a table by partitions: MERGE hides from its trigger the rows
+-- The part of that function after an UPDATE of a table by partitions: MERGE hides from its trigger the rows
 -- that it moves to another one. Rows of both tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -155,6 +162,15 @@ RETURN (SELECT format('
         FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
         WHERE k.names IS DISTINCT FROM NULL);
 
+-- A part of that function: a partition that is detached loses the trigger for rows.
+CREATE FUNCTION inorder_internal.unless_detached(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT format('
+        ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger AS g WHERE g.tgrelid OPERATOR(pg_catalog.=) TG_RELID
+                          AND g.tgname OPERATOR(pg_catalog.=) %L) THEN
+            RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
+        FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
+
 -- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
 -- columns of the rows are named without their table, since a name behind that of a table may be a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
@@ -162,9 +178,15 @@ LANGUAGE sql STABLE
 RETURN format('
 #variable_conflict use_column
 BEGIN
-    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text
-       AND TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text THEN
-        IF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
+    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
+        IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
+            IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
+                %1$s VALUES (%8$s-1);
+            END IF;
+            IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
+                %1$s VALUES (%9$s1);
+            END IF;%12$s
+        ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
             %1$s SELECT %2$spg_catalog.count(*) FROM new_rows%4$s;
         ELSIF TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN
             %1$s SELECT %2$sOPERATOR(pg_catalog.-) pg_catalog.count(*) FROM old_rows%4$s;
@@ -173,13 +195,6 @@ BEGIN
                 SELECT %2$s1 AS n FROM new_rows UNION ALL SELECT %2$s-1 FROM old_rows) AS k%5$s
             HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
         END IF;%7$s
-    ELSIF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
-        IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
-            %1$s VALUES (%8$s-1);
-        END IF;
-        IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
-            %1$s VALUES (%9$s1);
-        END IF;
     ELSIF TG_RELID OPERATOR(pg_catalog.<>) %10$L::pg_catalog.regclass THEN
         PERFORM pg_catalog.set_config(%11$L, pg_catalog.concat(pg_catalog.current_setting(%11$L, true), ''x''), true);
         RETURN NEW;
@@ -194,38 +209,52 @@ END
     coalesce(inorder_internal.grouping((s).columns), ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'::text),
     inorder_internal.grouping((s).columns), inorder_internal.before_deltas(s), inorder_internal.after_deltas(s),
     inorder_internal.group_list((s).columns, 'OLD.%2$I, '), inorder_internal.group_list((s).columns, 'NEW.%2$I, '),
-    (s).deltas, inorder_internal.moving_setting(s));
+    (s).deltas, inorder_internal.moving_setting(s), inorder_internal.unless_detached(s));
+
+-- The function of triggers for statements.
+CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
 -- The triggers of a set, which write deltas: on the table and its partitions those of statements or, in the role of a
 -- replica, as a subscription has, whose rows come without a statement, those of rows. One on the deltas leaves out
--- those that come from a publisher.
+-- those that come from a publisher. Those without a definition the server makes with that of the table, and drops when
+-- a partition is detached.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY
     SELECT d.relation, concat('zz_inorder_count_', s.id, '_', d.suffix)::name, d.enabled,
-           format('TRIGGER %s %s EXECUTE FUNCTION %s(%s)', concat('zz_inorder_count_', s.id, '_', d.suffix),
-                  d.definition, s.deltas, quote_literal(d.argument))
+           format('TRIGGER %s ', concat('zz_inorder_count_', s.id, '_', d.suffix)) || d.definition
+           || format(' EXECUTE FUNCTION %s(%s)', d.function, (
+                  SELECT string_agg(concat('''', replace(a, '''', ''''''), ''''), ', ' ORDER BY place)
+                  FROM unnest(d.arguments) WITH ORDINALITY AS u(a, place)))
     FROM (
         SELECT m.oid AS relation, lower(v.event) AS suffix, 'O'::"char" AS enabled,
                format('AFTER %s ON %s %s FOR EACH STATEMENT', v.event, m.oid::regclass, v.referencing) AS definition,
-               to_regclass(s.deltas)::oid AS argument
+               inorder_internal.counting_function(s) AS function,
+               ARRAY[to_regclass(s.deltas)::oid::text] || s.columns::text[] AS arguments
         FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
         CROSS JOIN (VALUES ('INSERT', 'REFERENCING NEW TABLE AS new_rows'),
                            ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
                            ('DELETE', 'REFERENCING OLD TABLE AS old_rows')) AS v(event, referencing)
         UNION ALL
-        SELECT c.oid, 'row', 'R', format('AFTER INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', c.oid::regclass), NULL
-        FROM pg_class AS c WHERE c.oid = ANY (inorder_internal.tree(s.relation)::oid[]) AND c.relkind = 'r'
-        UNION ALL
-        SELECT s.relation, 'move', 'O', format(
-                   'BEFORE UPDATE ON %s FOR EACH ROW WHEN (pg_catalog.record_image_ne(ROW(%s), ROW(%s)))', s.relation,
-                   string_agg(format('OLD.%I', p.name), ', '), string_agg(format('NEW.%I', p.name), ', ')), NULL
-        FROM inorder_internal.partition_columns(s.relation) AS p(name) HAVING count(*) > 0
+        SELECT m.oid, v.suffix, v.enabled, CASE WHEN m.oid = s.relation THEN v.definition END, s.deltas,
+               ARRAY[to_regclass(s.deltas)::oid::text]
+        FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
+        CROSS JOIN (
+            SELECT 'row', 'R'::"char", format('AFTER INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.relation)
+            UNION ALL
+            SELECT 'move', 'O', format(
+                       'BEFORE UPDATE ON %s FOR EACH ROW WHEN (pg_catalog.record_image_ne(ROW(%s), ROW(%s)))',
+                       s.relation, string_agg(format('OLD.%I', p.name), ', '),
+                       string_agg(format('NEW.%I', p.name), ', '))
+            FROM inorder_internal.partition_columns(s.relation) AS p(name) HAVING count(*) > 0
+        ) AS v(suffix, enabled, definition)
         UNION ALL
         SELECT to_regclass(s.deltas), 'replica', 'R',
-               format('BEFORE INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.deltas), NULL
+               format('BEFORE INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.deltas), s.deltas, NULL
     ) AS d;
 END $$;
 
@@ -304,15 +333,16 @@ BEGIN
     WHERE c.oid = to_regclass(s.deltas) AND a.grantee <> c.relowner AND to_regclass(s.view) IS NULL GROUP BY a.grantee;
     RETURN NEXT format('GRANT INSERT (%sn) ON %s TO PUBLIC', inorder_internal.group_list(s.columns, 'g%s, '), s.deltas);
     RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
-                       '%s.exact_count_fold_soon(%s); END', 'OR REPLACE', s.folding, inorder_internal.public_schema(),
-                       inorder_internal.proof_arguments(s));
+                       '%s.exact_count_fold_soon(%L::regclass, %L::regclass); END', 'OR REPLACE', s.folding,
+                       inorder_internal.public_schema(), s.relation, s.deltas);
     RETURN NEXT format('GRANT ALL ON FUNCTION %s() TO PUBLIC', s.folding);
     RETURN NEXT inorder_internal.function_statement(s.deltas, inorder_internal.group_body(s));
     RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
-        (format('CREATE %s %s', 'OR REPLACE', t.definition)),
+        ('CREATE OR REPLACE ' || t.definition),
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
-                CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement);
+                CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
+    WHERE u.statement IS NOT NULL;
     IF to_regclass(s.view) IS NULL THEN
         RETURN NEXT inorder_internal.view_statement(s);
     END IF;
@@ -369,10 +399,10 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The definition of a trigger, without its condition, or its argument, which a restore makes another one.
+-- The definition of a trigger, without its condition, or its first argument, which a restore makes another one.
 CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN split_part(regexp_replace(definition, '[(][^()]*[)]$'::text, ''::text), ' WHEN '::text, 1);
+RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
 -- The part of a set that is not as exact_count_start() makes it, or null.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
@@ -394,7 +424,7 @@ BEGIN
         LEFT JOIN pg_trigger AS g ON g.tgrelid = t.relation AND g.tgname = t.name
         WHERE g.tgenabled IS DISTINCT FROM t.enabled
            OR inorder_internal.trigger_kind(pg_get_triggerdef(g.oid))
-              <> inorder_internal.trigger_kind(concat('CREATE ', t.definition))
+              <> inorder_internal.trigger_kind('CREATE ' || t.definition)
         ORDER BY t.relation, t.name LIMIT 1));
 END $$;
 
@@ -508,21 +538,20 @@ END $$;
 
 -- A writer does this now and then, if it may and need not wait: small tables are counted again where the proof does not
 -- stand.
-CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass, columns name[])
-RETURNS void
+CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set;
 BEGIN
     SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
-    WHERE to_regclass(g.deltas) = exact_count_fold_soon.deltas AND g.columns = exact_count_fold_soon.columns;
+    WHERE to_regclass(g.deltas) = exact_count_fold_soon.deltas;
     IF FOUND AND current_setting('transaction_isolation') = 'read committed'
        AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
        AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
        AND inorder_internal.group_fault(s) IS NULL AND NOT inorder_internal.may_have_changed(relation) THEN
         BEGIN
             PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-                s, inorder_internal.exact_count_proof(caller, relation, deltas, columns), (
+                s, inorder_internal.exact_count_proof(caller, relation, deltas, s.columns), (
                     SELECT sum(pg_relation_size(m)) <= 8388608 FROM unnest(inorder_internal.tree(relation)) AS m),
                 false)], caller);
         EXCEPTION WHEN OTHERS THEN
@@ -602,7 +631,11 @@ BEGIN
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY[concat('DROP VIEW IF EXISTS ', s.view)] || ARRAY(
         SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
-        WHERE g.tgfoid = to_regprocedure(concat(s.deltas, '()')) AND g.tgparentid = 0) || ARRAY[
+        WHERE g.tgparentid = 0
+          AND (g.tgfoid = to_regprocedure(concat(s.deltas, '()'))
+               OR g.tgfoid = to_regprocedure(concat(inorder_internal.counting_function(s), '()'))
+                  AND g.tgrelid = ANY (inorder_internal.tree(exact_count_stop.relation)::oid[])
+                  AND starts_with(g.tgname, concat('zz_inorder_count_', s.id)))) || ARRAY[
         format('DROP FUNCTION IF EXISTS %s()', s.folding), concat('DROP TABLE IF EXISTS ', s.deltas),
         format('DROP FUNCTION %s()', s.deltas)], caller);
 END $$;
@@ -642,7 +675,7 @@ COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
 'Internal function. Called by default expressions that exact_count_start makes: true; insufficient_privilege unless '
 'the caller may write into the table, by column or by a view.';
 
-CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass, columns name[]) RETURNS void
+CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.exact_count_fold_soon(regclass, regclass, name[]) IS
+COMMENT ON FUNCTION @extschema@.exact_count_fold_soon(regclass, regclass) IS
 'Internal function. Called by functions that exact_count_start makes: folds, if the caller may, and need not wait.';

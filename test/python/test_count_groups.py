@@ -339,12 +339,21 @@ def test_a_swap_by_rename(fresh: Connection) -> None:
 
 
 def test_a_swap_of_schemas(fresh: Connection) -> None:
-    """The names in the functions lead to the counts of another table: its writers stop until its owner repairs them."""
+    """The names in the functions lead to the counts of another table: these stop until its owner repairs them.
+
+    The trigger in C finds the deltas by the schema of its function, whatever its name is.
+    """
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PLAIN, ROWS, START, FOLD)
     run(fresh, "BEGIN", "ALTER SCHEMA blue RENAME TO red", "ALTER SCHEMA green RENAME TO blue", "COMMIT")
-    assert refusal(fresh, "INSERT INTO blue.orders VALUES (-1)", "42P01", "3F000") == "42P01"
-    assert refusal(fresh, "INSERT INTO red.orders VALUES (-1)") == "55000"
+    in_c = scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
+    for role, fails in (("replica", True), ("origin", not in_c)):
+        run(fresh, f"SET session_replication_role = {role}")
+        for schema in ("blue", "red"):
+            found = refusal(fresh, f"INSERT INTO {schema}.orders VALUES (-3)", "42P01", "3F000")
+            assert (found in ("42P01", "3F000", "55000")) == fails and bool(found) == fails, (role, schema)
+            groups = GROUPS.replace("orders", f"{schema}.orders")
+            assert difference(fresh, f"{schema}.orders_by_status", groups) == [], (role, schema)
     for schema in ("blue", "red"):
         run(fresh, f"SET search_path = {schema}, public", START, "INSERT INTO orders VALUES (-1)")
         assert difference(fresh) == []
@@ -377,6 +386,96 @@ def test_in_the_role_of_a_replica(fresh: Connection) -> None:
                 assert difference(fresh) == [] and stands(fresh), statement
         run(fresh, "RESET session_replication_role", FOLD, "DROP TABLE orders CASCADE",
             "DROP TABLE orders_by_status_deltas", "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
+
+
+def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
+    """Its triggers for statements stay; what it had counted is gone with the fold."""
+    start(fresh, PARTS)
+    run(fresh, "ALTER TABLE orders DETACH PARTITION low", FOLD, "DELETE FROM low WHERE id < 20",
+        "INSERT INTO low VALUES (-9, 'gone')", "UPDATE low SET status = 'gone'")  # fmt: skip
+    assert difference(fresh) == [] and stands(fresh)
+    run(fresh, "ALTER TABLE orders ATTACH PARTITION low FOR VALUES FROM (-100) TO (100)", START, FOLD,
+        "DELETE FROM low WHERE id < 30", "SET session_replication_role = replica", "DELETE FROM low WHERE id < 40",
+        "RESET session_replication_role")  # fmt: skip
+    assert difference(fresh) == [] and stands(fresh)
+
+
+def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
+    """ENABLE TRIGGER lets that of replicas count what statements count, too, and DISABLE hides moved rows."""
+    for change in ("ENABLE TRIGGER USER", "DISABLE TRIGGER USER"):
+        start(fresh, PARTS)
+        run(fresh, f"ALTER TABLE low {change}", "DELETE FROM low WHERE id < 9")
+        assert difference(fresh) == [] and not stands(fresh), change
+        assert refusal(fresh, FOLD) == "55000", change
+        run(fresh, START, FOLD, "DELETE FROM low WHERE id < 19")
+        assert difference(fresh) == [] and stands(fresh), change
+        run(fresh, "DROP TABLE orders CASCADE", "DROP TABLE orders_by_status_deltas",
+            "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
+
+
+def test_groups_that_are_equal_and_differ_in_their_bytes(fresh: Connection) -> None:
+    """Numbers with other digits, and long texts, compressed, out of line and neither."""
+    run(fresh, "CREATE TABLE orders (id int, status numeric, note text)",
+        "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
+        "SELECT exact_count_start('orders', by => '{status,note}')", FOLD,
+        "INSERT INTO orders SELECT n, (ARRAY[1, 1.0, 1.00, NULL])[1 + n % 4], repeat('x', 2500) "
+        "FROM generate_series(1, 40) AS n")  # fmt: skip
+    groups = "SELECT status, note, count(*) FROM orders GROUP BY 1, 2"
+    for statement in ("UPDATE orders SET status = 1.000 WHERE id < 9", "UPDATE orders SET note = 'y' WHERE id = 4",
+                      "UPDATE orders SET note = repeat('x', 2500)", FOLD,
+                      "DELETE FROM orders WHERE id % 3 = 0"):  # fmt: skip
+        run(fresh, statement)
+        assert difference(fresh, "orders_by_status_note", groups) == [], statement
+    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_note") == 2
+
+
+def test_more_groups_than_a_statement_keeps_in_memory(fresh: Connection) -> None:
+    run(fresh, *PLAIN, "SELECT exact_count_start('orders', by => '{tenant}')", FOLD,
+        "INSERT INTO orders SELECT n, 's', n % 23456 FROM generate_series(1, 40000) AS n",
+        "UPDATE orders SET tenant = tenant + 1 WHERE tenant < 12000 OR tenant IS NULL")  # fmt: skip
+    groups = "SELECT tenant, count(*) FROM orders GROUP BY tenant"
+    assert difference(fresh, "orders_by_tenant", groups) == []
+    assert scalar(fresh, "SELECT count(*) < 55000 FROM orders_by_tenant_deltas") is True
+
+
+FORGED = (  # the trigger, on which table
+    ("zz_inorder_count_1_insert", "stolen"),
+    ("{name}insert", "stolen"),
+    ("{name}update", "orders"),
+    ("aa", "orders"),
+)
+
+
+@pytest.mark.parametrize("edition", ["c"])
+def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> None:
+    """A role with TRIGGER on a table makes triggers of the function that all owners use."""
+    if scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
+        pytest.skip("the SQL edition has a function of the owner for each view")
+    start(fresh)
+    run(fresh, "CREATE TABLE stolen (LIKE orders)")
+    name = scalar(fresh, "SELECT left(tgname, -3) FROM pg_trigger WHERE tgname ~ '^zz_inorder_count_.*_row$'")
+    deltas = scalar(fresh, "SELECT 'orders_by_status_deltas'::regclass::oid")
+    with roles(fresh, "forger"):
+        run(fresh, "GRANT TRIGGER, INSERT ON orders, stolen TO forger", "GRANT CREATE ON SCHEMA public TO forger",
+            "SET ROLE forger",
+            "CREATE FUNCTION row_of_mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")  # fmt: skip
+        for trigger, table in FORGED:
+            text = f"TRIGGER {trigger.format(name=name)} AFTER INSERT ON {table} REFERENCING NEW TABLE AS new_rows "
+            call = f"EXECUTE FUNCTION exact_count_trigger({deltas}, status)"
+            if not refusal(fresh, f"CREATE OR REPLACE {text} FOR EACH STATEMENT {call}", "42501", "42710"):
+                run(fresh, f"INSERT INTO {table} VALUES ({-1 - FORGED.index((trigger, table))}, 'forged', 1)")
+        assert refusal(fresh, f"CREATE TRIGGER {name}row AFTER INSERT ON stolen FOR EACH ROW "
+                              "EXECUTE FUNCTION orders_by_status_deltas()") == "42501"  # fmt: skip
+        run(fresh, f"CREATE TRIGGER {name}row AFTER INSERT ON stolen FOR EACH ROW EXECUTE FUNCTION row_of_mine()",
+            "INSERT INTO stolen VALUES (-9, 'forged', 1)", "RESET ROLE")  # fmt: skip
+        assert difference(fresh) == []
+        assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE g1 = 'forged'") == scalar(
+            fresh, "SELECT count(*) FROM orders WHERE status = 'forged'"
+        )
+        run(fresh, "CREATE TRIGGER by_row AFTER INSERT ON stolen FOR EACH ROW EXECUTE FUNCTION exact_count_trigger()")
+        assert refusal(fresh, "INSERT INTO stolen VALUES (1)") == "39P01"
+        assert refusal(fresh, "SELECT exact_count_trigger()", "0A000", "39P01")
+        run(fresh, "DROP TABLE stolen CASCADE", "DROP FUNCTION row_of_mine()")
 
 
 def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:

@@ -193,7 +193,8 @@ WITHOUT_A_WAIT = {
     "exact_count_fold_soon": "takes a lock at once or not at all",
     "feed_is_table": "of its arguments", "feed_guard": "a trigger",
     "feed_admit": "GRANT asks again", "feed_dismiss": "REVOKE asks again",
-    "changes_trigger": "a trigger", "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
+    "changes_trigger": "a trigger", "exact_count_trigger": "a trigger",
+    "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
 }  # fmt: skip
 
 

@@ -1,0 +1,2 @@
+---- counting_function: sql
+RETURN (s).deltas;

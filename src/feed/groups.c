@@ -1,0 +1,396 @@
+/*
+ * groups.c
+ *	  The trigger that counts rows by group.
+ *
+ * It adds up what a statement adds to each group, and writes a row for each into the
+ * table of deltas (sql/feed/groups.sql), as COPY writes rows.  Values are compared by
+ * their bytes, so that no function of a type is executed; groups that are equal, but
+ * differ in their bytes, are added up by who reads them.  Triggers and rules of the
+ * deltas are not executed.
+ *
+ * Anybody with the privilege TRIGGER on a table may make a trigger of this function.  So
+ * the deltas are found by another trigger of the table, whose function nobody but its
+ * owner may make a trigger of.  A partition that is detached has none, and is not counted.
+ * What is unusual is left to that function.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+#include "compat.h"
+#include "ports/state.h"
+
+PG_FUNCTION_INFO_V1(exact_count_trigger);
+
+#define PREFIX "zz_inorder_count_"
+#define MOST_COLUMNS 4
+#define MOST_GROUPS 10000		/* in memory */
+
+/* Columns of deltas after those of the group; others are null */
+enum
+{
+	DELTA_N, DELTA_XACT, DELTA_OPEN, DELTA_PROOF, DELTA_COLUMNS
+};
+
+typedef struct Key
+{
+	Datum		values[MOST_COLUMNS];
+	bool		nulls[MOST_COLUMNS];
+} Key;
+
+typedef struct Sum
+{
+	Key			key;
+	uint32		hash;
+	char		status;
+	int64		n;
+} Sum;
+
+typedef struct Counter
+{
+	TriggerData *data;
+	Relation	deltas;
+	int			columns;
+	Form_pg_attribute column[MOST_COLUMNS]; /* columns of the table */
+	MemoryContext memory;		/* for the values of groups */
+	struct groups_hash *groups;
+} Counter;
+
+static bool
+is_same_group(const Counter *counter, const Key *a, const Key *b)
+{
+	for (int i = 0; i < counter->columns; i++)
+		if (a->nulls[i] != b->nulls[i] ||
+			(!a->nulls[i] && !datum_image_eq(a->values[i], b->values[i], counter->column[i]->attbyval,
+											 counter->column[i]->attlen)))
+			return false;
+	return true;
+}
+
+static uint32
+hash_of_group(const Counter *counter, const Key *key)
+{
+	uint32		hash = 0;
+
+	for (int i = 0; i < counter->columns; i++)
+		hash = hash_combine(hash, key->nulls[i] ? 0 : datum_image_hash(key->values[i], counter->column[i]->attbyval,
+																	   counter->column[i]->attlen));
+	return hash;
+}
+
+#define SH_PREFIX groups
+#define SH_ELEMENT_TYPE Sum
+#define SH_KEY_TYPE Key
+#define SH_KEY key
+#define SH_HASH_KEY(table, key) hash_of_group((table)->private_data, &(key))
+#define SH_EQUAL(table, a, b) is_same_group((table)->private_data, &(a), &(b))
+#define SH_STORE_HASH
+#define SH_GET_HASH(table, sum) ((sum)->hash)
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* Part of the name of a trigger of ours, which those of a set have in common: up to what comes after its last "_" */
+static int
+common_length(const Trigger *trigger)
+{
+	const char *last = strrchr(trigger->tgname, '_');
+
+	return last != NULL && strncmp(trigger->tgname, PREFIX, strlen(PREFIX)) == 0 ? last + 1 - trigger->tgname : 0;
+}
+
+/*
+ * The function of the trigger for rows of the set, or none.  If another role with TRIGGER on the table replaces that
+ * trigger, it is for replicas no more: only the owner can enable it so.
+ */
+static Oid
+function_of_set(TriggerData *data)
+{
+	TriggerDesc *all = data->tg_relation->trigdesc;
+	TriggerEvent event = data->tg_event;
+	int			length = common_length(data->tg_trigger);
+	const char *kind = TRIGGER_FIRED_BY_INSERT(event) ? "insert" : TRIGGER_FIRED_BY_UPDATE(event) ? "update" : "delete";
+
+	if (length == 0 || strcmp(data->tg_trigger->tgname + length, kind) != 0)
+		return InvalidOid;
+	for (int i = 0; i < all->numtriggers; i++)
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if (common_length(trigger) == length && strncmp(trigger->tgname, data->tg_trigger->tgname, length) == 0 &&
+			strcmp(trigger->tgname + length, "row") == 0 && trigger->tgenabled == TRIGGER_FIRES_ON_REPLICA)
+			return trigger->tgfoid;
+	}
+	return InvalidOid;
+}
+
+/* The table that has the name of the function, and with it one owner; locked.  Null if there is none. */
+static Relation
+open_deltas(Oid function, Oid owner)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc named;
+	Oid			number;
+	Relation	deltas = NULL;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	named = (Form_pg_proc) GETSTRUCT(tuple);
+	number = get_relname_relid(NameStr(named->proname), named->pronamespace);
+	if (named->proowner == owner && OidIsValid(number) && get_rel_relkind(number) == RELKIND_RELATION)
+		deltas = try_table_open(number, RowExclusiveLock);
+	if (deltas != NULL && (deltas->rd_rel->relowner != owner || deltas->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
+						   deltas->rd_rel->relnamespace != named->pronamespace ||
+						   strcmp(RelationGetRelationName(deltas), NameStr(named->proname)) != 0))
+	{
+		table_close(deltas, RowExclusiveLock);
+		deltas = NULL;
+	}
+	ReleaseSysCache(tuple);
+	return deltas;
+}
+
+static bool
+has_type(TupleDesc row, int place, Oid type)
+{
+	return !TupleDescAttr(row, place)->attisdropped && TupleDescAttr(row, place)->atttypid == type;
+}
+
+/* Find the columns that the trigger names.  False if the deltas have others than those and ours. */
+static bool
+find_columns(Counter *counter)
+{
+	Trigger    *trigger = counter->data->tg_trigger;
+	Relation	table = counter->data->tg_relation;
+	TupleDesc	row = RelationGetDescr(counter->deltas);
+
+	counter->columns = trigger->tgnargs - 1;
+	if (counter->columns < 0 || counter->columns > MOST_COLUMNS || row->natts != counter->columns + DELTA_COLUMNS ||
+		!has_type(row, counter->columns + DELTA_N, INT8OID) || !has_type(row, counter->columns + DELTA_XACT, XID8OID))
+		return false;
+	for (int i = 0; i < counter->columns; i++)
+	{
+		AttrNumber	number = get_attnum(RelationGetRelid(table), trigger->tgargs[i + 1]);
+
+		if (number <= 0)
+			return false;
+		counter->column[i] = TupleDescAttr(RelationGetDescr(table), number - 1);
+		if (!has_type(row, i, counter->column[i]->atttypid))
+			return false;
+	}
+	return true;
+}
+
+/* Write what was added to groups, and forget it */
+static void
+write_deltas(Counter *counter)
+{
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *target = makeNode(ResultRelInfo);
+	TupleTableSlot *row = table_slot_create(counter->deltas, NULL);
+	CommandId	command = GetCurrentCommandId(true);
+	FullTransactionId transaction = GetTopFullTransactionId();
+	groups_iterator each;
+	Sum	   *sum;
+
+	InitResultRelInfo(target, counter->deltas, 0, NULL, 0);
+	ExecOpenIndices(target, false);
+	groups_start_iterate(counter->groups, &each);
+	while ((sum = groups_iterate(counter->groups, &each)) != NULL)
+	{
+		if (sum->n == 0)
+			continue;
+		ExecStoreAllNullTuple(row);
+		memcpy(row->tts_values, sum->key.values, counter->columns * sizeof(Datum));
+		memcpy(row->tts_isnull, sum->key.nulls, counter->columns * sizeof(bool));
+		row->tts_values[counter->columns + DELTA_N] = Int64GetDatum(sum->n);
+		row->tts_values[counter->columns + DELTA_XACT] = UInt64GetDatum(U64FromFullTransactionId(transaction));
+		row->tts_isnull[counter->columns + DELTA_N] = row->tts_isnull[counter->columns + DELTA_XACT] = false;
+		table_tuple_insert(counter->deltas, row, command, 0, NULL);
+		if (target->ri_NumIndices > 0)
+			insert_index_entries(target, row, estate);
+		ResetPerTupleExprContext(estate);
+	}
+	ExecCloseIndices(target);
+	ExecDropSingleTupleTableSlot(row);
+	FreeExecutorState(estate);
+	groups_reset(counter->groups);
+	MemoryContextReset(counter->memory);
+}
+
+static bool
+next_group(Counter *counter, Tuplestorestate *rows, TupleTableSlot *row, Key *key)
+{
+	if (rows == NULL || !tuplestore_gettupleslot(rows, true, false, row))
+		return false;
+	for (int i = 0; i < counter->columns; i++)
+		key->values[i] = slot_getattr(row, counter->column[i]->attnum, &key->nulls[i]);
+	return true;
+}
+
+static void
+add_to_group(Counter *counter, const Key *key, int64 n)
+{
+	bool		found;
+	Sum	   *sum = groups_insert(counter->groups, *key, &found);
+
+	if (!found)
+	{
+		MemoryContext old = MemoryContextSwitchTo(counter->memory);
+
+		for (int i = 0; i < counter->columns; i++)
+			if (!key->nulls[i])
+				sum->key.values[i] = datumCopy(key->values[i], counter->column[i]->attbyval,
+												 counter->column[i]->attlen);
+		sum->n = 0;
+		MemoryContextSwitchTo(old);
+	}
+	sum->n += n;
+	if (counter->groups->members >= MOST_GROUPS)
+		write_deltas(counter);
+}
+
+static void
+read_from_beginning(Tuplestorestate *rows)
+{
+	if (rows != NULL)
+	{
+		tuplestore_select_read_pointer(rows, 0);
+		tuplestore_rescan(rows);
+	}
+}
+
+/* Rows of an UPDATE come in the same order, as they were and as they are, and mostly stay in their group. */
+static void
+count_rows(Counter *counter)
+{
+	TriggerData *data = counter->data;
+	TupleDesc	type = RelationGetDescr(data->tg_relation);
+	TupleTableSlot *former = MakeSingleTupleTableSlot(type, &TTSOpsMinimalTuple);
+	TupleTableSlot *present = MakeSingleTupleTableSlot(type, &TTSOpsMinimalTuple);
+	Key			from,
+				to;
+
+	counter->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: groups", ALLOCSET_SMALL_SIZES);
+	counter->groups = groups_create(CurrentMemoryContext, 16, counter);
+	read_from_beginning(data->tg_oldtable);
+	read_from_beginning(data->tg_newtable);
+	for (;;)
+	{
+		bool		was = next_group(counter, data->tg_oldtable, former, &from);
+		bool		is = next_group(counter, data->tg_newtable, present, &to);
+
+		if (!was && !is)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		if (was && is && is_same_group(counter, &from, &to))
+			continue;
+		if (was)
+			add_to_group(counter, &from, -1);
+		if (is)
+			add_to_group(counter, &to, 1);
+	}
+	if (counter->groups->members > 0)
+		write_deltas(counter);
+	ExecDropSingleTupleTableSlot(former);
+	ExecDropSingleTupleTableSlot(present);
+}
+
+/* True if this transaction has updated rows that are to be moved to another partition, which MERGE hides from us */
+static bool
+may_have_moved(TriggerData *data)
+{
+	Form_pg_class table = data->tg_relation->rd_rel;
+	int			length = common_length(data->tg_trigger) - 1 - strlen(PREFIX);
+	const char *moving;
+
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) || !(table->relispartition || table->relkind == RELKIND_PARTITIONED_TABLE))
+		return false;
+	moving = GetConfigOption(psprintf("inorder.moving_%.*s", length, data->tg_trigger->tgname + strlen(PREFIX)),
+							 true, false);
+	return moving != NULL && *moving != '\0';
+}
+
+/* A thousandth of all transactions fold, as the owner, as ANALYZE runs what an index computes. */
+static void
+fold_seldom(Relation table, Oid deltas)
+{
+	Oid			root = RelationGetRelid(table);
+
+	if (U64FromFullTransactionId(GetTopFullTransactionId()) % 1000 != 0)
+		return;
+	if (table->rd_rel->relispartition)
+		root = llast_oid(get_partition_ancestors(root));
+	(void) owner_call("exact_count_fold_soon", 3, (Value[]) {
+		value_of(ObjectIdGetDatum(table->rd_rel->relowner), OIDOID),
+		value_of(ObjectIdGetDatum(root), REGCLASSOID), value_of(ObjectIdGetDatum(deltas), REGCLASSOID)
+	});
+}
+
+static void
+leave_to(Oid function, Node *data)
+{
+	LOCAL_FCINFO(call, 0);
+	FmgrInfo	other;
+
+	fmgr_info(function, &other);
+	InitFunctionCallInfoData(*call, &other, 0, InvalidOid, data, NULL);
+	(void) FunctionCallInvoke(call);
+}
+
+static bool
+is_empty(Tuplestorestate *rows)
+{
+	return rows == NULL || tuplestore_tuple_count(rows) == 0;
+}
+
+/* exact_count_trigger() -> trigger: after a statement; with any argument, and those columns by which it is counted */
+Datum
+exact_count_trigger(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Counter		counter = {.data = data};
+	bool		moved;
+	Oid			function;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(data->tg_event) ||
+		!TRIGGER_FIRED_FOR_STATEMENT(data->tg_event) || TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("exact_count_trigger() must be called as a trigger after a statement that changes rows")));
+	function = function_of_set(data);
+	moved = OidIsValid(function) && may_have_moved(data);
+	if (!OidIsValid(function) || (!moved && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable)))
+		return PointerGetDatum(NULL);
+	counter.deltas = moved ? NULL : open_deltas(function, data->tg_relation->rd_rel->relowner);
+	if (counter.deltas == NULL || !find_columns(&counter))
+		leave_to(function, fcinfo->context);
+	else
+	{
+		count_rows(&counter);
+		fold_seldom(data->tg_relation, RelationGetRelid(counter.deltas));
+	}
+	if (counter.deltas != NULL)
+		table_close(counter.deltas, NoLock);
+	return PointerGetDatum(NULL);
+}
