@@ -191,44 +191,103 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
+-- Fold what is not, unless another session does.
+CREATE FUNCTION inorder_internal.fold_soon(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = fold_soon.relation
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        PERFORM inorder_internal.fold_table((SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation), relation);
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    NULL;  -- exact_count_fold() says it to the owner
+END $$;
+
+-- Add the rows that this session has not counted to those that it has.
+CREATE FUNCTION inorder_internal.count_others(
+    t inorder_internal.feed_table, known inorder_internal.known_count, caller oid
+) RETURNS inorder_internal.known_count
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT isempty(known.others) THEN
+        known.amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(
+            t, caller, ARRAY[t.relation::oid], ARRAY[known.others], known.amount, '{true}'), false, caller);
+        known.counted.transactions := (known.counted).transactions + inorder_internal.ended_transactions(t.base);
+        PERFORM inorder_internal.keep_count(t.relation, t.relation, known.counted, known.amount, known.folded);
+    END IF;
+    RETURN known;
+END $$;
+
+-- Count all that is not folded.
+CREATE FUNCTION inorder_internal.count_unfolded(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.known_count
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known inorder_internal.known_count;
+    k record;
+    wanted boolean[];
+BEGIN
+    t := inorder_internal.lock_table(t, caller);
+    known.counted.members := inorder_internal.seen_members(t.relation, inorder_internal.proved_members(t, caller));
+    k := inorder_internal.known_parts(t);
+    wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
+    known.folded := k.stored;
+    known.amount := CASE WHEN true = ANY (wanted)
+                         THEN inorder_internal.count_as_caller(t, inorder_internal.count_query(
+                             t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
+                         ELSE k.stored END;
+    known.counted.members := inorder_internal.unchanged_members(
+        t, inorder_internal.seen_members(t.relation, (known.counted).members));
+    IF cardinality(k.leaves) = 1 THEN
+        known.counted.transactions :=
+            inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
+        PERFORM inorder_internal.keep_count(t.relation, k.leaves[1], known.counted, known.amount, known.folded);
+    END IF;
+    RETURN known;
+END $$;
+
 -- STABLE, because everything is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.counted(relation, caller);
-    counted inorder_internal.feed_state;
-    members inorder_internal.found_batch.members%TYPE;
-    k record;
-    wanted boolean[];
-    amount bigint := inorder_internal.known_count(t, caller);
+    known inorder_internal.known_count := inorder_internal.known_count(t, caller);
 BEGIN
-    IF amount IS NOT NULL THEN
-        RETURN amount;
+    known := CASE WHEN known.amount IS NOT NULL THEN inorder_internal.count_others(t, known, caller)
+                  ELSE inorder_internal.count_unfolded(t, caller) END;
+    IF known.amount - known.folded > 10000 AND inorder_internal.may_fold(relation, known.amount) THEN
+        PERFORM inorder_internal.fold_soon(relation);
     END IF;
-    t := inorder_internal.lock_table(t, caller);
-    members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
-    k := inorder_internal.known_parts(t);
-    wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
-    amount := CASE WHEN true = ANY (wanted)
-                   THEN inorder_internal.count_as_caller(t, inorder_internal.count_query(
-                       t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
-                   ELSE k.stored END;
-    members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
-    IF cardinality(k.leaves) = 1 THEN
-        counted.position.members := members;
-        counted.position.transactions :=
-            inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
-        PERFORM inorder_internal.keep_count(relation, k.leaves[1], counted.position, amount);
-    END IF;
-    RETURN amount;
+    RETURN known.amount;
 END $$;
 
-CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass) RETURNS bigint
+-- Fold a table whose counts this transaction has locked.
+CREATE FUNCTION inorder_internal.fold_table(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     folded bigint := 0;
     step inorder_internal.fold_step;
+BEGIN
+    PERFORM inorder_internal.lock_readable(relation, caller);
+    PERFORM inorder_internal.check_owner(caller, relation);
+    DELETE FROM inorder_internal.count_part AS p
+    WHERE p.relation = fold_table.relation
+      -- A subquery, so that the leaves are looked up once.
+      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(fold_table.relation)) AS l WHERE l = p.part);
+    t := inorder_internal.lock_table(inorder_internal.counted(relation, caller), caller);
+    FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP
+        folded := folded + step.more;
+        IF step.more > 0 OR step.fewer_gaps THEN
+            PERFORM inorder_internal.keep_part(relation, step);
+        END IF;
+    END LOOP;
+    RETURN folded;
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     IF inorder_internal.fold_groups(caller, relation) > 0
@@ -238,20 +297,7 @@ BEGIN
     END IF;
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
-    PERFORM inorder_internal.lock_readable(relation, caller);
-    PERFORM inorder_internal.check_owner(caller, relation);
-    DELETE FROM inorder_internal.count_part AS p
-    WHERE p.relation = exact_count_fold.relation
-      -- A subquery, so that the leaves are looked up once.
-      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
-    t := inorder_internal.lock_table(inorder_internal.counted(relation, caller), caller);
-    FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP
-        folded := folded + step.more;
-        IF step.more > 0 OR step.fewer_gaps THEN
-            PERFORM inorder_internal.keep_part(relation, step);
-        END IF;
-    END LOOP;
-    RETURN folded;
+    RETURN inorder_internal.fold_table(caller, relation);
 END $$;
 
 CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name)
@@ -280,7 +326,9 @@ CREATE FUNCTION @extschema@.exact_count(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
-'the current transaction. The cost depends on the rows since the last exact_count_fold, not on the size of the table. '
+'the current transaction. The cost depends on the rows since the last exact_count_fold, or since the last call of the '
+'session, not on the size of the table. After 10,000 rows it calls exact_count_fold, as the owner, if its transaction '
+'may write in READ COMMITTED and no other session folds; errors of that are ignored. '
 'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
 'While a partition is attached, or detached CONCURRENTLY, count(*) may have its rows and exact_count not. '
 'Works on a primary and on a standby.
@@ -294,7 +342,8 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
 'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
 'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
-'waits. Call it periodically: by pg_cron, by inorder count --every, or in the consumer of a feed.
+'waits. exact_count does it after 10,000 rows; on tables that nobody counts, or only where it may not write, call it '
+'periodically. Also folds the counts by group, and counts again what no trigger has seen.
 Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: see feed_rebase), '
 'insufficient_privilege, serialization_failure (as exact_count; in REPEATABLE READ and SERIALIZABLE also after '
 'another fold).';

@@ -78,7 +78,9 @@ RETURN NULL::boolean[];
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 ---- known_count: sql IMMUTABLE
-RETURN NULL::bigint;
+RETURN NULL::inorder_internal.known_count;
+---- may_fold: sql IMMUTABLE
+RETURN false;
 ---- keep_count: sql IMMUTABLE
 BEGIN ATOMIC
 END;

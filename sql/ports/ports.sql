@@ -60,14 +60,25 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The number of rows of a table that is locked, if this session has counted them, and the snapshot of the calling
--- statement sees no others; null if that is not known (counted.c).
-CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid) RETURNS bigint
+-- A count of this session: the number of rows; how many there were when it last folded; their transactions, and the
+-- table as it was; and the other transactions, of which there may be rows.
+CREATE TYPE inorder_internal.known_count AS (
+    amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange
+);
+
+-- That of a table that is locked, as far as the snapshot of the calling statement sees it; null if there is none
+-- (counted.c).
+CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- True if a query may write what it has counted. Then this session asks again when more rows have come.
+CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- This session has counted the rows of some transactions in a table, all of which are in one leaf.
 CREATE FUNCTION inorder_internal.keep_count(
-    relation oid, leaf oid, counted @extschema@.feed_position, amount bigint
+    relation oid, leaf oid, counted @extschema@.feed_position, amount bigint, folded bigint
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -1,11 +1,11 @@
 /*
  * counted.c
- *	  Exact counts that this session has made, and that hold again.
+ *	  Exact counts that this session has made, to which the next ones add what is new.
  *
- * A number of rows is that of some transactions.  It is the number of rows in a
- * snapshot in which all of these have ended, if the table is as it was then, and
- * has no row of another transaction that the snapshot sees (next.c).  A partition
- * that was made after the guard can be truncated, by which it gets another file.
+ * A number of rows is that of some transactions.  In a snapshot in which all of these
+ * have ended, it is the number of their rows, if the table is as it was then (next.c).
+ * A partition that was made after the guard can be truncated, by which it gets another
+ * file.
  */
 #include "postgres.h"
 
@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -21,8 +22,15 @@
 
 PG_FUNCTION_INFO_V1(known_count);
 PG_FUNCTION_INFO_V1(keep_count);
+PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
+
+/* Columns of the type known_count, in their order; the last one counts them. */
+enum
+{
+	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_COLUMNS
+};
 
 typedef struct Count
 {
@@ -32,6 +40,7 @@ typedef struct Count
 	Oid			file;			/* file of that */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
+	int64		folded;			/* when this session last folded, or might have */
 } Count;
 
 static Count counts[KEPT_COUNTS];	/* each at the place of its table */
@@ -54,23 +63,38 @@ file_of(Oid table)
 	return file;
 }
 
-/* known_count(t feed_table, caller oid) -> bigint: of a table that is locked; null if no count is known that holds */
+/*
+ * known_count(t feed_table, caller oid) -> known_count: of a table that is locked; null if none holds again.  In a table
+ * with partitions a count holds only if there is nothing to add.
+ */
 Datum
 known_count(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 1);
 	Count	   *count = count_of(table.oid);
+	Numbers		others;
+	Datum		values[KNOWN_COLUMNS];
+	bool		nulls[KNOWN_COLUMNS] = {false};
+	TupleDesc	columns;
 
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
 	AcceptInvalidationMessages();	/* the lock may be an older one */
-	if (file_of(count->leaf) != count->file || !has_no_other(&table, DatumGetHeapTupleHeader(count->position)))
+	if (file_of(count->leaf) != count->file ||
+		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &others) ||
+		(others.count > 0 && count->leaf != table.oid) ||
+		get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(count->amount);
+	expect_columns(columns, KNOWN_COLUMNS, "a known count");
+	values[KNOWN_AMOUNT] = Int64GetDatum(count->amount);
+	values[KNOWN_FOLDED] = Int64GetDatum(count->folded);
+	values[KNOWN_COUNTED] = count->position;
+	values[KNOWN_OTHERS] = numbers_datum(others);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls)));
 }
 
 /*
- * keep_count(relation oid, leaf oid, counted feed_position, amount bigint) -> void
+ * keep_count(relation oid, leaf oid, counted feed_position, amount bigint, folded bigint) -> void
  *
  * A transaction that may have written rows keeps nothing, since these may be rolled back.
  */
@@ -79,20 +103,35 @@ keep_count(PG_FUNCTION_ARGS)
 {
 	Oid			relation = PG_GETARG_OID(0);
 	Count	   *count = count_of(relation);
+	MemoryContext last = count->memory;
 	MemoryContext old;
 
 	if (IsInParallelMode() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		PG_RETURN_VOID();
-	if (count->memory == NULL)
-		count->memory = AllocSetContextCreate(TopMemoryContext, "inorder: an exact count", ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(count->memory);
 	count->relation = InvalidOid;
+	count->memory = AllocSetContextCreate(TopMemoryContext, "inorder: an exact count", ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(count->memory);
 	count->position = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(2)));
 	MemoryContextSwitchTo(old);
+	if (last != NULL)
+		MemoryContextDelete(last);
 	count->leaf = PG_GETARG_OID(1);
 	count->file = file_of(count->leaf);
 	count->amount = PG_GETARG_INT64(3);
+	count->folded = PG_GETARG_INT64(4);
 	count->relation = relation;
 	PG_RETURN_VOID();
+}
+
+/* may_fold(relation oid, amount bigint) -> boolean: if this query may write, in a snapshot newer than its locks */
+Datum
+may_fold(PG_FUNCTION_ARGS)
+{
+	Count	   *count = count_of(PG_GETARG_OID(0));
+
+	if (XactReadOnly || IsInParallelMode() || IsolationUsesXactSnapshot())
+		PG_RETURN_BOOL(false);
+	if (count->relation == PG_GETARG_OID(0))
+		count->folded = PG_GETARG_INT64(1);
+	PG_RETURN_BOOL(true);
 }

@@ -119,23 +119,27 @@ position_row(HeapTupleHeader position)
 	return row_of(PointerGetDatum(position), false, POSITION_COLUMNS);
 }
 
-/* True if it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
+/*
+ * True if the active snapshot sees all rows of a position, and the table is as it was then.  Then also the other
+ * numbers, none if it sees no row of these.
+ */
 bool
-has_no_other(Table *table, HeapTupleHeader position)
+holds_again(Table *table, HeapTupleHeader position, Numbers *others)
 {
 	Range		all = {0, XACT_NUMBER_MAX};
 	Row			row = position_row(position);
 	Numbers		read;
-	Numbers		unread;
 	ProbeResult	probe;
 
 	if (!is_between(&row, table, &read) || difference(read, ended_numbers(table->reading.base, false)).count > 0)
 		return false;
-	unread = difference((Numbers) {1, &all}, read);
-	if (!is_usual(table, &row, unread))
+	*others = difference((Numbers) {1, &all}, read);
+	if (!is_usual(table, &row, *others))
 		return false;
-	probe = probe_files(table, unread);
-	return !probe.has_rows && !probe.has_beyond;
+	probe = probe_files(table, *others);
+	if (!probe.has_rows && !probe.has_beyond)
+		others->count = 0;
+	return true;
 }
 
 /*

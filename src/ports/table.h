@@ -137,6 +137,6 @@ extern void note_parts(const Table *table, Value numbers, const bool *has);
 extern bool is_swapped(const Table *table);
 
 /* next.c */
-extern bool has_no_other(Table *table, HeapTupleHeader position);
+extern bool holds_again(Table *table, HeapTupleHeader position, Numbers *others);
 
 #endif							/* INORDER_TABLE_H */

@@ -121,6 +121,71 @@ def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connectio
         )
 
 
+def counted_here(connection: Connection) -> int:
+    """Rows that a call reads, of those that have come."""
+    connection.execute(b"SELECT pg_stat_force_next_flush()")
+    reads = "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname = 'events'"
+    before = scalar(connection, reads)
+    assert scalar(connection, "SELECT exact_count('events')") == scalar(connection, "SELECT count(*) FROM events")
+    connection.execute(b"SELECT pg_stat_force_next_flush()")
+    return int(str(scalar(connection, reads))) - int(str(before))
+
+
+def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
+    """Where it may not fold, too; not its own rows, which may be rolled back, nor in an older snapshot."""
+    fresh.execute("SELECT exact_count_start('events')")
+    with connect(fresh.info.dsn) as other:
+        other.execute("SET default_transaction_read_only = on")
+        insert(fresh, 20000)
+        assert counted_here(other) > 20000
+        for _ in range(3):
+            insert(fresh, 1)
+            assert counted_here(other) < 100
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        assert counted_here(other) < 100
+        insert(fresh, 5)
+        assert counted_here(other) < 100
+        other.execute("COMMIT")
+        other.execute("SET default_transaction_read_only = off")
+        other.execute("BEGIN")
+        insert(other, 7)
+        assert scalar(other, "SELECT exact_count('events')") == 20015
+        other.execute("ROLLBACK")
+        assert scalar(other, "SELECT exact_count('events')") == 20008
+        # A cursor keeps the snapshot in which it was opened.
+        other.execute("BEGIN")
+        other.execute("DECLARE older CURSOR FOR SELECT exact_count('events') FROM generate_series(1, 2)")
+        assert scalar(other, "FETCH older") == 20008
+        insert(fresh, 3)
+        assert scalar(other, "SELECT exact_count('events')") == 20011
+        assert scalar(other, "FETCH older") == 20008
+        other.execute("COMMIT")
+
+
+def test_a_count_folds_by_itself(fresh: Connection) -> None:
+    """After ten thousand rows, by any role that counts; unless another session does, or the query may not write."""
+    fresh.execute("SELECT exact_count_start('events')")
+    folded = "SELECT sum(rows)::int8 FROM inorder_internal.count_part"
+    insert(fresh, 20000)
+    with connect(fresh.info.dsn) as other, connect(fresh.info.dsn) as holder:
+        for level in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED READ ONLY"):
+            other.execute(f"BEGIN ISOLATION LEVEL {level}")
+            assert scalar(other, "SELECT exact_count('events')") == 20000
+            other.execute("COMMIT")
+        holder.execute("BEGIN")
+        holder.execute("SELECT exact_count_fold('events')")
+        assert scalar(other, "SELECT exact_count('events')") == 20000
+        holder.execute("ROLLBACK")
+        assert scalar(fresh, folded) == 0
+        with connect(fresh.info.dsn) as third:
+            assert scalar(third, "SELECT exact_count('events')") == 20000
+        assert scalar(fresh, folded) == 20000
+        # One that could not fold tries again when as many rows have come.
+        insert(fresh, 10001)
+        assert scalar(other, "SELECT exact_count('events')") == 30001
+        assert scalar(fresh, folded) == 30001
+
+
 def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> None:
     for statement in (
         'CREATE TABLE orders (id int PRIMARY KEY, status text, "Day" date)',

@@ -58,7 +58,7 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
-    "BATCH": "feed_batch", "ORDER": "feed_order",
+    "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count",
 }  # fmt: skip
 # Columns that C names otherwise than SQL does, where that name would be too long or stands for another thing.
 OTHERWISE = {
