@@ -469,9 +469,10 @@ RETURN format('EXISTS (
             SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d))'::text,
     inorder_internal.newest_fold(s, NULL), (s).deltas);
 
--- The statement that folds a set. Folds take turns.
+-- The statement that folds a set. Folds take turns. Where the proof does not stand, and if it waits, it counts the
+-- table, but not in a transaction that has written into it: deltas of a statement that has not ended may be missing.
 CREATE FUNCTION inorder_internal.fold_statement(
-    s inorder_internal.group_set, proof text, recounts boolean, waits boolean
+    s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -485,6 +486,8 @@ BEGIN
     IF (SELECT f.proof FROM (%s) AS f) = %L THEN
         IF %s THEN%s;
         END IF;
+    ELSIF %L IS NOT NULL THEN
+        RAISE USING MESSAGE = %7$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
 END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_fold(s, NULL), proof,
@@ -492,21 +495,26 @@ END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_
         inorder_internal.adding_statement(s, proof, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
             format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
             format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || has_ended),
-            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), recounts,
+            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), refusal, waits,
         inorder_internal.adding_statement(s, proof, format('gone AS (%s)', format(
             removal, format('d.open IS NOT NULL OR %s', has_ended))))));
 END $$;
 
--- True if this transaction may have changed what is proved of a table, so that it could do so again, unseen.
-CREATE FUNCTION inorder_internal.may_have_changed(relation regclass) RETURNS boolean
+-- True if this transaction has locked a table or its partitions in some modes: perhaps to change it.
+CREATE FUNCTION inorder_internal.has_locked(relation regclass, modes text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid()
-                     AND l.relation = ANY (inorder_internal.tree(may_have_changed.relation)::oid[])
-                     AND l.mode IN ('ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+                     AND l.relation = ANY (inorder_internal.tree(has_locked.relation)::oid[])
+                     AND l.mode = ANY (modes)
                      AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 END $$;
+
+-- The modes in which what is proved of a table is changed: this transaction could do so again, unseen.
+CREATE FUNCTION inorder_internal.changing_modes() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'::text[];
 
 -- Fold the sets of groups of a table; their number.
 CREATE FUNCTION inorder_internal.fold_groups(caller oid, relation regclass) RETURNS bigint
@@ -515,6 +523,7 @@ DECLARE
     s inorder_internal.group_set;
     fault text;
     folded bigint := 0;
+    refusal text := format('cannot fold the counts of %s in a transaction that has locked it', relation);
 BEGIN
     FOR s IN SELECT * FROM inorder_internal.group_sets(relation) LOOP
         PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.'),
@@ -523,21 +532,20 @@ BEGIN
         IF fault IS NOT NULL THEN
             PERFORM inorder_internal.say_fault(s, fault, format(
                 'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns));
-        ELSIF inorder_internal.may_have_changed(relation) THEN
-            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
-            USING ERRCODE = 'active_sql_transaction', DETAIL = 'What it may have changed could change again, unseen.',
+        ELSIF inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
+            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation USING ERRCODE = 'active_sql_transaction',
+                  DETAIL = 'What it may have changed could change again, unseen.',
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
             s, inorder_internal.exact_count_proof(caller, relation, s.deltas::regclass, s.columns),
-            true, true)], caller);
+            true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)], caller);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
 END $$;
 
--- A writer does this now and then, if it may and need not wait: small tables are counted again where the proof does not
--- stand.
+-- A writer does this now and then, if it may and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -548,12 +556,10 @@ BEGIN
     IF FOUND AND current_setting('transaction_isolation') = 'read committed'
        AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
        AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
-       AND inorder_internal.group_fault(s) IS NULL AND NOT inorder_internal.may_have_changed(relation) THEN
+       AND inorder_internal.group_fault(s) IS NULL AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
         BEGIN
             PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-                s, inorder_internal.exact_count_proof(caller, relation, deltas, s.columns), (
-                    SELECT sum(pg_relation_size(m)) <= 8388608 FROM unnest(inorder_internal.tree(relation)) AS m),
-                false)], caller);
+                s, inorder_internal.exact_count_proof(caller, relation, deltas, s.columns), false, NULL)], caller);
         EXCEPTION WHEN OTHERS THEN
             NULL;  -- exact_count_fold() says it to the owner
         END;
