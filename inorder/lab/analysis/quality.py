@@ -1,6 +1,7 @@
 """Measurements to examine before a figure is believed: outliers, as hyperfine defines them, and checkpoints. Pure."""
 
 from collections.abc import Sequence
+from statistics import median
 
 import numpy as np
 
@@ -17,6 +18,8 @@ LEAST_SCATTER = 0.005
 MAD_TO_DEVIATION = 1.4826
 # As in hyperfine. Of six values with plain noise, one is that far out in one of a hundred cases; of fifteen, in none.
 FAR = 10.0
+
+SLOWED = 3.0  # times that the slowest round is slower than the fastest, before the machine is said to have slowed
 
 Place = tuple[str, str, int]  # step, kind, rows
 
@@ -53,6 +56,27 @@ def outliers(result: Result) -> list[Run]:
         for (run, _), apart in zip(turns, deviations([run.metrics[name] for run, name in turns]), strict=True)
         if abs(apart) > FAR
     ]
+
+
+def slowest_round(result: Result) -> float:
+    """Times that the slowest round was slower than the fastest: of each, the median of all that was timed in it.
+
+    >>> runs = [Run("insert", kind, 9, number, {"tps": tps / number}) for kind, tps in (("v7", 90), ("random", 9))
+    ...         for number in (1, 2, 4)]
+    >>> slowest_round(Result("insert", "now", "0", 1, {}, {}, {}, "", [], runs))
+    4.0
+    """
+    speeds: dict[Place, list[Run]] = {}
+    for run in result.runs:
+        if run.metrics.get("tps", 0) > 0:
+            speeds.setdefault((run.step, run.kind, run.rows), []).append(run)
+    rounds: dict[int, list[float]] = {}
+    for runs in speeds.values():
+        middle = median(run.metrics["tps"] for run in runs)
+        for run in runs:
+            rounds.setdefault(run.round, []).append(run.metrics["tps"] / middle)
+    found = [median(values) for values in rounds.values()] or [1.0]
+    return max(found) / min(found)
 
 
 def with_checkpoint(result: Result, made: bool = False) -> list[Run]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from markupsafe import Markup, escape
 
 from inorder.files import write_whole
+from inorder.lab.analysis.quality import SLOWED, slowest_round
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.plan.keys import SHADES
 from inorder.lab.report.formats import templates
@@ -15,7 +16,7 @@ from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
 from inorder.lab.report.side_by_side import side_by_side
-from inorder.lab.report.verdict import UNDECIDED, Bar, Verdict, how_sure
+from inorder.lab.report.verdict import UNDECIDED, Bar, Step, Verdict, how_sure
 from inorder.lab.results.journal import embedded
 from inorder.lab.results.result import CGROUP, DIRECT_IO, LOAD, OWN_SERVER, Result
 from inorder.units import MB, short
@@ -44,6 +45,9 @@ class Labelled(Protocol):
 
     @property
     def report(self) -> Reported: ...
+
+
+YOURS = Step("Tables and readers of your own", "inorder advise --dsn service=NAME", "docs/advice.md")
 
 
 def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
@@ -196,6 +200,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "studies": {name: words for name, words in STUDIES.items() if name in report.kind.studies},
         "result": result,
         "verdicts": report.verdicts(result),
+        "slowed": slowed_text(result),
         "question": report.kind.question,
         "sure": how_sure(result),
         "method": " ".join(method),
@@ -205,6 +210,22 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "machine": machine_text(result.machine),
         "raw": Markup(embedded(result, number)),
     }
+
+
+def slowed_text(result: Result) -> str:
+    times = slowest_round(result)
+    if times < SLOWED:
+        return ""
+    return (
+        f"In its slowest round this machine was {times:.0f} times slower than in its fastest, of any kind: it had "
+        "other work. Repeat the run when it has none."
+    )
+
+
+def steps_of(articles: Sequence[dict[str, Any]]) -> list[Step]:
+    """The steps of all answers, each once, those of the last result first: a table is created, and then read."""
+    found = [step for one in reversed(articles) for verdict in one["verdicts"] for step in verdict.steps]
+    return [*dict.fromkeys(found), YOURS] if found else []
 
 
 def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
@@ -223,6 +244,7 @@ def render(results: Sequence[Labelled]) -> str:
     articles = [article(one, number) for number, one in enumerate(results, start=1)]
     return environment.get_template("report.html").render(
         articles=articles,
+        steps=steps_of(articles),
         shades=SHADES,
         undecided=UNDECIDED,
         both=comparisons(results),

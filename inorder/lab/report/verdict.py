@@ -45,11 +45,20 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 
 
 @dataclass(frozen=True)
+class Step:
+    """A statement or command that follows from an answer, the table or reader that it is for, and its page."""
+
+    case: str
+    text: str
+    page: str
+
+
+@dataclass(frozen=True)
 class Verdict:
     """One question and its answer.
 
     ``answer`` is a word or two, ``figures`` a sentence, ``holds`` the conditions under which it holds, ``sure`` how
-    sure it is or what would decide it. At most three bars.
+    sure it is or what would decide it. At most three bars. ``steps``: what to do now.
     """
 
     question: str
@@ -58,6 +67,7 @@ class Verdict:
     holds: str = ""
     sure: str = ""
     bars: Sequence[Bar] = ()
+    steps: Sequence[Step] = ()
 
     def __post_init__(self) -> None:
         if len(self.bars) > MOST_BARS:

@@ -16,7 +16,7 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, KindRow, lines_of
 from inorder.lab.plan.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
-from inorder.lab.report.verdict import UNDECIDED, Bar, Compared, Verdict, answer_of, bars_of, costs, surety
+from inorder.lab.report.verdict import UNDECIDED, Bar, Compared, Step, Verdict, answer_of, bars_of, costs, surety
 from inorder.lab.results.result import Result
 from inorder.lab.tables.insert_tables import INSERT
 
@@ -29,6 +29,16 @@ BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
+# Tables that each of the kinds to choose from is for, also where they cost the same.
+CASES = {
+    "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
+    "xact": ("A new table that a feed reads: transaction-ordered keys (xact)", "docs/feed.md"),
+}
+SWITCH = Step(
+    "A table that is full of random keys: keys after these",
+    "ALTER TABLE events ALTER COLUMN id SET DEFAULT uuid_after_random_nextval();",
+    "docs/random-to-ordered.md",
+)
 # Assumed load of a table in daily use; a measurement inserts much faster.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
@@ -112,6 +122,16 @@ def with_function(kind: KindRow) -> str:
     return f"{kind.label}, {found[0]}()" if found else kind.label
 
 
+def steps_for(kinds: Sequence[KindRow]) -> list[Step]:
+    """A statement for each kind of key that was chosen, and one for an existing table."""
+    found = []
+    for name in (kind.kind for kind in kinds if kind.kind in CASES):
+        case, page = CASES[name]
+        column = KEY_KINDS[name].column.replace("uuid ", "uuid PRIMARY KEY ", 1)
+        found.append(Step(case, f"CREATE TABLE events (id {column}, body jsonb);", page))
+    return [*found, SWITCH] if found else []
+
+
 def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -> Verdict:
     found = cheapest(result, ordered)[:2]
     shown = found or ordered[:1]
@@ -131,6 +151,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
         f"{table_text(base)} {OFFER}",
         sure if by_speed or not by_wal else f"Decided by WAL, counted by the server. {sure}",
         bars([base, *shown], speed=by_speed),
+        steps_for(found) if by_speed or by_wal else (),
     )
 
 

@@ -24,7 +24,7 @@ from inorder.lab.instruments.timing import Apart
 from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.plan.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.lab.report.section import Figure, Section, data_only, number, table
-from inorder.lab.report.verdict import PLAIN, Bar, Verdict
+from inorder.lab.report.verdict import PLAIN, Bar, Step, Verdict
 from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
 
@@ -267,6 +267,10 @@ def sections(result: Result, plan: ReaderPlan) -> list[Section]:
 
 
 LOSING = "series-6"
+STEPS = (
+    Step("A reader that loses no rows: a feed", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
+    Step("Before that, if the table exists already", "inorder prepare events", "docs/feed-tables.md"),
+)
 WAIT, LOSELESS = "longest_wait_ms", ("horizon", "feed")
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that loses no rows
 
@@ -297,5 +301,6 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
             "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
              for name in shown],
+            STEPS,
         )
     ]  # fmt: skip
