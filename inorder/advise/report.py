@@ -11,6 +11,7 @@ from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
 
+MOST_NAMES = 3  # in a title
 COSTS = ("key", "WAL a day", "reads a second", "index")
 
 
@@ -62,7 +63,8 @@ def of_server(facts: Facts, findings: Sequence[Finding], left: Sequence[Left]) -
 
 
 def of_files(names: Sequence[str], statements: int, findings: Sequence[Finding], unseen: Sequence[str]) -> Advice:
-    title = f"{plural(len(findings), 'finding')} in {plural(statements, 'statement')} of {', '.join(names)}"
+    files = ", ".join(names) if len(names) <= MOST_NAMES else plural(len(names), "file")
+    title = f"{plural(len(findings), 'finding')} in {plural(statements, 'statement')} of {files}"
     return Advice(title, {"files": list(names), "statements": statements}, findings, [], unseen)
 
 

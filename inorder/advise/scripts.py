@@ -23,9 +23,9 @@ from inorder.text import listed, plural
 # Placeholders of drivers and of sqlc. Strings, names in quotes and comments stay as they are.
 PLACEHOLDER = re.compile(
     r"""\be'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | (\$\w*\$).*?\1 | --[^\n]* | /\*.*?\*/
-    | (?P<value> %\(\w+\)[sbt] | %[sbt]\b | (?<![:\w]):[a-z_]\w* | (?<![\w@<>~|&])@[a-z_]\w* | \?(?![|&]|\s*')
+    | (?P<value> %\(\w+\)[sbt] | %[sbt]\b | (?<![:\w]):[a-z_]\w* | (?<![\w@<>~|&])@[a-z_]\w*+(?!@) | \?(?![|&]|\s*')
                | \bsqlc\.n?arg\([^()]*\) )
-    | (?P<psql> ^\\[^\n]* )
+    | (?P<psql> \\[a-z][^\n]* )
     | \bfrom\s+stdin\b[^;]*;(?P<data> .*?^\\\.$ )""",
     re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
@@ -83,8 +83,10 @@ def with_parameters(text: str) -> str:
     def replaced(found: re.Match[str]) -> str:
         if found["value"]:
             return f" ${next(numbers)} "
-        if found["psql"] or found["data"]:
-            return found[0].removesuffix(found["psql"] or found["data"]) + "\n" * found[0].count("\n")
+        if found["psql"]:  # \gset and others of psql end a statement
+            return ";"
+        if found["data"]:
+            return found[0].removesuffix(found["data"]) + "\n" * found["data"].count("\n")
         return found[0]
 
     return PLACEHOLDER.sub(replaced, text)
@@ -119,7 +121,7 @@ def read(paths: Sequence[Path]) -> Scripts:
     for one in found.statements:
         known = understood(one.parsed)
         if isinstance(known, str):
-            found.leave_out(f"not understood ({known})", one.place)
+            found.leave_out("not understood", f"{one.place} ({known})")
             continue
         found.known.append((one, known))
         for node in parse_sql(one.parsed):

@@ -161,16 +161,16 @@ def test_each_poll_that_a_server_ran_is_found_and_nothing_else(forms: Cluster, t
 
 def test_what_is_not_understood_is_counted_with_its_place(tmp_path: Path) -> None:
     texts = ("SELECT FROM {{ table }}", "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-             "SELECT * FROM other WHERE id > $1", "\\set x 1\nSELECT :x", f"SELECT {'1, ' * LONGEST}1",
+             "SELECT * FROM other WHERE id > $1", "\\set x 1\nSELECT 1 \\gset\nSELECT :x", f"SELECT {'1, ' * LONGEST}1",
              "COPY t FROM stdin;\nit's\n\\.\nSELECT * FROM other WHERE id > $1 ORDER BY id")  # fmt: skip
     data = advised(tmp_path, written(tmp_path, texts))
     assert data["not_seen"] == [
-        '1 statement not understood (syntax error at or near "{"): queries.sql:1',
+        '2 statements not understood: queries.sql:1 (syntax error at or near "{"), '
+        "queries.sql:7 (longer than 10,000 characters)",
         "1 statement with a body that was not read: queries.sql:2",
-        "1 statement not understood (longer than 10,000 characters): queries.sql:6",
         "1 statement without an order, of tables whose CREATE TABLE is not in the files: queries.sql:3",
     ]
-    assert [one["evidence"][0]["source"] for one in data["findings"]] == ["queries.sql:10"]
+    assert [one["evidence"][0]["source"] for one in data["findings"]] == ["queries.sql:11"]
 
 
 def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
