@@ -23,6 +23,7 @@ from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, 
 from inorder.units import parse_count
 
 from changes import print_changes
+from groups import print_groups
 from masks import print_masks
 from sql_edition import create
 
@@ -156,8 +157,12 @@ def main() -> None:
     parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="where each sample is written to")
     parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
     parser.add_argument("--changes", action="store_true", help="measure what a log of changes costs")
+    parser.add_argument("--groups", action="store_true", help="measure what counts by group cost, and other ways")
     options = parser.parse_args()
     rounds = parse_count(options.rounds, "--rounds", 1, 10_000)
+    if options.groups:
+        print_groups(rounds, options.raw, options.show)
+        return
     if options.changes or options.masks:
         (print_changes if options.changes else print_masks)(rounds)
         return

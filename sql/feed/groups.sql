@@ -84,7 +84,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mod
 BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
                 ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
-                d.relhassubclass, c.relpersistence, c.relforcerowsecurity,
+                d.relhassubclass, c.relpersistence, c.relforcerowsecurity, c.relhassubclass,
                 inorder_internal.versions(CASE WHEN c.relkind = 'r' AND NOT c.relhassubclass THEN ARRAY[c.oid]
                                                ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
                     SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND starts_with(

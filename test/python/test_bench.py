@@ -21,6 +21,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
 import delivery
+import groups
 import masks
 import pictures
 import pieces
@@ -298,3 +299,15 @@ def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
     prepared.print_prepared(2000, 2, None, None)
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ") and "---" not in line]
     assert len(shown) == 3 + len(prepared.LABELS) + 2 + len(prepared.STREAMS) + 2
+
+
+@pytest.mark.server
+def test_the_price_of_counts_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each side ends equal to GROUP BY, and its ratios are those to a table without counts."""
+    few = tuple(text.replace("200000", "2000") for text in groups.FILL)
+    for name, value in (("FILL", few), ("UNFOLDED", 20), ("LOAD", replace(groups.LOAD, clients=4, seconds=1))):
+        monkeypatch.setattr(groups, name, value)
+    samples = groups.measured(1, ("no counts", "slotted counters", "C extension"))
+    lines = groups.table(samples)
+    assert lines[0] == "| | no counts | slotted counters | C extension |" and len(lines) == 2 + len(samples)
+    assert all(line.count(" ×") == 2 for line in lines[2:] if not line.startswith(f"| {groups.READ}"))

@@ -313,6 +313,16 @@ def test_what_no_trigger_sees_makes_the_view_count(
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
+def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
+    """The deltas of statements on the table remain, though the table is as it was."""
+    start(fresh)
+    run(fresh, "CREATE TABLE child () INHERITS (orders)", "INSERT INTO child VALUES (-2, 'low')",
+        "UPDATE orders SET status = 'lower' WHERE id = -2", "DROP TABLE child")  # fmt: skip
+    assert difference(fresh) == []
+    run(fresh, FOLD)
+    assert difference(fresh) == [] and stands(fresh)
+
+
 def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
     """A trigger that is disabled and enabled again by the transaction that enabled it is the same to others."""
     start(fresh)

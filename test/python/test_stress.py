@@ -9,6 +9,7 @@ import pooler
 from stress.around import Around
 from stress.changes import run_changes
 from stress.edition import EDITIONS
+from stress.groups import run_groups
 from stress.report import show
 from stress.round import run_round
 
@@ -53,3 +54,15 @@ def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> 
     print(run.seed, run.seen)
     assert not run.faults
     assert run.seen["compared"] > 0
+
+
+@pytest.mark.parametrize(("edition", "crashes"), [("c", False), ("c", True), ("sql", True)])
+def test_counts_by_group_are_those_of_each_snapshot(server: Installation, edition: str, crashes: bool) -> None:
+    run = run_groups(
+        server, 5 if crashes else 3, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
+    )
+    print(run.seed, run.seen)
+    assert not run.faults
+    assert (
+        run.seen["compared in REPEATABLE READ"] > 0 and run.seen["folded"] > 0 and bool(run.seen["kill -9"]) == crashes
+    )

@@ -10,6 +10,7 @@ from inorder.installations import find_installation
 from stress.around import MODES, Around
 from stress.changes import run_changes
 from stress.edition import EDITIONS
+from stress.groups import run_groups
 from stress.report import show
 from stress.round import run_round
 
@@ -54,7 +55,9 @@ def main(
         result = run_round(find_installation(), seconds, first + number, is_long, EDITIONS[edition], around)
         click.echo(show(result))
         click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
-        failed |= result.failed
+        groups = run_groups(find_installation(), seconds, first + number, EDITIONS[edition], crashes=is_long)
+        click.echo("\n".join([f"counts by group: {dict(groups.seen)}", *groups.faults]))
+        failed |= result.failed or bool(groups.faults)
     sys.exit(1 if failed else 0)
 
 

@@ -1,0 +1,195 @@
+"""Prices of knowing how many rows each of 20 groups has: counts by group in both editions, beside other ways.
+
+Run by script/price --groups. Writers: CPU time of the server process, in rounds, each of which runs every statement on
+every side in random order; and transactions a second of 16 clients, all on one group. Readers: time of the server
+process for all groups, with 1,000 statements not folded; with 100,000 of them the table of deltas is larger. At the
+end each side is compared with GROUP BY.
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.installations import find_installation
+from inorder.lab.analysis.stats import estimate, paired_ratio
+from inorder.lab.instruments import pgbench
+from inorder.lab.instruments.timing import ServerProcess
+from inorder.lab.server.cluster import Cluster
+
+from sql_edition import create
+
+# Full-page images would depend on the checkpoints.
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
+SETTINGS |= {"full_page_writes": "off", "autovacuum": "off", "max_connections": "200"}
+ROWS, MANY, GROUPS, UNFOLDED = 200_000, 600, 20, 1_000
+LOAD = pgbench.Load(16, 2, seconds=2)
+FILL = (
+    "CREATE TABLE t (id int PRIMARY KEY, status text, n int, body text) WITH (fillfactor = 45)",
+    f"INSERT INTO t SELECT n, 's' || n % {GROUPS}, 0, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n",
+    "CREATE SEQUENCE ids START 10000000", "VACUUM ANALYZE t",
+)  # fmt: skip
+BODY = """CREATE FUNCTION counted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF TG_OP <> 'INSERT' THEN {} END IF;
+    IF TG_OP <> 'DELETE' THEN {} END IF;
+    RETURN NULL;
+END $$"""
+BY_ROW = (
+    "CREATE TRIGGER counted AFTER INSERT OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION counted()",
+    "CREATE TRIGGER moved AFTER UPDATE ON t FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status) "
+    "EXECUTE FUNCTION counted()",
+)
+ROW = "UPDATE counts SET n = n {} 1 WHERE status = {}.status;"
+SLOT = (
+    "INSERT INTO counts VALUES ({1}.status, floor(random() * 64), {0}1) "
+    "ON CONFLICT (status, slot) DO UPDATE SET n = counts.n {0} 1;"
+)
+COUNT = "SELECT status, count(*) FROM t GROUP BY status"
+SLOTS = "CREATE TABLE counts (status text, slot int, n int8, PRIMARY KEY (status, slot)) WITH (fillfactor = 50)"
+# For each side: the edition, if it has one; what makes its counts; the query for all groups.
+SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "no counts": ("", (), COUNT),
+    "counter rows": ("", (
+        "CREATE TABLE counts (status text PRIMARY KEY, n int8) WITH (fillfactor = 50)", f"INSERT INTO counts {COUNT}",
+        BODY.format(ROW.format("-", "OLD"), ROW.format("+", "NEW")), *BY_ROW,
+    ), "SELECT status, n FROM counts"),
+    "slotted counters": ("", (
+        SLOTS, "INSERT INTO counts SELECT status, 0, count(*) FROM t GROUP BY status",
+        BODY.format(SLOT.format("-", "OLD"), SLOT.format("+", "NEW")), *BY_ROW,
+    ), "SELECT status, sum(n) FROM counts GROUP BY status"),
+    "C extension": ("c", ("SELECT exact_count_start('t', by => '{status}')", "SELECT exact_count_fold('t')"),
+                    "SELECT status, count FROM t_by_status"),
+    "SQL edition": ("sql", ("SELECT exact_count_start('t', by => '{status}')", "SELECT exact_count_fold('t')"),
+                    "SELECT status, count FROM t_by_status"),
+}  # fmt: skip
+NEW = "INSERT INTO t SELECT 1000000 + %s::int * 600 + k, 's' || k % 20, 0, repeat('x', 100) FROM "
+AT = f"%s::int * 7919 % {ROWS} + 1"
+SOME = f"id > %s::int % {ROWS // MANY} * {MANY} AND id <= (%s::int % {ROWS // MANY} + 1) * {MANY}"
+# For each statement: calls per sample, and the statement; %s is a number that grows.
+STATEMENTS = {
+    "INSERT of one row": (200, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
+    "UPDATE of one row": (200, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),
+    "UPDATE of another column": (200, f"UPDATE t SET n = n + 1 WHERE id = {AT}"),
+    "DELETE of one row": (200, f"DELETE FROM t WHERE id = {AT}"),
+    f"INSERT of {MANY} rows": (4, f"{NEW} generate_series(1, {MANY} - 1) AS k"),
+    f"UPDATE of {MANY} rows": (4, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE {SOME}"),
+    f"UPDATE of another column of {MANY}": (4, f"UPDATE t SET n = n + 1 WHERE {SOME}"),
+}
+READ, CLIENTS = "read of all groups", "16 clients on one group"
+Samples = dict[str, dict[str, list[float]]]  # measurement -> side -> samples: µs of CPU, transactions a second
+
+
+@dataclass
+class Side:
+    """A table in a database of its own, with the session that writes into it, and another one."""
+
+    name: str
+    connection: Connection
+    other: Connection
+    calls: int = 0
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.process = ServerProcess(self.connection)
+
+    def cpu(self, calls: int, text: str) -> float:
+        text = text.replace(" % ", " %% ")
+        first = self.calls + 1
+        self.calls += calls
+
+        def work() -> None:
+            for number in range(first, first + calls):
+                self.connection.execute(text.encode(), [number] * text.count("%s"), prepare=True)
+
+        return self.process.timed(work)["cpu_seconds"] / calls * 1e6
+
+    def read(self) -> float:
+        """After a fold, and 1,000 transactions that are not folded."""
+        if SIDES[self.name][0]:
+            execute(self.other, "SELECT exact_count_fold('t')")
+        for number in range(UNFOLDED):
+            changed = b"UPDATE t SET status = 's' || (n + %s) %% 20 WHERE id = %s"
+            self.other.execute(changed, [number, number + 1], prepare=True)
+        text = SIDES[self.name][2].encode()
+
+        def work() -> None:
+            for _ in range(10):
+                self.connection.execute(text, prepare=True)
+
+        work()
+        return self.process.timed(work)["cpu_seconds"] / 10 * 1e6
+
+    def throughput(self, cluster: Cluster, script: Path) -> float:
+        result = pgbench.run(
+            cluster.original.program("pgbench"), script, LOAD, random.randrange(2**31), cluster.environment(),
+            database=self.connection.info.dbname,
+        )  # fmt: skip
+        return result.tps
+
+    def differs(self) -> int:
+        shown = SIDES[self.name][2]
+        difference = f"({shown} EXCEPT {COUNT}) UNION ALL ({COUNT} EXCEPT {shown})"
+        return int(str(one_row(self.connection, f"SELECT count(*) FROM ({difference}) AS d")[0]))
+
+
+@contextmanager
+def opened(cluster: Cluster, name: str) -> Iterator[Side]:
+    edition, statements, _ = SIDES[name]
+    database = f"groups_{[*SIDES].index(name)}"
+    with connect(cluster.dsn) as admin:
+        execute(admin, f"CREATE DATABASE {database}")
+    with connect(f"{cluster.dsn} dbname={database}") as connection, connect(connection.info.dsn) as other:
+        if edition:
+            create(connection, edition)
+        execute(connection, *FILL, *statements)
+        yield Side(name, connection, other)
+
+
+def measured(rounds: int, names: tuple[str, ...] = tuple(SIDES)) -> Samples:
+    samples: Samples = {}
+    with Cluster(find_installation()) as cluster, ExitStack() as stack:
+        cluster.start(SETTINGS)
+        script = cluster.folder / "one_group.sql"
+        script.write_text("INSERT INTO t VALUES (nextval('ids'), 's1', 0, 'x');\n", encoding="utf-8")
+        sides = [stack.enter_context(opened(cluster, name)) for name in names]
+        work = [(name, side) for name in (*STATEMENTS, READ, CLIENTS) for side in sides]
+        for number in range(-1, rounds):  # the first round warms up
+            print(f"\rround {number + 1} of {rounds}", end="", flush=True)
+            for name, side in random.sample(work, len(work)):
+                took = (side.read() if name == READ else side.throughput(cluster, script) if name == CLIENTS
+                        else side.cpu(*STATEMENTS[name]))  # fmt: skip
+                if number >= 0:
+                    samples.setdefault(name, {}).setdefault(side.name, []).append(took)
+        print("\r", end="")
+        wrong = [f"{side.name}: {side.differs()}" for side in sides if side.differs()]
+        assert wrong == [], wrong
+    return {name: samples[name] for name in (*STATEMENTS, READ, CLIENTS)}
+
+
+def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
+    """Measure and print it, or print what was kept."""
+    samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rounds)
+    if raw:
+        raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
+    print("\n".join(table(samples)))
+
+
+def table(samples: Samples) -> list[str]:
+    """Medians, and the medians of the ratios to a table without counts, of the same round."""
+    names = [*next(iter(samples.values()))]
+    lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    for name, sides in samples.items():
+        base = sides["no counts"]
+        unit = "/s" if name == CLIENTS else " µs"
+        cells = [f"{estimate(base).median:,.0f}{unit}"]
+        for side in names[1:]:
+            cells.append(
+                f"{estimate(sides[side]).median:,.0f} µs" if name == READ
+                else f"{paired_ratio(sides[side], base).median:.2f} ×"
+            )  # fmt: skip
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
