@@ -180,7 +180,7 @@ def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
 
 def table(samples: Samples) -> list[str]:
     """Medians, and the medians of the ratios to a table without counts, of the same round."""
-    names = [*next(iter(samples.values()))]
+    names = [name for name in SIDES if name in next(iter(samples.values()))]
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for name, sides in samples.items():
         base = sides["no counts"]

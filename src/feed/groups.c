@@ -176,7 +176,22 @@ has_type(TupleDesc row, int place, Oid type)
 	return !TupleDescAttr(row, place)->attisdropped && TupleDescAttr(row, place)->atttypid == type;
 }
 
-/* Find the columns that the trigger names.  False if the deltas have others than those and ours. */
+/* True if a row of deltas may be null where it always is, and nothing of it is checked or computed */
+static bool
+is_free(TupleDesc row, int columns)
+{
+	for (int i = 0; i < row->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(row, i);
+
+		if (column->attgenerated != '\0' ||
+			(column->attnotnull && i != columns + DELTA_N && i != columns + DELTA_XACT))
+			return false;
+	}
+	return row->constr == NULL || row->constr->num_check == 0;
+}
+
+/* Find the columns that the trigger names.  False if the deltas have others than those and ours, or constraints. */
 static bool
 find_columns(Counter *counter)
 {
@@ -186,7 +201,8 @@ find_columns(Counter *counter)
 
 	counter->columns = trigger->tgnargs - 1;
 	if (counter->columns < 0 || counter->columns > MOST_COLUMNS || row->natts != counter->columns + DELTA_COLUMNS ||
-		!has_type(row, counter->columns + DELTA_N, INT8OID) || !has_type(row, counter->columns + DELTA_XACT, XID8OID))
+		!has_type(row, counter->columns + DELTA_N, INT8OID) || !has_type(row, counter->columns + DELTA_XACT, XID8OID) ||
+		!is_free(row, counter->columns) || counter->deltas->rd_rel->relispartition)
 		return false;
 	for (int i = 0; i < counter->columns; i++)
 	{

@@ -504,6 +504,17 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
         run(fresh, "DROP TABLE stolen CASCADE", "DROP FUNCTION row_of_mine()")
 
 
+def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
+    """Their owner may add some; a null in a column that has none would be read as something else."""
+    for constraint, state in (("ALTER open SET NOT NULL", "23502"), ("ALTER g1 SET NOT NULL", "23502"),
+                              ("ADD CHECK (n < 5)", "23514")):  # fmt: skip
+        run(fresh, *PLAIN, START, f"ALTER TABLE orders_by_status_deltas {constraint}")
+        many = "INSERT INTO orders SELECT n FROM generate_series(1, 9) AS n"
+        assert refusal(fresh, many) == state, constraint
+        run(fresh, "DROP TABLE orders CASCADE", "DROP TABLE orders_by_status_deltas",
+            "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
+
+
 def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
     """Those in progress are counted afterwards, with what they write before and after it; the fold's own, too."""
     start(fresh)
