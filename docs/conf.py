@@ -43,7 +43,7 @@ RUNS = "```{toctree}\n:hidden:\n:glob:\n\np[1-5]\nsoak\n*-1[58]*\n```\n"
 def navigation():
     """The first page's table of contents."""
     pages = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")}
-    pages -= {page for page in pages if page.startswith("results/")} - {"results/README"}
+    pages -= {page for page in pages if page.startswith(("results/", "skill/"))} - {"results/README"}
     parts = {part: [page for page in names if page in pages] for part, names in PARTS.items()}
     parts["Project"] = sorted(pages.difference(*parts.values()))
     for part, names in parts.items():
