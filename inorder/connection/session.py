@@ -66,17 +66,16 @@ class Table:
         return sql.Identifier(self.schema, self.name)
 
 
-def lack(role: str, schema: str, is_extension: bool) -> str:
-    """The error for a role that may not use inorder, with the statement that lets it.
+def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
+    """The error for a role that may not use inorder, with the statements that let it.
 
-    >>> print(lack("web", "queue", True))
+    >>> print(lack("web", "queue", False, True))
     role 'web' may not use inorder, in schema 'queue'; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
     """
     grant = f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {identifier(role)}"
     admit = f"SELECT {identifier(schema, 'feed_admit')}({literal(identifier(role))})"
-    return one_line(
-        f"role {role!r} may not use inorder, in schema {schema!r}; HINT: {grant if is_extension else admit}"
-    )
+    statements = "; ".join([grant] * (not has_usage) + [admit] * (not is_admitted))
+    return one_line(f"role {role!r} may not use inorder, in schema {schema!r}; HINT: {statements}")
 
 
 class Session:
@@ -113,10 +112,8 @@ class Session:
             other = None if row else self.connection.execute(query("edition_other")).fetchone()
         if row is None:
             raise InputError(absence(self.connection.info.dbname, other))
-        if not row[2]:
-            raise InputError(
-                lack(self.connection.info.user, row[0], self.text_schema == sql.Identifier("inorder_text"))
-            )
+        if not all(row[2:]):
+            raise InputError(lack(self.connection.info.user, row[0], row[2], all(row[3:])))
         return row[0], row[1]
 
     def hint(self) -> str:

@@ -222,11 +222,11 @@ WHERE n.nspname = {schema}
   AND (n.nspname = 'public' OR NOT pg_has_role(n.nspowner, 'USAGE')
        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
 
--- sql_edition_schema: Where the functions of the SQL edition are, whether the server is a standby, and whether the
--- caller may use them. Only if it belongs to whom the caller trusts in any case: himself, a superuser, or the owner of
--- the database, whom a superuser does not trust: the owner would become one.
+-- sql_edition_schema: Where the functions of the SQL edition are, whether the server is a standby, whether the caller
+-- may use their schema, and was admitted. Only if the edition belongs to whom the caller trusts in any case: himself, a
+-- superuser, or the owner of the database, whom a superuser does not trust: the owner would become one.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
-       pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_schema_privilege(i.oid, 'USAGE')
+       pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
