@@ -310,9 +310,10 @@ OPENED = "|".join((
 
 
 def test_every_documented_program_notices_a_silent_network() -> None:
+    """The readers in check/ have a server on their own machine, which inorder lab check starts and stops."""
     faults = []
     for path in sorted(FOLDER.iterdir()):
-        if path.suffix in (".md", ".sql"):
+        if path.suffix in (".md", ".sql") or path.name == "check":
             continue
         content = path.read_text()
         opened = len(re.findall(OPENED, content))
