@@ -71,7 +71,7 @@ def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: I
     done = inorder(
         "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr  # the query loses rows
     assert "logical decoding: left out, since wal_level is not logical" in done.stderr
     found = {one["reader"]: "lost" in one["faults"] for one in json.loads(done.stdout)}
     # One schedule of each case does not show the rows that dlt loses; the random load may.
