@@ -8,8 +8,9 @@
 --
 -- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
 -- proof: files, triggers and columns of the table. The view compares it with what the table is now; if they differ, it
--- counts the table. All of these objects belong to the owner of the table. A set of groups is found by the function
--- that its triggers call.
+-- counts the table. Deltas of a partitioned table keep its partitions as they were for the statement: if one that is
+-- counted has others than the fold, the view counts the table, too. All of these objects belong to the owner of the
+-- table. A set of groups is found by the function that its triggers call.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas, which the function of the
 -- triggers has, too, and of the function that folds; columns of the table; and a part of the names of triggers.
@@ -77,7 +78,8 @@ BEGIN
 END $$;
 
 -- The table as it was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
--- now, as they are for the planner; all else is what the snapshot sees.
+-- now, as they are for the planner; all else is what the snapshot sees. The last word is that of deltas, where they
+-- have one (delta_tree).
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -91,7 +93,9 @@ BEGIN
                         g.tgname, concat('zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)))))),
                 CASE c.relkind WHEN 'r' THEN pg_relation_filenode(c.oid)::text ELSE (
                     SELECT string_agg(concat(p.relid::oid, '/', pg_relation_filenode(p.relid)), ',' ORDER BY p.relid)
-                    FROM pg_partition_tree(c.oid) AS p) END), 0))
+                    FROM pg_partition_tree(c.oid) AS p) END), 0), CASE c.relkind WHEN 'p' THEN (
+                SELECT hashtextextended(string_agg(p.relid::oid::text, ',' ORDER BY p.relid), 0)
+                FROM pg_partition_tree(c.oid) AS p) END)
             FROM pg_class AS c JOIN pg_class AS d ON d.oid = deltas
             JOIN pg_proc AS f ON f.proname = d.relname AND f.pronamespace = d.relnamespace AND f.pronargs = 0
             WHERE c.oid = relation);
@@ -171,6 +175,48 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
+-- The part of that function that finds the partitions of the table, or null. A partition that is made and dropped
+-- between two folds leaves nothing but its deltas. What is not visible in the snapshot, but already written into, is
+-- told by a function that locks all partitions. The trigger in C writes the same text (tree_of).
+CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT '
+                WITH RECURSIVE below(relid) AS (
+                    SELECT pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass)::pg_catalog.oid
+                    UNION ALL SELECT i.inhrelid FROM below AS b CROSS JOIN LATERAL (
+                        SELECT p.inhrelid FROM pg_catalog.pg_inherits AS p
+                        WHERE p.inhparent OPERATOR(pg_catalog.=) b.relid OFFSET 0) AS i
+                ), tree(hash) AS (
+                    SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(
+                               m.relid::pg_catalog.text, '',''::pg_catalog.text ORDER BY m.relid), 0)::pg_catalog.text
+                    FROM (SELECT b.relid FROM below AS b
+                          UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(CASE
+                              WHEN pg_catalog.current_setting(''transaction_isolation''::pg_catalog.text)
+                                   OPERATOR(pg_catalog.<>) ''read committed''::pg_catalog.text
+                              THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
+        FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
+
+-- A number higher than that of any transaction. A range is taken for a small part of a table, so it is read by the
+-- index.
+CREATE FUNCTION inorder_internal.below_all() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
+
+-- The condition that deltas that count beside a fold "f" have its partitions; of a table without partitions, null.
+CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.open IS NULL '
+                      'AND (d.xact >= f.xact AND %s OR d.xact = ANY (f.open)) '
+                      'AND d.proof IS DISTINCT FROM split_part(f.proof, '' ''::text, -1))'::text,
+                      (s).deltas, inorder_internal.below_all())
+        FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
+
+-- The columns of deltas that any role writes.
+CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
+              CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
+
 -- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
 -- columns of the rows are named without their table, since a name behind that of a table may be a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
@@ -181,17 +227,17 @@ BEGIN
     IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
             IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
-                %1$s VALUES (%8$s-1);
+                %1$s VALUES (%8$s-1%13$s);
             END IF;
             IF TG_OP OPERATOR(pg_catalog.<>) ''DELETE''::pg_catalog.text THEN
-                %1$s VALUES (%9$s1);
+                %1$s VALUES (%9$s1%13$s);
             END IF;%12$s
         ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
-            %1$s SELECT %2$spg_catalog.count(*) FROM new_rows%4$s;
+            %1$s SELECT %2$spg_catalog.count(*)%13$s FROM new_rows%4$s;
         ELSIF TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN
-            %1$s SELECT %2$sOPERATOR(pg_catalog.-) pg_catalog.count(*) FROM old_rows%4$s;
+            %1$s SELECT %2$sOPERATOR(pg_catalog.-) pg_catalog.count(*)%13$s FROM old_rows%4$s;
         ELSE%6$s
-            %1$s SELECT %3$spg_catalog.sum(n) FROM (
+            %1$s SELECT %3$spg_catalog.sum(n)%13$s FROM (
                 SELECT %2$s1 AS n FROM new_rows UNION ALL SELECT %2$s-1 FROM old_rows) AS k%5$s
             HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
         END IF;%7$s
@@ -204,12 +250,13 @@ BEGIN
     END IF;
     RETURN NULL;
 END
-'::text, format('INSERT INTO %s (%sn)', (s).deltas, inorder_internal.group_list((s).columns, 'g%s, ')),
+'::text, format('INSERT INTO %s (%s)%s', (s).deltas, inorder_internal.delta_columns(s), inorder_internal.delta_tree(s)),
     inorder_internal.group_list((s).columns, '%2$I AS g%1$s, '), inorder_internal.group_list((s).columns, 'g%s, '),
     coalesce(inorder_internal.grouping((s).columns), ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'::text),
     inorder_internal.grouping((s).columns), inorder_internal.before_deltas(s), inorder_internal.after_deltas(s),
     inorder_internal.group_list((s).columns, 'OLD.%2$I, '), inorder_internal.group_list((s).columns, 'NEW.%2$I, '),
-    (s).deltas, inorder_internal.moving_setting(s), inorder_internal.unless_detached(s));
+    (s).deltas, inorder_internal.moving_setting(s), inorder_internal.unless_detached(s),
+    CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END);
 
 -- The function of triggers for statements.
 CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
@@ -279,12 +326,6 @@ BEGIN
     RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
 END $$;
 
--- A number higher than that of any transaction. A range is taken for a small part of a table, so it is read by the
--- index.
-CREATE FUNCTION inorder_internal.below_all() RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
-
 CREATE FUNCTION inorder_internal.newest_fold(s inorder_internal.group_set, more text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN format('SELECT f.xact AS bound, f.open, f.proof%s FROM %s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL '
@@ -311,8 +352,9 @@ RETURN format(
     'LIMIT %11$s) AS t LIMIT %11$s) AS t LIMIT %11$s) AS t%12$s) AS k%12$s%13$s'::text,
     (s).view, concat(inorder_internal.group_list((s).columns, '%2$I, '),
                      quote_ident(inorder_internal.name_beside('count', (s).columns))),
-    inorder_internal.newest_fold(s, format(', f.proof = %s.exact_count_proof(%s) AS stands'::text,
-                                           inorder_internal.public_schema(), inorder_internal.proof_arguments(s))),
+    inorder_internal.newest_fold(s, format(
+        ', f.proof = %s.exact_count_proof(%s)%s AS stands'::text, inorder_internal.public_schema(),
+        inorder_internal.proof_arguments(s), inorder_internal.same_tree(s))),
     inorder_internal.group_list((s).columns, 'k.g%s, '), inorder_internal.group_list((s).columns, 'd.g%s, '),
     (s).deltas, inorder_internal.below_all(), inorder_internal.group_list((s).columns, 't.g%s, '),
     coalesce(substr(nullif(inorder_internal.group_list((s).columns, ', t.%2$I AS g%1$s'), ''::text), 3),
@@ -331,7 +373,7 @@ BEGIN
                             ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
     FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
     WHERE c.oid = to_regclass(s.deltas) AND a.grantee <> c.relowner AND to_regclass(s.view) IS NULL GROUP BY a.grantee;
-    RETURN NEXT format('GRANT INSERT (%sn) ON %s TO PUBLIC', inorder_internal.group_list(s.columns, 'g%s, '), s.deltas);
+    RETURN NEXT format('GRANT INSERT (%s) ON TABLE %s TO PUBLIC', inorder_internal.delta_columns(s), s.deltas);
     RETURN NEXT format('CREATE %s FUNCTION %s() RETURNS void LANGUAGE sql BEGIN ATOMIC SELECT '
                        '%s.exact_count_fold_soon(%L::regclass, %L::regclass); END', 'OR REPLACE', s.folding,
                        inorder_internal.public_schema(), s.relation, s.deltas);
@@ -483,14 +525,15 @@ BEGIN
     RETURN format('DO %L', format('
 BEGIN
     LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
-    IF (SELECT f.proof FROM (%s) AS f) = %L THEN
+    IF (SELECT f.stands FROM (%s) AS f) THEN
         IF %s THEN%s;
         END IF;
     ELSIF %L IS NOT NULL THEN
-        RAISE USING MESSAGE = %7$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
+        RAISE USING MESSAGE = %6$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
-END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_fold(s, NULL), proof,
+END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_fold(
+            s, format(', f.proof = %L%s AS stands', proof, inorder_internal.same_tree(s))),
         CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
         inorder_internal.adding_statement(s, proof, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
             format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),

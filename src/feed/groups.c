@@ -12,6 +12,9 @@
  * the deltas are found by another trigger of the table, whose function nobody but its
  * owner may make a trigger of.  A partition that is detached has none, and is not counted.
  * What is unusual is left to that function.
+ *
+ * Deltas of a partitioned table keep a hash of its partitions, so that those of one that
+ * is dropped later are not counted.
  */
 #include "postgres.h"
 
@@ -20,6 +23,7 @@
 #include "access/xact.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
@@ -28,8 +32,10 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -73,7 +79,13 @@ typedef struct Counter
 	Form_pg_attribute column[MOST_COLUMNS]; /* columns of the table */
 	MemoryContext memory;		/* for the values of groups */
 	struct groups_hash *groups;
+	char	   *tree;			/* null if the table has no partitions */
 } Counter;
+
+/* The tree of the table that was counted last */
+static Oid	known_root;
+static uint64 known_tree;
+static uint64 changes;
 
 static bool
 is_same_group(const Counter *counter, const Key *a, const Key *b)
@@ -202,6 +214,7 @@ find_columns(Counter *counter)
 	counter->columns = trigger->tgnargs - 1;
 	if (counter->columns < 0 || counter->columns > MOST_COLUMNS || row->natts != counter->columns + DELTA_COLUMNS ||
 		!has_type(row, counter->columns + DELTA_N, INT8OID) || !has_type(row, counter->columns + DELTA_XACT, XID8OID) ||
+		!has_type(row, counter->columns + DELTA_PROOF, TEXTOID) ||
 		!is_free(row, counter->columns) || counter->deltas->rd_rel->relispartition)
 		return false;
 	for (int i = 0; i < counter->columns; i++)
@@ -217,6 +230,70 @@ find_columns(Counter *counter)
 	return true;
 }
 
+static void
+forget_tree(Datum unused, Oid relation)
+{
+	known_root = InvalidOid;
+	changes++;
+}
+
+/* The table above all, or this one */
+static Oid
+root_of(Relation table)
+{
+	List	   *above = table->rd_rel->relispartition ? get_partition_ancestors(RelationGetRelid(table)) : NIL;
+
+	return above == NIL ? RelationGetRelid(table) : llast_oid(above);
+}
+
+/*
+ * A hash of the partitions as they are now, those that are being detached included, as delta_tree() has it
+ * (sql/feed/groups.sql).  Those that this statement has written into are locked.  Others are not, and may go.
+ */
+static uint64
+hash_of_tree(Oid root)
+{
+	List	   *tree = list_make1_oid(root);
+	StringInfoData text;
+	uint64		hash;
+
+	for (int i = 0; i < list_length(tree); i++)
+		if (get_rel_relkind(list_nth_oid(tree, i)) == RELKIND_PARTITIONED_TABLE)
+			tree = list_concat(tree, find_inheritance_children_extended(list_nth_oid(tree, i), false, NoLock, NULL, NULL));
+	list_sort(tree, list_oid_cmp);
+	initStringInfo(&text);
+	for (int i = 0; i < list_length(tree); i++)
+		appendStringInfo(&text, i == 0 ? "%u" : ",%u", list_nth_oid(tree, i));
+	hash = DatumGetUInt64(hash_any_extended((unsigned char *) text.data, text.len, 0));
+	pfree(text.data);
+	list_free(tree);
+	return hash;
+}
+
+/* A text that deltas of a partitioned table keep, or null.  The server reports a new partition before it is used. */
+static char *
+tree_of(Relation table)
+{
+	static bool is_noticed = false;
+	Oid			root;
+
+	if (table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && !table->rd_rel->relispartition)
+		return NULL;
+	if (!is_noticed)
+		CacheRegisterRelcacheCallback(forget_tree, (Datum) 0);
+	is_noticed = true;
+	root = root_of(table);
+	if (root != known_root)
+	{
+		uint64		before = changes;
+		uint64		hash = hash_of_tree(root);
+
+		known_tree = hash;
+		known_root = before == changes ? root : InvalidOid;
+	}
+	return psprintf(INT64_FORMAT, (int64) known_tree);
+}
+
 /* Write what was added to groups, and forget it */
 static void
 write_deltas(Counter *counter)
@@ -226,6 +303,7 @@ write_deltas(Counter *counter)
 	TupleTableSlot *row = table_slot_create(counter->deltas, NULL);
 	CommandId	command = GetCurrentCommandId(true);
 	FullTransactionId transaction = GetTopFullTransactionId();
+	Datum		tree = counter->tree == NULL ? (Datum) 0 : CStringGetTextDatum(counter->tree);
 	groups_iterator each;
 	Sum	   *sum;
 
@@ -242,6 +320,11 @@ write_deltas(Counter *counter)
 		row->tts_values[counter->columns + DELTA_N] = Int64GetDatum(sum->n);
 		row->tts_values[counter->columns + DELTA_XACT] = UInt64GetDatum(U64FromFullTransactionId(transaction));
 		row->tts_isnull[counter->columns + DELTA_N] = row->tts_isnull[counter->columns + DELTA_XACT] = false;
+		if (counter->tree != NULL)
+		{
+			row->tts_values[counter->columns + DELTA_PROOF] = tree;
+			row->tts_isnull[counter->columns + DELTA_PROOF] = false;
+		}
 		table_tuple_insert(counter->deltas, row, command, 0, NULL);
 		if (target->ri_NumIndices > 0)
 			insert_index_entries(target, row, estate);
@@ -307,6 +390,7 @@ count_rows(Counter *counter)
 	Key			from,
 				to;
 
+	counter->tree = tree_of(data->tg_relation);
 	counter->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: groups", ALLOCSET_SMALL_SIZES);
 	counter->groups = groups_create(CurrentMemoryContext, 16, counter);
 	read_from_beginning(data->tg_oldtable);
@@ -351,15 +435,11 @@ may_have_moved(TriggerData *data)
 static void
 fold_seldom(Relation table, Oid deltas)
 {
-	Oid			root = RelationGetRelid(table);
-
 	if (U64FromFullTransactionId(GetTopFullTransactionId()) % 1000 != 0)
 		return;
-	if (table->rd_rel->relispartition)
-		root = llast_oid(get_partition_ancestors(root));
 	(void) owner_call("exact_count_fold_soon", 3, (Value[]) {
 		value_of(ObjectIdGetDatum(table->rd_rel->relowner), OIDOID),
-		value_of(ObjectIdGetDatum(root), REGCLASSOID), value_of(ObjectIdGetDatum(deltas), REGCLASSOID)
+		value_of(ObjectIdGetDatum(root_of(table)), REGCLASSOID), value_of(ObjectIdGetDatum(deltas), REGCLASSOID)
 	});
 }
 
