@@ -6,11 +6,10 @@ import shlex
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import inorder.lab.server.cluster as cluster_module
 import pytest
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
@@ -40,43 +39,17 @@ def require_built(language: str) -> None:
         pytest.skip(f"script/clients has not built {MADE[language].relative_to(ROOT)}")
 
 
-def copy(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):  # a program was killed
-        while data := source.recv(65536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-
-
-def relay(client: socket.socket, path: str) -> None:
-    with client, socket.socket(socket.AF_UNIX) as server:
-        server.connect(path)
-        answers = threading.Thread(target=copy, args=(server, client))
-        answers.start()
-        copy(client, server)
-        answers.join()
-
-
-@contextmanager
-def on_tcp(cluster: Cluster) -> Iterator[str]:
-    """A connection string by TCP, for a driver that has no sockets of Unix."""
-    relays: list[threading.Thread] = []
-
-    def accept() -> None:
-        with suppress(OSError):  # closed
-            while True:
-                client, _ = listener.accept()
-                relays.append(threading.Thread(target=relay, args=(client, f"{cluster.folder}/run/.s.PGSQL.5432")))
-                relays[-1].start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        accepting = threading.Thread(target=accept)
-        accepting.start()
-        try:
-            yield f"host=127.0.0.1 port={listener.getsockname()[1]} user=postgres dbname=postgres"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-    for thread in (accepting, *relays):
-        thread.join()
+@pytest.fixture
+def on_tcp(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A connection string by TCP, for the driver of Java, which has no sockets of Unix."""
+    require_built("java")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    monkeypatch.setattr(cluster_module, "PORT", port)
+    with Cluster(server, None) as cluster:
+        cluster.start({"listen_addresses": "127.0.0.1", "port": port, "fsync": "off"})
+        yield f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
 
 
 def checked(server: Installation, folder: Path, language: str, *more: str) -> str:
@@ -96,10 +69,8 @@ def test_a_reader_is_found_to_lose_rows(
     assert "lost" in found["faults"]
 
 
-def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, cluster: Cluster, tmp_path: Path) -> None:
-    require_built("java")
-    with on_tcp(cluster) as dsn:
-        (found,) = json.loads(checked(server, tmp_path, "java", "--dsn", dsn))
+def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, tmp_path: Path, on_tcp: str) -> None:
+    (found,) = json.loads(checked(server, tmp_path, "java", "--dsn", on_tcp))
     assert "lost" in found["faults"]
 
 
@@ -120,8 +91,6 @@ def test_the_test_of_a_reader_fails(server: Installation, language: str, command
     fails(command, BUILT / language, server)
 
 
-def test_the_test_of_a_reader_in_java_fails(server: Installation, cluster: Cluster) -> None:
-    require_built("java")
+def test_the_test_of_a_reader_in_java_fails(server: Installation, on_tcp: str) -> None:
     reader = shlex.join(map(str, READERS["java"]))
-    with on_tcp(cluster) as dsn:
-        fails(["java", f"-Ddsn={dsn}", f"-Dreader={reader}", *JUNIT], BUILT / "java", server)
+    fails(["java", f"-Ddsn={on_tcp}", f"-Dreader={reader}", *JUNIT], BUILT / "java", server)
