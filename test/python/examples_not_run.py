@@ -20,6 +20,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/check.md", "inorder lab check"): MINUTES,
     ("docs/check.md", "inorder lab check NAME"): MINUTES,
     ("docs/check-protocol.md", "def test_reader(lossless):"): "an outline: test_lab_check_outputs runs a whole one",
+    ("docs/check-protocol.md", "pipx run --spec"): INSTALLS,
     ("docs/check.md", "[outbox]"): "test_lab_check",
     ("docs/citus.md", "CREATE TABLE events ("): CITUS,
     ("docs/citus.md", "inorder citus events"): CITUS,
