@@ -381,7 +381,7 @@ BEGIN
     RETURN NEXT inorder_internal.function_statement(s.deltas, inorder_internal.group_body(s));
     RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
-        ('CREATE OR REPLACE ' || t.definition),
+        (format('CREATE %s %s', 'OR REPLACE', t.definition)),
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
                 CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
     WHERE u.statement IS NOT NULL;
@@ -576,7 +576,8 @@ BEGIN
             PERFORM inorder_internal.say_fault(s, fault, format(
                 'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns));
         ELSIF inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
-            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation USING ERRCODE = 'active_sql_transaction',
+            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
+            USING ERRCODE = 'active_sql_transaction',
                   DETAIL = 'What it may have changed could change again, unseen.',
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
@@ -599,7 +600,8 @@ BEGIN
     IF FOUND AND current_setting('transaction_isolation') = 'read committed'
        AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
        AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
-       AND inorder_internal.group_fault(s) IS NULL AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
+       AND inorder_internal.group_fault(s) IS NULL
+       AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
         BEGIN
             PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
                 s, inorder_internal.exact_count_proof(caller, relation, deltas, s.columns), false, NULL)], caller);

@@ -40,7 +40,8 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The batch of all transactions that have ended since a position; null if there is none.
+-- The batch of all transactions that have ended since a position; null if there is none. Attributes of its order are
+-- named, because an update may add some.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
@@ -70,9 +71,10 @@ BEGIN
     batch := ROW(inorder_internal.position_format(), numbers, p.partial, p.last_key, NULL, NULL, NULL, members,
                  inorder_internal.server_origin());
     IF (p.ordering).column_name IS NOT NULL THEN
-        batch.ordering := ROW((p.ordering).column_name, (p.ordering).attnum, NULL,
-                              CASE WHEN (p.ordering).frozen IS NOT NULL THEN (p.ordering).next_value END, NULL,
-                              (p.ordering).up_to, NULL);
+        batch.ordering.column_name := (p.ordering).column_name;
+        batch.ordering.attnum := (p.ordering).attnum;
+        batch.ordering.from_value := CASE WHEN (p.ordering).frozen IS NOT NULL THEN (p.ordering).next_value END;
+        batch.ordering.up_to := (p.ordering).up_to;
     END IF;
     IF NOT are_others THEN
         RETURN;

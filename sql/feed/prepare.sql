@@ -103,9 +103,9 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse what an existing column holds. A superuser who is not
--- the owner does not look at rows here: planning a query evaluates functions that the owner's indexes use, and whoever
--- only wants to see the statements does not expect that.
+-- Error if feed_enable(), the last of the statements, would refuse what an existing column holds. For a superuser other
+-- than the owner no rows are read: planning a query evaluates functions that the owner's indexes use, which is not
+-- expected by somebody who only wants to see the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

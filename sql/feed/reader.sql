@@ -189,17 +189,9 @@ BEGIN
                   inorder_internal.typed(relation, NULL));
 END $$;
 
--- Wait until a look finds rows of a feed, or after a position that a reader keeps.
-CREATE FUNCTION inorder_internal.wait_for_rows(
-    caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
-    is_feed boolean
-) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    seconds float8;
-    has_rows boolean;
-    f inorder_internal.feed_view;
-    t inorder_internal.feed_table;
+-- The seconds that a caller wants to wait; error unless they are allowed.
+CREATE FUNCTION inorder_internal.seconds_to_wait(timeout interval) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF timeout IS NULL THEN
         RAISE 'timeout must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -208,9 +200,23 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
     END IF;
-    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     -- An interval of months and days may equal one of less than a second, and last for a day.
-    seconds := least(extract(epoch FROM timeout)::float8, 1);
+    RETURN least(extract(epoch FROM timeout)::float8, 1);
+END $$;
+
+-- Wait until a look finds rows of a feed, or after a position that a reader keeps.
+CREATE FUNCTION inorder_internal.wait_for_rows(
+    caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
+    is_feed boolean
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seconds float8 := inorder_internal.seconds_to_wait(timeout);
+    has_rows boolean;
+    f inorder_internal.feed_view;
+    t inorder_internal.feed_table;
+BEGIN
+    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
         -- Roll back to a savepoint to release the locks of the look: otherwise ALTER TABLE with a lock_timeout would
         -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.

@@ -29,7 +29,7 @@ PLACES = {
     ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
 }
 # methods of a Target, whose connections are made by these functions
-OWN = {"self.target.connect", "target.connect", "self.connect"}
+OWN = {"self.target.connect", "target.connect", "place.target.connect", "self.connect"}
 # Programs that connect, by the option that names the server, and drivers that this package does not use.
 PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
 DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg", "jdbc"}

@@ -73,7 +73,7 @@ def place_for(ways: Sequence[Way], dsn: str | None, bindir: Path | None) -> Iter
 def impossible(place: Place, way: Way) -> str:
     """Why a way cannot be run there; "" if it can."""
     with place.target.connect() as connection:
-        (level,) = one_row(connection, "SELECT current_setting('wal_level')")
+        (level,) = one_row(connection, "SELECT pg_catalog.current_setting('wal_level')")
     if way.needs == "inorder" and place.lacks:
         return place.lacks
     return "wal_level is not logical" if way.needs == "logical" and level != "logical" else ""
