@@ -254,8 +254,11 @@ DECLARE
     t inorder_internal.feed_table := inorder_internal.counted(relation, caller);
     known inorder_internal.known_count := inorder_internal.known_count(t, caller);
 BEGIN
-    known := CASE WHEN known.amount IS NOT NULL THEN inorder_internal.count_others(t, known, caller)
-                  ELSE inorder_internal.count_unfolded(t, caller) END;
+    -- Rows that were folded since the last call need not be counted again.
+    known := CASE WHEN known.amount IS NULL OR NOT isempty(known.others) AND known.amount < (
+                      SELECT sum(p.rows) FROM inorder_internal.count_part AS p WHERE p.relation = t.relation)
+                  THEN inorder_internal.count_unfolded(t, caller)
+                  ELSE inorder_internal.count_others(t, known, caller) END;
     IF known.amount - known.folded > 10000 AND inorder_internal.may_fold(relation, known.amount) THEN
         PERFORM inorder_internal.fold_soon(relation);
     END IF;

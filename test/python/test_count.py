@@ -162,6 +162,16 @@ def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> 
         other.execute("COMMIT")
 
 
+def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> None:
+    fresh.execute("SELECT exact_count_start('events')")
+    with connect(fresh.info.dsn) as other:
+        assert scalar(other, "SELECT exact_count('events')") == 0
+        insert(fresh, 5000)
+        fresh.execute("SELECT exact_count_fold('events')")
+        insert(fresh, 1)
+        assert counted_here(other) < 100
+
+
 def test_a_count_folds_by_itself(fresh: Connection) -> None:
     """After ten thousand rows, by any role that counts; unless another session does, or the query may not write."""
     fresh.execute("SELECT exact_count_start('events')")
