@@ -40,7 +40,9 @@ LABELS = {"uuid": "`uuid` key", "default": "`bigint DEFAULT xact_id()`", "genera
 NONE, C, SQL = "bigserial", "C extension", "SQL edition"
 EDITIONS = {NONE: ("bigserial",), C: tuple(LABELS), SQL: tuple(LABELS)}
 READ_ROWS = 10_000
+SOME_ROWS = 500
 CALLS = 10
+FEEDS = 13  # of a database, whose view is read
 
 Samples = dict[str, dict[str, dict[str, list[float]]]]  # measurement -> kind of key -> edition -> µs in each round
 
@@ -103,18 +105,82 @@ def piece(side: Side, rows: int) -> str:
 
 
 def read(side: Side) -> float:
-    """A piece of new rows; what is left is read afterwards."""
+    """A piece of new rows; what is left is passed afterwards."""
+    skip(side)
     text = piece(side, READ_ROWS)
     for _ in range(READ_ROWS // BATCH_ROWS + 1):
         side.other.execute(insert(f"read_{side.kind}", BATCH_ROWS).encode())
-    took = side.microseconds(text)
-    if side.kind != "bigserial":
-        side.connection.execute(text.encode())
+    return side.microseconds(text)
+
+
+def some(rows: int) -> Callable[[Side], float]:
+    """The rows of a transaction that has just ended: the mean of some reads."""
+
+    def took(side: Side) -> float:
+        skip(side)
+        times = []
+        for _ in range(CALLS):
+            text = read_text(side, side.kind)
+            side.other.execute(insert(f"read_{side.kind}", rows))
+            times.append(side.microseconds(text))
+        return mean(times)
+
     return took
+
+
+def read_text(side: Side, feed: str) -> str:
+    """The statement that reads all new rows, as a client that keeps nothing else does."""
+    if side.kind != "bigserial":
+        return f"SELECT count(*) FROM feed_read('{feed}', null::read_{side.kind}, {READ_ROWS})"
+    return piece(side, READ_ROWS)
+
+
+def skip(side: Side) -> None:
+    """Pass the rows that other measurements left."""
+    if side.kind != "bigserial":
+        side.connection.execute(f"SELECT feed_seek('{side.kind}', 'now')".encode())
+
+
+def worker(side: Side) -> float | None:
+    """A batch of a worker's: its three statements."""
+    if side.kind == "bigserial":
+        return None
+    feed = f"{side.kind}_worker"
+    side.connection.execute(f"SELECT feed_seek('{feed}', 'now')".encode())
+    times = []
+    for _ in range(CALLS):
+        side.other.execute(insert(f"read_{side.kind}", SOME_ROWS))
+        times.append(side.process.timed(lambda: give_and_finish(side, feed))["cpu_seconds"] * 1e6)
+    return mean(times)
+
+
+def give_and_finish(side: Side, feed: str) -> None:
+    execute = side.connection.execute
+    take = f"SELECT number, token FROM feed_take_batch('{feed}', 'worker', {READ_ROWS})"
+    number, token = one_row(side.connection, take)
+    rows = f"SELECT count(*) FROM feed_batch_rows('{feed}', %s, null::read_{side.kind})"
+    execute(rows.encode(), [number], prepare=True)
+    execute(f"SELECT feed_finish_batch('{feed}', %s, %s)".encode(), [number, token], prepare=True)
+
+
+def first_call(side: Side) -> float:
+    """A read of one new row that is the first statement of a session."""
+    skip(side)
+    text = read_text(side, side.kind)
+    side.other.execute(insert(f"read_{side.kind}", 1))
+    with connect(side.connection.info.dsn) as session:
+        return ServerProcess(session).timed(lambda: session.execute(text.encode()))["cpu_seconds"] * 1e6
+
+
+def view(side: Side) -> float | None:
+    if side.kind != "uuid":
+        return None
+    return repeated(side, "SELECT * FROM feeds")
 
 
 def poll(side: Side) -> float:
     """A read that finds nothing, though a transaction has ended since: the mean of some, one after the other."""
+    skip(side)
     return repeated(side, piece(side, READ_ROWS))
 
 
@@ -144,7 +210,12 @@ MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
     "the same, time until it is on disk": committed,
     f"row of 256 bytes, of an insert of {BATCH_ROWS}": many("log"),
     f"read of {READ_ROWS:,} rows": read,
+    "read of one new row": some(1),
+    f"read of {SOME_ROWS} new rows": some(SOME_ROWS),
+    f"batch of {SOME_ROWS} rows of a worker": worker,
+    "first read of a session": first_call,
     "poll that finds nothing": poll,
+    f"the view feeds, {FEEDS} feeds": view,
     "count with nothing new": count,
 }
 
@@ -227,22 +298,27 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
         if kind != "bigserial":
             execute(connection, f"SELECT feed_enable('{table}_{kind}')")
     if kind != "bigserial":
-        feed = f"feed_create('{kind}', 'read_{kind}'), feed_seek('{kind}', 'now')"
-        execute(connection, f"SELECT {feed}, exact_count_start('read_{kind}')")
+        others = FEEDS - 2 * len(LABELS) if kind == "uuid" else 0
+        names = [kind, f"{kind}_worker", *(f"other_{number}" for number in range(others))]
+        feeds = ", ".join(f"feed_create('{name}', 'read_{kind}', start => 'now')" for name in names)
+        execute(connection, f"SELECT {feeds}, exact_count_start('read_{kind}')")
 
 
 def table(samples: Samples) -> list[str]:
     """As docs/results/price-18.md shows it: medians, and the medians of the ratios to bigserial of the same round."""
     lines = [f"| | | {NONE} | {C} | {SQL} |", "|---|---|---:|---:|---:|"]
     for name, kinds in samples.items():
-        base = kinds["bigserial"][NONE]
+        base = kinds.get("bigserial", {}).get(NONE)
         shown = {kind: editions for kind, editions in kinds.items() if kind != "bigserial"}
         for place, (kind, editions) in enumerate(sorted(shown.items(), key=lambda item: list(LABELS).index(item[0]))):
-            first = (name, text(base)) if place == 0 else ("", "")
-            ratios = [float(f"{paired_ratio(editions[side], base).median:.2g}") for side in (C, SQL)]
-            cells = [f"{text(editions[side])}, {ratio:g} ×" for side, ratio in zip((C, SQL), ratios, strict=True)]
+            first = (name, text(base) if base else "") if place == 0 else ("", "")
+            cells = [text(editions[side]) + times(editions[side], base) for side in (C, SQL)]
             lines.append("| " + " | ".join([first[0], LABELS[kind], first[1], *cells]) + " |")
     return lines
+
+
+def times(values: list[float], base: list[float] | None) -> str:
+    return f", {float(f'{paired_ratio(values, base).median:.2g}'):g} ×" if base else ""
 
 
 def text(values: list[float]) -> str:
