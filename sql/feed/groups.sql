@@ -381,7 +381,7 @@ BEGIN
     RETURN NEXT inorder_internal.function_statement(s.deltas, inorder_internal.group_body(s));
     RETURN NEXT format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', s.deltas);
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
-        (format('CREATE %s %s', 'OR REPLACE', t.definition)),
+        (CASE WHEN t.definition IS NOT NULL THEN format('CREATE %s %s', 'OR REPLACE', t.definition) END),
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
                 CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
     WHERE u.statement IS NOT NULL;
