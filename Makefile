@@ -14,6 +14,12 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
+# Variables of PGXS that the environment may have for something else.
+DOCS        =
+MODULES     =
+PROGRAM     =
+SCRIPTS     =
+
 # The install script is the sources joined, in this order.
 SQL_SOURCES = \
     header.sql \
