@@ -43,9 +43,9 @@ class Block:
 
 
 def documents() -> list[str]:
-    """The pages that are written by hand, or contain examples."""
+    """The pages that are written by hand, or contain examples; the skill is made of pages that have its examples."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [str(path.relative_to(ROOT)) for path in pages]
+    return [str(path.relative_to(ROOT)) for path in pages if path.name != "SKILL.md"]
 
 
 def blocks(document: str) -> list[Block]:
