@@ -43,9 +43,9 @@ def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
 
 
 def printing(*lines: str) -> str:
-    """A program that answers each poll with these lines."""
-    prints = "\n".join(f"    print({line!r})" for line in lines)
-    return shlex.join([sys.executable, "-uc", f"import sys\nfor _ in sys.stdin:\n{prints or '    pass'}"])
+    """A program that answers each poll with these lines, all at once."""
+    text = "".join(f"{line}\n" for line in lines)
+    return shlex.join([sys.executable, "-uc", f"import sys\nfor _ in sys.stdin:\n    sys.stdout.write({text!r})"])
 
 
 WRONG = {
