@@ -94,7 +94,10 @@ def kill(run: Run, rng: random.Random) -> None:
 
 
 def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
-    """Run until the end, or until a crash. The thread that starts a server must outlive it."""
+    """Run until the end, or until a crash. The thread that starts a server must outlive it.
+
+    It starts before the others end: a reader of the standby may wait for a lock of a transaction that was killed.
+    """
     run.stop.clear()
     threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
     for thread in threads:
@@ -103,11 +106,11 @@ def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -
     if crashing is not None and not run.stop.is_set():
         kill_all(crashing)
         run.note("kill -9")
+        run.stop.set()
+        crashing.start(SETTINGS)
     run.stop.set()
     for thread in threads:
         thread.join()
-    if crashing is not None:
-        crashing.start(SETTINGS)
 
 
 def settle(run: Run) -> None:
