@@ -49,6 +49,9 @@ WRITES = (
     "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
+    # 18.6 shows the triggers of statements the inserted row in the place of the updated ones (see test_count_groups).
+    "MERGE INTO t USING (VALUES (70), (2), (71), (4)) AS v(id) ON t.id = v.id "
+    "WHEN MATCHED THEN UPDATE SET id = t.id + 90 WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'new')",
     "INSERT INTO t VALUES (2, 'twice'), (51, 'twice') ON CONFLICT (id) DO UPDATE SET note = excluded.note",
     "WITH gone AS (DELETE FROM t WHERE id = 8 RETURNING *) INSERT INTO t SELECT 80, note FROM gone",
     "TRUNCATE t",
