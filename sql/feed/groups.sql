@@ -79,16 +79,17 @@ END $$;
 
 -- The table as it was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
 -- now, as they are for the planner; all else is what the snapshot sees. The last word is that of deltas, where they
--- have one (delta_tree).
+-- have one (delta_tree). A child by inheritance that came and went leaves deltas of its rows. It has changed the row of
+-- the table in pg_class, unless another child had done so before, and no ANALYZE has undone that.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
                 ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
-                d.relhassubclass, c.relpersistence, c.relforcerowsecurity, c.relhassubclass,
-                inorder_internal.versions(CASE WHEN c.relkind = 'r' AND NOT c.relhassubclass THEN ARRAY[c.oid]
-                                               ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
+                d.relhassubclass, c.relpersistence, c.relforcerowsecurity, CASE c.relkind WHEN 'r' THEN c.xmin END,
+                inorder_internal.versions(CASE c.relkind WHEN 'r' THEN ARRAY[c.oid]
+                                          ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
                     SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND starts_with(
                         g.tgname, concat('zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)))))),
                 CASE c.relkind WHEN 'r' THEN pg_relation_filenode(c.oid)::text ELSE (
@@ -98,7 +99,7 @@ BEGIN
                 FROM pg_partition_tree(c.oid) AS p) END)
             FROM pg_class AS c JOIN pg_class AS d ON d.oid = deltas
             JOIN pg_proc AS f ON f.proname = d.relname AND f.pronamespace = d.relnamespace AND f.pronargs = 0
-            WHERE c.oid = relation);
+            WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass));
 END $$;
 
 -- True; error unless a role may write into a table, by column or by a view.
@@ -242,7 +243,10 @@ BEGIN
             HAVING pg_catalog.sum(n) OPERATOR(pg_catalog.<>) 0;
         END IF;%7$s
     ELSIF TG_RELID OPERATOR(pg_catalog.<>) %10$L::pg_catalog.regclass THEN
-        PERFORM pg_catalog.set_config(%11$L, pg_catalog.concat(pg_catalog.current_setting(%11$L, true), ''x''), true);
+        IF TG_OP OPERATOR(pg_catalog.=) ''UPDATE''::pg_catalog.text THEN
+            PERFORM pg_catalog.set_config(
+                %11$L, pg_catalog.concat(pg_catalog.current_setting(%11$L, true), ''x''), true);
+        END IF;
         RETURN NEW;
     ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
         -- Deltas of a publisher are of its own rows.
@@ -267,6 +271,11 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- replica, as a subscription has, whose rows come without a statement, those of rows. One on the deltas leaves out
 -- those that come from a publisher. Those without a definition the server makes with that of the table, and drops when
 -- a partition is detached.
+--
+-- The trigger "routed" does nothing. A partition that has a trigger before INSERT, whether it fires or not, makes the
+-- server show the triggers of statements each row as the partition has it. Otherwise it shows the row as it was before
+-- generated columns were computed; and after MERGE has inserted a row, 18.6 shows that row in the place of each one
+-- that it updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -292,6 +301,9 @@ BEGIN
         FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
         CROSS JOIN (
             SELECT 'row', 'R'::"char", format('AFTER INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.relation)
+            UNION ALL
+            SELECT 'routed', 'R', format('BEFORE INSERT ON %s FOR EACH ROW', s.relation)
+            FROM pg_class AS c WHERE c.oid = s.relation AND c.relkind = 'p'
             UNION ALL
             SELECT 'move', 'O', format(
                        'BEFORE UPDATE ON %s FOR EACH ROW WHEN (pg_catalog.record_image_ne(ROW(%s), ROW(%s)))',
@@ -331,10 +343,11 @@ LANGUAGE sql IMMUTABLE
 RETURN format('SELECT f.xact AS bound, f.open, f.proof%s FROM %s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL '
               'ORDER BY f.xact DESC LIMIT 1'::text, more, (s).deltas);
 
--- The arguments of exact_count_proof() for a set.
-CREATE FUNCTION inorder_internal.proof_arguments(s inorder_internal.group_set) RETURNS text
+-- The call that proves a set.
+CREATE FUNCTION inorder_internal.proof_call(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
-RETURN format('%L::regclass, %L::regclass, %L::name[]'::text, (s).relation, (s).deltas, (s).columns);
+RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
+              (s).relation, (s).deltas, (s).columns);
 
 -- The statement that makes the view. An unknown LIMIT is taken for a tenth of the rows: three of them keep the planner
 -- from starting workers and from compiling for what is seldom read.
@@ -353,8 +366,7 @@ RETURN format(
     (s).view, concat(inorder_internal.group_list((s).columns, '%2$I, '),
                      quote_ident(inorder_internal.name_beside('count', (s).columns))),
     inorder_internal.newest_fold(s, format(
-        ', f.proof = %s.exact_count_proof(%s)%s AS stands'::text, inorder_internal.public_schema(),
-        inorder_internal.proof_arguments(s), inorder_internal.same_tree(s))),
+        ', f.proof = %s%s AS stands'::text, inorder_internal.proof_call(s), inorder_internal.same_tree(s))),
     inorder_internal.group_list((s).columns, 'k.g%s, '), inorder_internal.group_list((s).columns, 'd.g%s, '),
     (s).deltas, inorder_internal.below_all(), inorder_internal.group_list((s).columns, 't.g%s, '),
     coalesce(substr(nullif(inorder_internal.group_list((s).columns, ', t.%2$I AS g%1$s'), ''::text), 3),
@@ -401,9 +413,7 @@ BEGIN
                 WHEN a.atttypid <> ALL (inorder_internal.order_types()) AND y.typtype <> 'e'
                 THEN format('is of type %s, whose values others may compare', a.atttypid::regtype)
                 WHEN NOT l.collisdeterministic THEN 'has a nondeterministic collation, so that groups have no one name'
-                WHEN a.attgenerated = 'v' THEN 'is computed when it is read'
-                -- The server shows statement triggers a row as it was before its partition computed such a column.
-                WHEN a.attgenerated <> '' AND c.relkind = 'p' THEN 'is generated, and the table is partitioned' END
+                WHEN a.attgenerated = 'v' THEN 'is computed when it is read' END
             FROM pg_class AS c
             LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = column_name AND a.attnum > 0
                                        AND NOT a.attisdropped
@@ -416,7 +426,9 @@ CREATE FUNCTION inorder_internal.check_groups(caller oid, relation regclass, col
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
-    problem text := inorder_internal.statement_problem(relation);
+    problem text := coalesce(inorder_internal.statement_problem(relation), (
+        SELECT 'had children: ANALYZE it first' FROM pg_class AS c
+        WHERE c.oid = relation AND c.relkind = 'r' AND c.relhassubclass));
 BEGIN
     PERFORM inorder_internal.check_local(relation);
     IF owner <> caller THEN
@@ -479,7 +491,7 @@ END $$;
 
 -- The statement that adds up the groups in one snapshot, without deltas of transactions that have not ended in it, and
 -- deletes what is added. If the proof does not stand, the view counts the table.
-CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, proof text, removals text) RETURNS text
+CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, removals text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
         WITH ended AS MATERIALIZED (SELECT %s.ended_transactions(0) AS set), s AS MATERIALIZED (
@@ -495,11 +507,11 @@ RETURN format('
         ), k AS (SELECT %4$ssum(n) AS n FROM v%9$s)
         INSERT INTO %7$s (%4$sn, xact, open, proof)
         SELECT %4$sk.n, s.bound, s.open, NULL FROM k CROSS JOIN s WHERE k.n <> 0
-        UNION ALL SELECT %10$s0, s.bound, s.open, %11$L FROM s'::text,
+        UNION ALL SELECT %10$s0, s.bound, s.open, proved FROM s'::text,
     inorder_internal.public_schema(), inorder_internal.newest_fold(s, NULL), removals,
     inorder_internal.group_list((s).columns, 'g%s, '), (s).view, inorder_internal.group_list((s).columns, 'd.g%s, '),
     (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
-    inorder_internal.group_list((s).columns, 'NULL, '), proof);
+    inorder_internal.group_list((s).columns, 'NULL, '));
 
 -- True if so many transactions have passed since the newest fold as it has groups, all of which a fold writes.
 CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
@@ -513,9 +525,9 @@ RETURN format('EXISTS (
 
 -- The statement that folds a set. Folds take turns. Where the proof does not stand, and if it waits, it counts the
 -- table, but not in a transaction that has written into it: deltas of a statement that has not ended may be missing.
-CREATE FUNCTION inorder_internal.fold_statement(
-    s inorder_internal.group_set, proof text, waits boolean, refusal text
-) RETURNS text
+-- What was added up is of the table that was proved before only if that is proved after it, too: a partition could come
+-- and go in between, but not once its rows were counted, which locks it.
+CREATE FUNCTION inorder_internal.fold_statement(s inorder_internal.group_set, waits boolean, refusal text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     removal text := format('DELETE FROM %s AS d WHERE %%s', s.deltas);
@@ -523,24 +535,31 @@ DECLARE
                       'AND d.xact <> ALL ((SELECT open FROM s)::xid8[])';
 BEGIN
     RETURN format('DO %L', format('
+DECLARE
+    proved text;
 BEGIN
     LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
+    proved := %s;
     IF (SELECT f.stands FROM (%s) AS f) THEN
         IF %s THEN%s;
         END IF;
     ELSIF %L IS NOT NULL THEN
-        RAISE USING MESSAGE = %6$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
+        RAISE USING MESSAGE = %7$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
-END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.newest_fold(
-            s, format(', f.proof = %L%s AS stands', proof, inorder_internal.same_tree(s))),
+    IF (%3$s = proved) IS NOT TRUE THEN
+        RAISE %10$L, %11$L USING ERRCODE = ''serialization_failure'', HINT = ''Call exact_count_fold() again.'';
+    END IF;
+END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.proof_call(s),
+        inorder_internal.newest_fold(s, concat(', f.proof = proved', inorder_internal.same_tree(s), ' AS stands')),
         CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
-        inorder_internal.adding_statement(s, proof, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
+        inorder_internal.adding_statement(s, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
             format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
             format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || has_ended),
             format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), refusal, waits,
-        inorder_internal.adding_statement(s, proof, format('gone AS (%s)', format(
-            removal, format('d.open IS NOT NULL OR %s', has_ended))))));
+        inorder_internal.adding_statement(s, format('gone AS (%s)', format(
+            removal, format('d.open IS NOT NULL OR %s', has_ended)))),
+        'table % was changed while its rows were counted', s.relation));
 END $$;
 
 -- True if this transaction has locked a table or its partitions in some modes: perhaps to change it.
@@ -582,8 +601,7 @@ BEGIN
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-            s, inorder_internal.exact_count_proof(caller, relation, s.deltas::regclass, s.columns),
-            true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)], caller);
+            s, true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)], caller);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
@@ -603,8 +621,7 @@ BEGIN
        AND inorder_internal.group_fault(s) IS NULL
        AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
         BEGIN
-            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-                s, inorder_internal.exact_count_proof(caller, relation, deltas, s.columns), false, NULL)], caller);
+            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(s, false, NULL)], caller);
         EXCEPTION WHEN OTHERS THEN
             NULL;  -- exact_count_fold() says it to the owner
         END;
@@ -704,7 +721,7 @@ The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE unti
 'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
 'wrong_object_type (a table that is not permanent, inherits, is a partition, or has foreign partitions), '
 'feature_not_supported (a floating-point column, a type of users but an enumeration, a nondeterministic collation, a '
-'virtual column, a generated one of a partitioned table; distributed by Citus), duplicate_table, '
+'virtual column; distributed by Citus), duplicate_table, '
 'object_not_in_prerequisite_state (row security hides rows from the owner), active_sql_transaction in REPEATABLE READ '
 'and SERIALIZABLE.';
 
