@@ -32,8 +32,8 @@ PARTS = {
     "Lab": ("lab", "check", "check-protocol", "sets", "model", "results/README"),
     "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations",
              "feed-copies", "feed-proofs", "changes", "changes-proof", "count", "recipes", "lake", "security"),
-    "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "spark", "dlt", "citus",
-              "scale", "compare"),
+    "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "clients/http/README", "spark",
+              "dlt", "citus", "scale", "compare"),
     "Reference": ("reference", "commands", "troubleshooting"),
 }  # fmt: skip
 DOCS = Path(__file__).parent

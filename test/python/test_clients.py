@@ -291,6 +291,7 @@ NOTICED = {
     ".mjs": ("connectionTimeoutMillis", "keepAlive: true", "keepAliveInitialDelayMillis", "query_timeout"),
     ".rs": ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_retries", "tcp_user_timeout"),
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
+    "stream.go": ("QueryRow(ctx,",),
 }
 # The settings whose sum is the number of seconds after which a program notices a silent network, and their units.
 AFTER = {
@@ -300,28 +301,30 @@ AFTER = {
     ".go": [(r"IPPROTO_TCP, 18, (\d+)", 0.001)],
     ".rs": [(r"tcp_user_timeout\(Duration::from_secs\((\d+)", 1.0)],
     ".py": [(r"tcp_user_timeout\D+(\d+)", 0.001)],
+    "stream.go": [(r"context\.WithTimeout\(context\.Background\(\), (\d+)\*time\.Second\)", 1.0)],
 }
 MOST_SECONDS = 30
 # The code that opens a connection, which is in one place of each program.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
-    r"\w+\.connect\(NoTls", r"new pg\.Client\(", r"new NpgsqlConnection\(", r"OpenDB\(",
+    r"\w+\.connect\(NoTls", r"new pg\.(?:Client|Pool)\(", r"new NpgsqlConnection\(", r"OpenDB\(", r"pgxpool\.New\(",
 ))  # fmt: skip
 
 
 def test_every_documented_program_notices_a_silent_network() -> None:
     """The readers in check/ have a server on their own machine, which inorder lab check starts and stops."""
     faults = []
-    for path in sorted(FOLDER.iterdir()):
-        if path.suffix in (".md", ".sql") or path.name == "check":
+    for path in sorted((*FOLDER.glob("*.*"), *(FOLDER / "http").glob("*.*"))):
+        if path.suffix in (".md", ".sql"):
             continue
+        kind = path.name if path.name in NOTICED else path.suffix
         content = path.read_text()
         opened = len(re.findall(OPENED, content))
         if path.stem == "worker_django":  # its settings open it: see orm.md
             content = (FOLDER / "orm.md").read_text().partition("# django: settings of the database")[2]
             opened += 1
-        faults += [f"{path.name} lacks {name}" for name in NOTICED[path.suffix] if name not in content]
-        after = sum(float(re.findall(text, content)[0]) * unit for text, unit in AFTER[path.suffix])
+        faults += [f"{path.name} lacks {name}" for name in NOTICED[kind] if name not in content]
+        after = sum(float(re.findall(text, content)[0]) * unit for text, unit in AFTER[kind])
         faults += [f"{path.name} notices it after {after} s"] if not 0 < after <= MOST_SECONDS else []
         faults += [f"{path.name} opens connections in {opened} places"] if opened != 1 else []
     of_docs = [

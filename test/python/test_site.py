@@ -24,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     first = (site / "index.html").read_text()
-    for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/clients/*.md"), ROOT / "CONTRIBUTING.md"]:
+    for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/clients/**/*.md"), ROOT / "CONTRIBUTING.md"]:
         assert f'href="{page.relative_to(ROOT).with_suffix(".html")}"' in first, page
     assert 'href="docs/commands.html"' in first and (site / "docs" / "commands.html").exists()
     for part in ("Keys", "Lab", "Feed", "Reach"):

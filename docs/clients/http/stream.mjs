@@ -1,0 +1,102 @@
+// Rows over HTTP: GET /changes?after=CURSOR returns a page, or a stream of Server-Sent Events. On Express.
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { setTimeout } from "node:timers/promises";
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+import express from "express";
+import pg from "pg";
+
+// What notices a server that is gone without a word; the connection string may say otherwise.
+const SILENCE = {
+  connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 25000,
+};
+const GONE = "This server does not continue from that cursor. Drop what you have, and begin without a cursor.";
+const pool = new pg.Pool({ ...SILENCE, connectionString: process.env.SOURCE, max: 2 });
+pool.on("error", () => {}); // the next query connects again
+
+const signature = (data) => createHmac("sha256", process.env.STREAM_KEY).update(data).digest().subarray(0, 16);
+
+function sealed(cursor) {
+  const data = deflateRawSync(cursor, { level: 9 });
+  return Buffer.concat([signature(data), data]).toString("base64url");
+}
+
+function unsealed(text) {
+  const data = Buffer.from(text, "base64url");
+  if (data.length < 16 || !timingSafeEqual(data.subarray(0, 16), signature(data.subarray(16)))) return null;
+  return inflateRawSync(data.subarray(16)).toString();
+}
+
+const read = async (after, head) => (await pool.query("CALL stream_next($1, $2)", [after, head])).rows[0];
+
+let head = null, wake, moved = new Promise((resolve) => { wake = resolve; }), turn = Promise.resolve();
+const steps = new Map();
+
+function keep(after, step) {
+  if (step.next === after || after === "now") return step;
+  if (steps.size === 100) steps.clear();
+  steps.set(after, step);
+  return step;
+}
+
+// Waits, and reads for all clients at the head.
+async function follow() {
+  for (;;) {
+    try {
+      head ??= (await read("now", null)).next;
+      const step = keep(head, await read(head, null));
+      if (step.next !== head) {
+        head = step.next;
+        wake();
+        moved = new Promise((resolve) => { wake = resolve; });
+      }
+    } catch (error) {
+      console.error(`trying again: ${error}`);
+      if (error.code === "55000") head = null;
+      await setTimeout(1000);
+    }
+  }
+}
+
+// The rows after a cursor, and the cursor after them; the same cursor if there are none. Clients that are behind take
+// turns: the next one may find what it needs.
+async function next(after) {
+  if (head === null) throw new Error("the table cannot be read");
+  if (after === head) return { rows: "[]", next: after };
+  if (steps.has(after)) return steps.get(after);
+  const found = turn.then(async () => keep(after, steps.get(after) ?? await read(after, head)));
+  turn = found.catch(() => {});
+  return found;
+}
+
+async function answer(request, response) {
+  let after = request.get("last-event-id") || request.query.after || "", change = moved, step;
+  try {
+    if (after !== "" && after !== "now") after = unsealed(after);
+    if (after === null) return response.status(400).send("This is no cursor of this server.");
+    step = await next(after);
+  } catch (error) {
+    return error.code === "55000" ? response.status(410).send(GONE) : response.status(503).send("Try again.");
+  }
+  if (!request.get("accept")?.includes("text/event-stream")) {
+    return response.type("json").send(`{"rows": ${step.rows}, "next": "${sealed(step.next)}"}`);
+  }
+  response.set({ "Content-Type": "text/event-stream", "Cache-Control": "no-store" }).flushHeaders();
+  const beat = setInterval(() => response.write(":\n\n"), 15000); // shows both sides that the other is there
+  response.on("close", () => clearInterval(beat));
+  while (!response.closed) {
+    if (step.next === after) await change;
+    else {
+      const data = step.rows === "[]" ? "" : `data: ${step.rows}\n`;
+      const isFull = !response.write(`id: ${sealed(step.next)}\n${data}\n`);
+      if (isFull && !response.closed) await Promise.race([once(response, "drain"), once(response, "close")]);
+    }
+    after = step.next;
+    change = moved;
+    step = await next(after).catch(() => null);
+    if (step === null) return response.end(); // the client comes again, with its last cursor
+  }
+}
+
+follow();
+express().get("/changes", answer).listen(Number(process.env.PORT), "127.0.0.1");

@@ -1,0 +1,128 @@
+"""Rows over HTTP: GET /changes?after=CURSOR returns a page, or a stream of Server-Sent Events. For uvicorn."""
+
+import asyncio
+import hmac
+import os
+import sys
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import asynccontextmanager, suppress
+
+from psycopg import AsyncConnection, Error
+from psycopg.conninfo import conninfo_to_dict
+from starlette.applications import Starlette
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+# A server that is gone without a word is noticed in 20 seconds.
+SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+           "tcp_user_timeout": 20000}
+GONE = "This server does not continue from that cursor. Drop what you have, and begin without a cursor."
+
+
+def signature(data):
+    return hmac.digest(os.environ["STREAM_KEY"].encode(), data, "sha256")[:16]
+
+
+def sealed(cursor):
+    data = zlib.compress(cursor.encode(), 9, -15)
+    return urlsafe_b64encode(signature(data) + data).rstrip(b"=").decode()
+
+
+def unsealed(text):
+    data = urlsafe_b64decode(text + "==")
+    if not hmac.compare_digest(data[:16], signature(data[16:])):
+        raise ValueError
+    return zlib.decompress(data[16:], -15).decode()
+
+
+class Session:
+    """A connection that is made when it is used, and made again when it was lost."""
+
+    connection = None
+
+    async def read(self, after, head):
+        if self.connection is None or self.connection.closed:
+            how = {"autocommit": True, "prepare_threshold": None} | SILENCE
+            self.connection = await AsyncConnection.connect(**how | conninfo_to_dict(os.environ["SOURCE"]))
+        return await (await self.connection.execute("CALL stream_next(%s, %s)", [after, head])).fetchone()
+
+
+class Stream:
+    """One session waits, and reads for all clients at the head; another one reads for those that are behind."""
+
+    def __init__(self):
+        self.head, self.steps, self.moved = None, {}, asyncio.Event()
+        self.behind, self.turn = Session(), asyncio.Lock()
+
+    def keep(self, after, step):
+        if step[1] != after != "now":
+            self.steps = {**self.steps, after: step} if len(self.steps) < 100 else {after: step}
+
+    async def follow(self):
+        session = Session()
+        while True:
+            try:
+                self.head = self.head or (await session.read("now", None))[1]
+                step = await session.read(self.head, None)
+                self.keep(self.head, step)
+                if step[1] != self.head:
+                    self.head, moved, self.moved = step[1], self.moved, asyncio.Event()
+                    moved.set()
+            except Error as error:
+                print(f"trying again: {error}", file=sys.stderr, flush=True)
+                self.head = None if error.sqlstate == "55000" else self.head
+                await asyncio.sleep(1)
+
+    async def read(self, after):
+        async with self.turn:
+            step = self.steps.get(after) or await self.behind.read(after, self.head)
+            self.keep(after, step)
+            return step
+
+    async def next(self, after):
+        """The rows after a cursor, and the cursor after them; the same cursor if there are none."""
+        if self.head is None:
+            raise Error("the table cannot be read")
+        if after == self.head or after in self.steps:
+            return self.steps.get(after, ("[]", after))
+        return await asyncio.shield(self.read(after))  # is completed even if the client goes away
+
+    async def events(self, after, moved, rows, cursor):
+        with suppress(Error):  # the client comes again, with its last cursor
+            while True:
+                if cursor != after:
+                    yield f"id: {sealed(cursor)}\n" + (f"data: {rows}\n\n" if rows != "[]" else "\n")
+                else:
+                    try:
+                        await asyncio.wait_for(moved.wait(), 15)
+                    except TimeoutError:
+                        yield ":\n\n"  # shows both sides that the other is there
+                after, moved = cursor, self.moved
+                rows, cursor = await self.next(after)
+
+    async def answer(self, request):
+        after, moved = request.headers.get("last-event-id") or request.query_params.get("after", ""), self.moved
+        try:
+            after = after if after in ("", "now") else unsealed(after)
+            rows, cursor = await self.next(after)
+        except ValueError:
+            return Response("This is no cursor of this server.", 400)
+        except Error as error:
+            return Response(GONE, 410) if error.sqlstate == "55000" else Response("Try again.", 503)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return StreamingResponse(self.events(after, moved, rows, cursor), media_type="text/event-stream")
+        return Response(f'{{"rows": {rows}, "next": "{sealed(cursor)}"}}', media_type="application/json")
+
+
+stream = Stream()
+
+
+@asynccontextmanager
+async def following(_):
+    task = asyncio.create_task(stream.follow())
+    yield
+    task.cancel()
+
+
+app = Starlette(routes=[Route("/changes", stream.answer)], lifespan=following)
