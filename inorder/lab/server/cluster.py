@@ -23,7 +23,7 @@ from inorder.files import failed
 from inorder.installations import Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.server.installation import private_installation
-from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
+from inorder.lab.server.temporary import claimed_folder, run_as, service_account, temporary_folder
 
 PORT = "5432"  # part of the socket's name; the server has no TCP port
 START_SECONDS = 120
@@ -172,27 +172,28 @@ class Cluster:
         if done.returncode != 0:
             raise InorderError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
-    def _identity(self) -> dict[str, object]:
-        if self.account is None:
-            return {}
-        return {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": [], "cwd": self.folder}
+    def _run_as(self) -> tuple[list[str], dict[str, object]]:
+        before, options = run_as(self.account)
+        return before, options | ({"cwd": self.folder} if self.account else {})
 
     def _run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, check=False, capture_output=True, text=True, **self._identity())  # type: ignore[call-overload,no-any-return]
+        before, options = self._run_as()
+        return subprocess.run([*before, *command], check=False, capture_output=True, text=True, **options)  # type: ignore[call-overload,no-any-return]
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         self.limit = limit
         # Quoted, because the setting is a list, separated by commas.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
         # The server gets SIGQUIT when this process ends for any reason: its data are not needed any more.
-        command: list[str | Path] = ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []
+        before, identity = self._run_as()
+        command: list[str | Path] = [*before, *(["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else [])]
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         self.log.touch(mode=0o600)  # errors show rows, which lab run like copies from a table of the user's
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **self._identity()
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **identity
             )
         self.wait_until_ready()
         if limit is not None:
