@@ -8,17 +8,19 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import inorder.lab.server.cluster as cluster_module
 import pytest
 from inorder.extension.building import source_folder
 from inorder.installations import Installation
+from inorder.lab.server import temporary
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import private_installation, relocate
 
 INITDB = Cluster._initdb
+CLEARED = temporary.cleared_after_a_kill
 LARGEST_CONTROL_FILE = 512
 # Offset in the first page of a WAL segment: the system identifier follows the header that each page has.
 IDENTIFIER_IN_WAL = 24
@@ -31,11 +33,14 @@ KEPT = "INORDER_TEST_KEPT"
 def made_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cluster_module, "private_installation", private_installation)
     patch.setattr(Cluster, "_initdb", INITDB)
+    patch.setattr(temporary, "cleared_after_a_kill", CLEARED)
 
 
 def copied(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cluster_module, "private_installation", copied_installation)
     patch.setattr(Cluster, "_initdb", copied_data)
+    # The next run removes the servers of one that was killed: no process waits for the end of each.
+    patch.setattr(temporary, "cleared_after_a_kill", lambda _: nullcontext())
 
 
 @contextmanager
