@@ -1,0 +1,48 @@
+"""The examples in docstrings of the tool, the tests and the scripts.
+
+pytest's own collection of these loads and reads every module in every process: half as much CPU time again.
+"""
+
+import doctest
+import io
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+FOLDERS = ("inorder", "test/python", "bench", "script/docs", "script/edition")
+EXAMPLE = "    >>> "
+EXTRAS = ("dlt", "pyspark")
+
+
+def with_examples() -> list[Path]:
+    paths = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    return [path.relative_to(ROOT) for path in paths if EXAMPLE in path.read_text()]
+
+
+def module_of(path: Path) -> str:
+    """The name by which tests import a module: its folder above the outermost package is in sys.path.
+
+    >>> module_of(Path("inorder/tail/run.py")), module_of(Path("test/python/fuzz/calls.py"))
+    ('inorder.tail.run', 'fuzz.calls')
+    """
+    folders = [parent for parent in (ROOT / path).parents if str(parent) in sys.path]
+    return ".".join((ROOT / path).relative_to(folders[0]).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", with_examples(), ids=str)
+def test_examples_in_docstrings(path: Path) -> None:
+    try:
+        module = import_module(module_of(path))
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        pytest.skip(f"needs {error.name}, which script/engines installs")
+    said = io.StringIO()
+    with redirect_stdout(said):
+        done = doctest.testmod(module)
+    assert done.failed == 0, said.getvalue()
