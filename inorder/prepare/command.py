@@ -20,8 +20,8 @@ from inorder.text import lines, print_text
         excludes={"--undo": "feed_drop() drops a feed"},
         help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
 @option("--insert-only", is_flag=True, excludes={"--undo": "", "--changes": "the table gets no guard"},
-        help="Prepare TABLE although rows of it were updated or deleted, or another table or server changes them: from "
-             "now on DELETE is an error, and an UPDATE is not delivered.")  # fmt: skip
+        help="Prepare TABLE in spite of warnings, as that rows were updated or deleted: from now on DELETE is an "
+             "error, and an UPDATE is not delivered.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
 @option(
@@ -38,7 +38,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
 
     Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; with --changes logs
     the changes instead. Before that, names the privileges that the role lacks, and all that would fail afterwards:
-    if rows were updated or deleted, nothing is done without --changes or --insert-only. A statement that does not get
+    after a warning nothing is done without --changes or --insert-only. A statement that does not get
     its lock in time is tried again. What is done is not done again.
     """
     # Loads the driver, which the help does not need.

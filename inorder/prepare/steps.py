@@ -74,7 +74,7 @@ class Preparation:
             self.say(notice.text)
         if not self.request.insert_only and not self.request.changes and any(one.sqlstate == ASKED for one in notices):
             raise InputError(
-                f"table {self.table.shown} may become insert-only, or not: see above. Nothing was done\n"
+                f"table {self.table.shown} needs a decision: see above. Nothing was done\n"
                 f"HINT:  {self.command('--changes')} logs its changes. With --insert-only it is prepared all the same."
             )
         if statements and not self.request.changes:
@@ -163,20 +163,21 @@ class Preparation:
 
     def try_all(self, last: bool) -> bool:
         """Run one statement after the other; false if one was given up because it could not get a lock."""
-        for statement in self.statements():
-            try:
+        statement = ""
+        try:
+            for statement in self.statements():
                 self.execute(statement)
-            except psycopg.Error as error:
-                if error.sqlstate not in BUSY:
-                    raise
-                if last:
-                    raise InorderError(
-                        f"gave up after {self.request.tries} tries: {first_line(error)}: {statement}\n"
-                        "HINT:  See pg_locks for who holds the table."
-                    ) from error
-                self.say(f"trying again: {first_line(error)}")
-                return False
-            self.done.append(statement)
+                self.done.append(statement)
+        except psycopg.Error as error:
+            if error.sqlstate not in BUSY:
+                raise
+            if last:
+                raise InorderError(
+                    f"gave up after {self.request.tries} tries: {first_line(error)}: {statement}\n"
+                    "HINT:  See pg_locks for who holds the table."
+                ) from error
+            self.say(f"trying again: {first_line(error)}")
+            return False
         return True
 
     def execute(self, statement: str) -> None:

@@ -73,26 +73,32 @@ FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {colum
 ORDER BY place
 
 -- prepare_undo: The statements that undo the others: the guard, then the indexes that have their names, or the column
--- with them.
+-- with them. An index that is attached is dropped with the one above it.
+WITH RECURSIVE tree AS (
+    SELECT {table}::pg_catalog.oid AS oid
+    UNION ALL
+    SELECT i.inhrelid FROM tree AS t JOIN pg_catalog.pg_inherits AS i ON i.inhparent OPERATOR(pg_catalog.=) t.oid
+)
 SELECT pg_catalog.format('SELECT %I.feed_disable(%L::pg_catalog.regclass)', {schema}::pg_catalog.name, {quoted}::pg_catalog.text)
 UNION ALL
-(SELECT CASE WHEN {drop_column} THEN pg_catalog.format('ALTER TABLE %s DROP COLUMN %I', {quoted}::pg_catalog.text, a.attname)
-             WHEN c.relkind OPERATOR(pg_catalog.=) 'I' THEN pg_catalog.format('DROP INDEX %I.%I', n.nspname, c.relname)
-             ELSE pg_catalog.format('DROP INDEX CONCURRENTLY %I.%I', n.nspname, c.relname) END
- FROM pg_catalog.pg_attribute AS a
- LEFT JOIN (pg_catalog.pg_index AS i
-            JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
-             AND c.relname OPERATOR(pg_catalog.~) pg_catalog.format('_%s_number$', {table}::pg_catalog.oid)
-            JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace)
-   ON i.indrelid OPERATOR(pg_catalog.=) a.attrelid AND i.indkey[0] OPERATOR(pg_catalog.=) a.attnum
- WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name
-   AND NOT a.attisdropped
-   AND CASE WHEN {drop_column} THEN a.atttypid OPERATOR(pg_catalog.=) 'pg_catalog.int8'::pg_catalog.regtype
-                 AND a.attgenerated OPERATOR(pg_catalog.=) '' AND EXISTS (
-                     SELECT FROM pg_catalog.pg_attrdef AS f JOIN pg_catalog.pg_depend AS d
-                         ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
-                        AND d.objid OPERATOR(pg_catalog.=) f.oid
-                     WHERE f.adrelid OPERATOR(pg_catalog.=) a.attrelid AND f.adnum OPERATOR(pg_catalog.=) a.attnum
-                       AND d.refobjid OPERATOR(pg_catalog.=) pg_catalog.format('%I.xact_id(pg_catalog.int8)', {schema}::pg_catalog.name)::pg_catalog.regprocedure)
-            ELSE c.oid IS NOT NULL END
- LIMIT 1)
+SELECT pg_catalog.format('ALTER TABLE %s DROP COLUMN %I', {quoted}::pg_catalog.text, a.attname)
+FROM pg_catalog.pg_attribute AS a
+WHERE {drop_column} AND a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
+  AND a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name AND NOT a.attisdropped
+  AND a.atttypid OPERATOR(pg_catalog.=) 'pg_catalog.int8'::pg_catalog.regtype AND a.attgenerated OPERATOR(pg_catalog.=) ''
+  AND EXISTS (SELECT FROM pg_catalog.pg_attrdef AS f JOIN pg_catalog.pg_depend AS d
+                  ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+                 AND d.objid OPERATOR(pg_catalog.=) f.oid
+              WHERE f.adrelid OPERATOR(pg_catalog.=) a.attrelid AND f.adnum OPERATOR(pg_catalog.=) a.attnum
+                AND d.refobjid OPERATOR(pg_catalog.=) pg_catalog.format('%I.xact_id(pg_catalog.int8)', {schema}::pg_catalog.name)::pg_catalog.regprocedure)
+UNION ALL
+SELECT pg_catalog.format(CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'I' THEN 'DROP INDEX %I.%I' ELSE 'DROP INDEX CONCURRENTLY %I.%I' END,
+                         n.nspname, c.relname)
+FROM tree AS t JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) t.oid
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid OPERATOR(pg_catalog.=) t.oid AND a.attnum OPERATOR(pg_catalog.=) i.indkey[0]
+ AND a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name
+JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
+ AND c.relname OPERATOR(pg_catalog.~) pg_catalog.format('_%s_number$', t.oid)
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+WHERE NOT {drop_column}
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid OPERATOR(pg_catalog.=) c.oid)

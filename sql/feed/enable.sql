@@ -40,12 +40,23 @@ BEGIN
     END IF;
 END $$;
 
+-- The role as which the rows of a table are looked at before it gets the guard: for a superuser the owner of the table,
+-- because planning a query evaluates functions in the indexes, statistics and partition keys of that role. Without C a
+-- statement runs as who calls.
+CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
+LANGUAGE sql STABLE
+RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
+        FROM pg_class AS c CROSS JOIN pg_roles AS r WHERE c.oid = relation::oid AND r.oid = caller);
+
 -- Error if rows of a table have numbers that this server has not reached, or none.
 CREATE FUNCTION inorder_internal.refuse_numbers(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    role oid := inorder_internal.looks_as(caller, t.relation);
 BEGIN
-    PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
-                                                  inorder_internal.unnumbered_query(t)), caller);
+    PERFORM inorder_internal.refuse_hidden(role, t.relation),
+            inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
+                                                  inorder_internal.unnumbered_query(t)), role);
 END $$;
 
 -- The part of feed_enable() for a table that was not restored. Waits for writers, after which all rows that came
@@ -140,7 +151,7 @@ BEGIN
     base := t.base;
     IF described.highest_query IS NOT NULL THEN
         base := inorder_internal.raised_base(t, coalesce(beyond, 0), inorder_internal.find_number(
-            t, described.highest_query, true, caller));
+            t, described.highest_query, true, inorder_internal.looks_as(caller, relation)));
         IF base > t.base THEN
             PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.base_statement(t, base)], caller);
         END IF;

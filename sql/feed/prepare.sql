@@ -1,8 +1,23 @@
 -- Existing tables: the statements that make them readable.
 
+-- The index on a column that an earlier run has made for a table, or the server for a partition because of the index
+-- above it; or null. Ten characters are at most 40 of the 63 bytes of a name.
+CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT i.indexrelid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+            JOIN pg_attribute AS a ON a.attrelid = member AND a.attnum = i.indkey[0] AND a.attname = key_column
+            LEFT JOIN pg_inherits AS h ON h.inhrelid = c.oid AND h.inhparent = above
+            WHERE i.indrelid = member AND (h.inhrelid IS NOT NULL OR c.relname = inorder_internal.index_name(member))
+            ORDER BY h.inhrelid LIMIT 1);
+END $$;
+
+CREATE FUNCTION inorder_internal.index_name(member oid) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_class AS c WHERE c.oid = member);
+
 -- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and the name of
--- the index above it; and whether an earlier run has made the index (null: it is missing; false: it is not valid) and
--- attached it.
+-- the index above it; and whether the index is there (null: it is missing; false: it is not valid) and attached.
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
@@ -11,24 +26,22 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY
     WITH RECURSIVE tree AS (
-        SELECT root::oid AS oid, NULL::oid AS parent, 1 AS depth
+        SELECT root::oid AS oid, NULL::oid AS parent, 1 AS depth,
+               inorder_internal.made_index(root, key_column, NULL) AS made
         UNION ALL
-        SELECT i.inhrelid, t.oid, t.depth + 1 FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.oid
+        SELECT i.inhrelid, t.oid, t.depth + 1, inorder_internal.made_index(i.inhrelid, key_column, t.made)
+        FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.oid
     ), named AS (
-        -- Ten characters are at most 40 of the 63 bytes.
         SELECT t.*, c.relkind = 'p' AS is_parent, n.nspname AS schema,
-               left(c.relname, 10) || '_' || c.oid || '_number' AS index
+               coalesce(m.relname::text, inorder_internal.index_name(t.oid)) AS index
         FROM tree AS t JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        LEFT JOIN pg_class AS m ON m.oid = t.made
     )
     SELECT m.oid::regclass, m.depth, m.is_parent, m.index, format('%I.%I', m.schema, m.index),
-           CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END, e.is_done, e.is_attached
-    FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent
-    LEFT JOIN LATERAL (
-        SELECT i.indisvalid OR m.is_parent AS is_done,
-               EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = c.oid) AS is_attached
-        FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
-        JOIN pg_attribute AS a ON a.attrelid = m.oid AND a.attnum = i.indkey[0] AND a.attname = key_column
-        WHERE c.relname = m.index AND i.indrelid = m.oid) AS e ON true;
+           CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END,
+           CASE WHEN m.made IS NOT NULL THEN i.indisvalid OR m.is_parent END,
+           EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = m.made)
+    FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.made;
 END $$;
 
 -- The columns of the index: the number, and the primary key, by which rows of a transaction are delivered, so that none
@@ -46,6 +59,21 @@ BEGIN
         THEN '{}' ELSE ordered END;
 END $$;
 
+-- Error if an index that is not valid may still be built by another session.
+CREATE FUNCTION inorder_internal.refuse_while_built(relation regclass, index text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+               WHERE d.datname = current_database() AND l.relation = refuse_while_built.relation AND l.granted
+                 AND l.mode = 'ShareUpdateExclusiveLock' AND l.pid <> pg_backend_pid()) THEN
+        RAISE 'index % is not valid, and another session may be building it', index
+        USING ERRCODE = 'lock_not_available',
+              DETAIL = format('It has a lock on table %s as CREATE INDEX CONCURRENTLY, VACUUM and ANALYZE take it.',
+                              relation),
+              HINT = 'Try again when it has ended: see pg_locks.';
+    END IF;
+END $$;
+
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes of an
 -- earlier run are left out; those that it left invalid are dropped first.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
@@ -59,6 +87,7 @@ BEGIN
     -- and attach these.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
         IF NOT member.is_done THEN
+            PERFORM inorder_internal.refuse_while_built(member.relation, member.qualified);
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
         IF member.is_done IS NOT TRUE THEN
@@ -149,8 +178,9 @@ BEGIN
                             WHEN column_number IS NULL THEN inorder_internal.order_columns(relation, -1::smallint)
                             ELSE inorder_internal.order_columns(relation, column_number) END;
     PERFORM inorder_internal.refuse_another(relation, key_column), inorder_internal.check_triggers(t);
-    IF EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = caller AND NOT r.rolbypassrls AND NOT r.rolsuper
-               WHERE c.oid = relation AND c.relrowsecurity AND c.relforcerowsecurity) THEN
+    IF EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = inorder_internal.looks_as(caller, relation)
+               WHERE NOT r.rolbypassrls AND NOT r.rolsuper AND c.oid = relation AND c.relrowsecurity
+                 AND c.relforcerowsecurity) THEN
         PERFORM inorder_internal.say_hidden(relation);
     END IF;
     IF column_number IS NOT NULL THEN
@@ -208,6 +238,21 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
+-- The triggers of a table whose functions copy whole rows by INSERT without a list of columns, as far as the texts of
+-- these show; or null.
+CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT string_agg(format('%I of %s (function %s)', g.tgname, g.tgrelid::regclass, p.oid::regprocedure), ', '
+                              ORDER BY g.tgname, g.tgrelid)
+            FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
+            WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0
+              AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+              AND regexp_replace(p.prosrc, '[[:space:]]+', ' ', 'g') ~* (
+                  '(^|[^a-z_])insert into ("[^"]+"|[^" (;])+ (as [^ ]+ )?(overriding [a-z]+ value )?'
+                  '(values|select)[^a-z_]([^;]*[.,])? ?[*]'));
+END $$;
+
 -- Report what else may depend on the number of columns of a table.
 CREATE FUNCTION inorder_internal.say_column_comes(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -219,16 +264,24 @@ DECLARE
            OR EXISTS (SELECT FROM pg_publication_rel AS r WHERE r.prpubid = p.oid AND r.prrelid = ANY (members))
            OR EXISTS (SELECT FROM pg_publication_namespace AS s JOIN pg_class AS c ON c.relnamespace = s.pnnspid
                       WHERE s.pnpubid = p.oid AND c.oid = ANY (members)));
+    copying text := inorder_internal.copying_triggers(relation);
 BEGIN
     RAISE NOTICE 'table % gets column %', relation, quote_ident(key_column)
     USING DETAIL = format(
               'Statements that depend on the number of columns fail from then on: a prepared SELECT * once in each '
-              'session, COPY without a list of columns and INSERT ... SELECT * into another table always. Views and '
-              'rules keep the columns that they have. In this database %s. The text of functions was searched for the '
-              'name; statements of applications are not known.',
+              'session, COPY without a list of columns, INSERT ... SELECT * into another table and ATTACH PARTITION '
+              'of a table without the column always. Views and rules keep the columns that they have. In this database '
+              '%s. The text of functions was searched for the name; statements of applications are not known.',
               coalesce('these mention the table: ' || inorder_internal.mentions(relation),
                        'no function, view or rule mentions the table')),
           HINT = 'Name the columns in such statements before.';
+    IF copying IS NOT NULL THEN
+        RAISE WARNING 'triggers of table % copy whole rows', relation
+        USING ERRCODE = 'restrict_violation',
+              DETAIL = format('In the functions of these INSERT has no list of columns: %s. Each statement that fires '
+                              'them fails when rows have another column.', copying),
+              HINT = 'Name the columns in these functions before.';
+    END IF;
     IF published IS NOT NULL THEN
         RAISE WARNING 'table % is published', relation
         USING ERRCODE = 'restrict_violation',
@@ -278,10 +331,12 @@ COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of all '
 'other numbers and of the primary key, if its values have a fixed size, CONCURRENTLY, ANALYZE, and feed_enable. Omits '
 'steps already done. In psql, execute them by its command gexec. Returns no row for a table that is prepared.
-Warns if rows were updated or deleted, as statistics say, or foreign keys do that, or a subscription writes; and says '
-'which functions, views and rules mention the table, whose number of columns changes.
+Warns if rows were updated or deleted, as statistics say, or foreign keys do that, or a subscription writes, or roles '
+'that write may not call the default, or triggers copy whole rows; and says which functions, views and rules mention '
+'the table, whose number of columns changes.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
 'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards, or gets no column), '
 'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
 'another column already, in one tree with another table, restored, a trigger that fires after the guard, row '
-'security, rows of an existing column that have no number, or one that this server has not reached).';
+'security, rows of an existing column that have no number, or one that this server has not reached), '
+'lock_not_available (another session may be building the index).';

@@ -155,7 +155,8 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
 'again after renaming a column, changing the index or the primary key, or adding partitions, so that these refuse '
 'TRUNCATE too.
-Warns at first if rows were updated or deleted, or foreign keys do that, or a subscription writes.
+Warns at first if rows were updated or deleted, or foreign keys do that, or a subscription writes, or roles that write '
+'may not call the default.
 Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
 'there is a guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, feature_not_supported (distributed by Citus), undefined_table, '

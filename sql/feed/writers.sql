@@ -47,6 +47,18 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
+-- The first roles that may write into a table, but not call the function that gives rows their number; null if there is
+-- none.
+CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT string_agg(h.name, ', ' ORDER BY h.name)
+            FROM (SELECT quote_ident(r.rolname) AS name FROM pg_roles AS r
+                  WHERE NOT r.rolsuper AND r.oid >= 16384 AND NOT has_function_privilege(r.oid, generator, 'EXECUTE')
+                    AND inorder_internal.may_write(r.oid, t.relation, 'INSERT')
+                  ORDER BY r.rolname LIMIT 10) AS h);
+END $$;
+
 -- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers go on as before.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -56,6 +68,8 @@ DECLARE
                           'inorder prepare %s --changes.', t.relation, inorder_internal.shell_word(t.relation));
     keys text := inorder_internal.acting_keys(t);
     counted record := inorder_internal.written_over(t.relation);
+    generator oid := inorder_internal.generator_of(t);
+    hindered text := inorder_internal.hindered_writers(t, generator);
 BEGIN
     IF inorder_internal.has_log(t.relation) THEN
         RAISE WARNING 'the changes of table % are logged, and it becomes insert-only', t.relation
@@ -81,5 +95,10 @@ BEGIN
               DETAIL = format('They have the numbers of the publisher, which are refused, unless it does not publish '
                               'column %I.', t.key_column),
               HINT = 'DROP SUBSCRIPTION first.';
+    END IF;
+    IF hindered IS NOT NULL THEN
+        RAISE WARNING 'roles that write into table % may not call %', t.relation, generator::regprocedure
+        USING ERRCODE = 'restrict_violation', DETAIL = format('INSERT fails for %s.', hindered),
+              HINT = 'Let them call it by GRANT; in the SQL edition by feed_admit(role, only_writes => true).';
     END IF;
 END $$;

@@ -103,6 +103,13 @@ END $$;
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
+-- The function of the default, or of the generation expression, of a column with transaction numbers.
+CREATE FUNCTION inorder_internal.generator_of(t inorder_internal.feed_table) RETURNS oid
+LANGUAGE sql STABLE
+RETURN CASE WHEN (t).is_uuid THEN '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid
+            WHEN (t).is_generated THEN inorder_internal.generator()
+            ELSE '@extschema@.xact_id(bigint)'::regprocedure::oid END;
+
 -- Columns whose default or generation expression returns transaction numbers, and the base of each.
 CREATE FUNCTION inorder_internal.key_columns(relation regclass) RETURNS TABLE (attnum smallint, base bigint)
 LANGUAGE sql STABLE STRICT

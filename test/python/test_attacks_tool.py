@@ -90,6 +90,30 @@ def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -
         assert done.returncode == 0 and done.stdout.count(b"\n") == 1, done
 
 
+# Expressions that the planner of a query over the table evaluates.
+PLANNED = (
+    "CREATE INDEX ON evil.t ((n + evil.one(1)))", "CREATE INDEX ON evil.t (n) WHERE n > evil.one(1)",
+    "CREATE STATISTICS evil.s ON (n + evil.one(1)), (n - evil.one(1)) FROM evil.t",
+    "ALTER TABLE evil.t ADD EXCLUDE USING btree (n WITH =) WHERE (n > evil.one(1))",
+)  # fmt: skip
+
+
+def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
+    """In the SQL edition docs/security.md has that a superuser does."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn, connect(dsn) as admin:
+        execute(admin, "CREATE EXTENSION inorder")
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE TABLE evil.t (id serial PRIMARY KEY, n int)")
+            execute(mallory, "CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS "
+                    "'BEGIN PERFORM evil.attack(); RETURN 1; END'")  # fmt: skip
+            execute(mallory, *PLANNED, "INSERT INTO evil.t (n) VALUES (1), (2)")
+        environment = attacked.environment() | {"PGDATABASE": admin.info.dbname, "PGUSER": "postgres"}
+        commands = [f"prepare evil.t {option}" for option in ("--dry-run", "", "--dry-run", "--undo", "")]
+        said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in commands]
+        assert [done.returncode for done in said] == [0] * len(commands), said
+        execute(admin, "SELECT feed_enable('evil.t')", "SELECT feed_rebase('evil.t', 1000000)")
+
+
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     """The schema may be renamed and replaced by another while the tool runs."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:

@@ -238,6 +238,88 @@ def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> 
     assert [scalar(fresh, both.format(*names)) for names in (("old", "copy"), ("copy", "old"))] == [0, 0]
 
 
+PARTED = "CREATE TABLE old (k int PRIMARY KEY, n int) PARTITION BY RANGE (k)"
+PARTS = (
+    PARTED, "CREATE TABLE old_1 PARTITION OF old FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE old_2 PARTITION OF old FOR VALUES FROM (10) TO (20)",
+    "INSERT INTO old SELECT g, g FROM generate_series(1, 15) g",
+)  # fmt: skip
+# Statements of owners between two of prepare.
+MEANWHILE = (
+    "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30)",
+    "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (k); "
+    "CREATE TABLE old_31 PARTITION OF old_3 DEFAULT",
+    "ALTER TABLE old DETACH PARTITION old_1", "DROP TABLE old_1", "ALTER TABLE old_1 RENAME TO old_3",
+)  # fmt: skip
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("change", MEANWHILE)
+def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
+    for done in (2, 3, 6):  # the index above, one of a partition, all attached
+        run_all(fresh, "DROP TABLE IF EXISTS old, old_1, old_2, old_3", *PARTS)
+        steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")]
+        assert len(steps) == 8
+        run_all(fresh, *steps[:done], change)
+        assert outputs(prepare, "old")[0] == ["public.old is readable"]
+        assert outputs(prepare, "old", "--dry-run") == ([], [])
+
+
+def test_undo_of_an_interrupted_one_leaves_no_index(prepare: Tail, fresh: Connection) -> None:
+    for done in range(8):
+        run_all(fresh, "DROP TABLE IF EXISTS old", *PARTS)
+        run_all(fresh, *[str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")][:done])
+        run(prepare, "--undo")
+        assert scalar(fresh, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
+
+
+def test_an_index_that_another_session_builds_is_not_dropped(
+    prepare: Tail, old: Connection, writer: Connection
+) -> None:
+    step = old.execute("SELECT feed_prepare('old') OFFSET 1 LIMIT 1").fetchall()[0][0]
+    writer.execute("COMMIT")
+    run_all(old, "ALTER TABLE old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT xact_id()")
+    writer.execute("BEGIN; INSERT INTO old VALUES (11, 11)")
+    with prepare.started("old") as running:
+        wait_for(lambda: scalar(old, WAITS) is True and scalar(old, INVALID) is True)
+        assert "is not valid, and another session may be building it" in outputs(prepare, "old", code=1)[1][0]
+        writer.execute("COMMIT")
+        assert running.stderr and running.wait(PATIENCE) == 0
+        assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # it was not begun again
+
+
+# Functions of triggers that copy rows into a table "archive" of (text, int, int), and whether they break.
+COPYING = {
+    "INSERT INTO archive SELECT 'I', NEW.*;": True,
+    "INSERT INTO public.archive VALUES ('I', (new).*);": True,
+    "INSERT INTO archive AS a OVERRIDING USER VALUE SELECT TG_OP, NEW . *;": True,
+    "EXECUTE 'INSERT INTO archive SELECT ''I'', ($1).*' USING NEW;": True,
+    "INSERT INTO archive (op, k, n) SELECT 'I', NEW.k, NEW.n; PERFORM * FROM archive;": False,
+    "INSERT INTO archive SELECT 'I', NEW.k, NEW.n * 2; IF OLD.* IS DISTINCT FROM NEW.* THEN NULL; END IF;": False,
+}
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("body", COPYING)
+def test_triggers_that_copy_whole_rows_are_asked_about(prepare: Tail, old: Connection, body: str) -> None:
+    run_all(
+        old, "CREATE TABLE archive (op text, k int, n int)", "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql "
+        f"AS $f$ BEGIN {body} RETURN NULL; END $f$",
+        "CREATE TRIGGER keep AFTER INSERT ON old FOR EACH ROW EXECUTE FUNCTION keep()",
+        "INSERT INTO old VALUES (20, 1)",
+    )  # fmt: skip
+    warned = any("WARNING:  triggers of table public.old copy" in line
+                 for line in outputs(prepare, "old", code=2 if COPYING[body] else 0)[1])  # fmt: skip
+    run(prepare, "--insert-only")
+    broken = False
+    with connect(old.info.dsn) as writer:
+        try:
+            writer.execute("INSERT INTO old VALUES (21, 1)")
+        except psycopg.errors.SyntaxError:
+            broken = True
+    assert warned == broken == COPYING[body]
+
+
 def test_bad_input(prepare: Tail, old: Connection) -> None:
     said = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
     assert [one for one in said if one[1] not in one[2]] == []

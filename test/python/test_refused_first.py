@@ -103,6 +103,16 @@ WARNINGS = {
                 "INSERT INTO pg_subscription_rel SELECT oid, 'key'::regclass, 'r' FROM pg_subscription "
                 "WHERE subname = 'asked'", OWNER], "receives rows of a subscription",
     ),
+    "a writer who may not make keys": (
+        "key", [SUPERUSER, "GRANT INSERT ON key TO asked_writer",
+                "REVOKE EXECUTE ON FUNCTION uuid_xact_nextval(bigint) FROM PUBLIC",
+                "GRANT EXECUTE ON FUNCTION uuid_xact_nextval(bigint) TO asked_owner", OWNER], "that write into table",
+    ),
+    "a writer of a view who may not make numbers": (
+        "number", [SUPERUSER, "CREATE VIEW seen AS SELECT n FROM number", "GRANT INSERT ON seen TO asked_writer",
+                   "REVOKE EXECUTE ON FUNCTION xact_id(bigint) FROM PUBLIC",
+                   "GRANT EXECUTE ON FUNCTION xact_id(bigint) TO asked_owner", OWNER], "that write into table",
+    ),
     "logged": ("number", ["SELECT changes_enable('number')"], "are logged"),
 }  # fmt: skip
 QUIET = {
@@ -164,7 +174,7 @@ FILES = ("ports/guard", "ports/table", "ports/proof", "feed/faults")
 
 @pytest.fixture
 def owner(fresh: Connection) -> Iterator[Connection]:
-    with roles(fresh, "asked_owner"):
+    with roles(fresh, "asked_owner", "asked_writer"):
         run(fresh, "GRANT CREATE ON SCHEMA public TO asked_owner", OWNER, KEEP)
         for name, statements in TABLES.items():
             run(fresh, *statements, f"INSERT INTO {name} (n) VALUES (1)")
