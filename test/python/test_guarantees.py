@@ -1,0 +1,73 @@
+"""The page of guarantees: each promise is on it, and each of its links leads to what it names."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, text
+from model.checks import CHECKS, FOLDER
+
+PAGE = ROOT / "docs" / "guarantees.md"
+LINK = re.compile(r"\[([^]]+)\]\(([^)#]+)(?:#[^)]*)?\)")
+COMPLETE, INCOMPLETE = (
+    [[cell.strip() for cell in line.strip("|").split(" | ")] for line in re.findall(r"^\| \[.*$", part, re.MULTILINE)]
+    for part in PAGE.read_text().split("## What is not supported by all four?")
+)
+ROWS = [*COMPLETE, *INCOMPLETE]
+# Pages of feeds, changes and counts; the places of their promises: paragraphs, and items of lists of promises.
+PAGES = ("feed", "feed-order", "feed-waiting", "feed-workers", "changes", "count", "clients/http/README")
+GUARANTEE = re.compile(r"\*\*Guarantee\.\*\* (.*?)(?=[.:,;] |\.$)", re.MULTILINE | re.DOTALL)
+ANSWER = re.compile(r"^## What (?:does it promise|is guaranteed)\?\n\n\*\*(.*?)\.?\*\*", re.MULTILINE)
+ITEM = re.compile(r"^\* \*(\w[^*]*)\*:", re.MULTILINE)
+
+
+def plain(content: str) -> str:
+    return re.sub(r"[`*]|\s+", lambda found: " " if found[0].isspace() else "", LINK.sub(r"\1", content))
+
+
+def promises(page: str) -> set[str]:
+    content = text(f"docs/{page}.md")
+    answers = ANSWER.findall(content) if page != "feed" else []
+    listed = content.partition("## What does it promise?")[2].partition("\n## ")[0] if page == "feed" else ""
+    return {plain(promise) for promise in (*GUARANTEE.findall(content), *answers, *ITEM.findall(listed))}
+
+
+def test_each_promise_has_a_row() -> None:
+    listed = [plain(row[0]) for row in ROWS]
+    lacking = [(page, promise) for page in PAGES for promise in promises(page) if not is_listed(promise, listed)]
+    assert lacking == []
+
+
+def is_listed(promise: str, listed: list[str]) -> bool:
+    return any(promise.startswith(row) or row.startswith(promise) for row in listed)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: re.sub(r"\W+", "-", LINK.findall(row[0])[0][0][:40]))
+def test_what_a_row_names_is_there(row: list[str]) -> None:
+    promise, _, model, schedule, tested = row
+    ((said, page),) = LINK.findall(promise)
+    assert plain(said).lower() in plain((PAGE.parent / page).read_text()).lower()
+    if model != "–":
+        check_model(model)
+    if schedule.endswith(".spec)"):
+        ((name, path),) = LINK.findall(schedule)
+        assert Path(path).stem == name and re.search(rf"^    {name}\b", text("Makefile"), re.MULTILINE)
+    ((name, path),) = LINK.findall(tested)
+    assert re.search(rf"^def {name}\(", (PAGE.parent / path).read_text(), re.MULTILINE)
+
+
+def check_model(cell: str) -> None:
+    """The properties are those of the module, and are checked of inorder's way; of the other way one of them fails."""
+    names, path = LINK.findall(cell)[0]
+    ours, _, others = re.sub(LINK, "", cell).partition(", not ")
+    (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", ours))
+    assert FOLDER / f"{check.module}.tla" == (PAGE.parent / path).resolve() and not check.fails
+    assert set(names.split(", ")) <= {*check.invariants, *check.properties}
+    for name in re.findall(r"`([\w-]+)`", others):
+        assert CHECKS[name].module == check.module and CHECKS[name].fails in names.split(", ")
+
+
+def test_rows_of_the_first_table_have_all_four() -> None:
+    assert [row for row in COMPLETE if len(row) != 5 or any(not LINK.search(cell) for cell in row)] == []
+    assert len(COMPLETE) > 8 and {len(row) for row in INCOMPLETE} == {5}
