@@ -34,7 +34,7 @@ PARTS = {
              "feed-copies", "guarantees", "feed-proofs", "changes", "changes-proof", "count", "recipes", "lake",
              "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "clients/http/README", "spark",
-              "dlt", "citus", "scale", "compare"),
+              "dlt", "citus", "scale", "compare", "coming-from"),
     "Reference": ("reference", "commands", "troubleshooting"),
 }  # fmt: skip
 DOCS = Path(__file__).parent
