@@ -525,9 +525,12 @@ RETURN format('EXISTS (
 
 -- The statement that folds a set. Folds take turns. Where the proof does not stand, and if it waits, it counts the
 -- table, but not in a transaction that has written into it: deltas of a statement that has not ended may be missing.
--- What was added up is of the table that was proved before only if that is proved after it, too: a partition could come
--- and go in between, but not once its rows were counted, which locks it.
-CREATE FUNCTION inorder_internal.fold_statement(s inorder_internal.group_set, waits boolean, refusal text) RETURNS text
+-- The proof is that of the table in which no fault was found afterwards. What was added up is of this table only if the
+-- proof is the same at the end: a trigger may have been disabled since, and a partition could come and go, but not once
+-- its rows were counted, which locks it.
+CREATE FUNCTION inorder_internal.fold_statement(
+    s inorder_internal.group_set, proof text, waits boolean, refusal text
+) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     removal text := format('DELETE FROM %s AS d WHERE %%s', s.deltas);
@@ -536,10 +539,9 @@ DECLARE
 BEGIN
     RETURN format('DO %L', format('
 DECLARE
-    proved text;
+    proved text := %L;
 BEGIN
     LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
-    proved := %s;
     IF (SELECT f.stands FROM (%s) AS f) THEN
         IF %s THEN%s;
         END IF;
@@ -547,10 +549,10 @@ BEGIN
         RAISE USING MESSAGE = %7$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
-    IF (%3$s = proved) IS NOT TRUE THEN
-        RAISE %10$L, %11$L USING ERRCODE = ''serialization_failure'', HINT = ''Call exact_count_fold() again.'';
+    IF (%s = proved) IS NOT TRUE THEN
+        RAISE %L, %L USING ERRCODE = ''serialization_failure'', HINT = ''Call exact_count_fold() again.'';
     END IF;
-END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.proof_call(s),
+END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.newest_fold(s, concat(', f.proof = proved', inorder_internal.same_tree(s), ' AS stands')),
         CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
         inorder_internal.adding_statement(s, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
@@ -558,7 +560,7 @@ END', s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END, inorder_internal.proof_c
             format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || has_ended),
             format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), refusal, waits,
         inorder_internal.adding_statement(s, format('gone AS (%s)', format(
-            removal, format('d.open IS NOT NULL OR %s', has_ended)))),
+            removal, format('d.open IS NOT NULL OR %s', has_ended)))), inorder_internal.proof_call(s),
         'table % was changed while its rows were counted', s.relation));
 END $$;
 
@@ -583,6 +585,7 @@ CREATE FUNCTION inorder_internal.fold_groups(caller oid, relation regclass) RETU
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set;
+    proof text;
     fault text;
     folded bigint := 0;
     refusal text := format('cannot fold the counts of %s in a transaction that has locked it', relation);
@@ -590,6 +593,7 @@ BEGIN
     FOR s IN SELECT * FROM inorder_internal.group_sets(relation) LOOP
         PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.'),
                 inorder_internal.check_groups(caller, relation, s.columns);
+        proof := inorder_internal.exact_count_proof(caller, relation, to_regclass(s.deltas), s.columns);
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
             PERFORM inorder_internal.say_fault(s, fault, format(
@@ -601,7 +605,8 @@ BEGIN
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-            s, true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)], caller);
+            s, proof, true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)],
+                caller);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
@@ -612,16 +617,19 @@ CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regc
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set;
+    proof text;
 BEGIN
     SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
     WHERE to_regclass(g.deltas) = exact_count_fold_soon.deltas;
+    proof := inorder_internal.exact_count_proof(caller, relation, deltas, s.columns);
     IF FOUND AND current_setting('transaction_isolation') = 'read committed'
        AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
        AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
        AND inorder_internal.group_fault(s) IS NULL
        AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
         BEGIN
-            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(s, false, NULL)], caller);
+            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(s, proof, false, NULL)],
+                                                    caller);
         EXCEPTION WHEN OTHERS THEN
             NULL;  -- exact_count_fold() says it to the owner
         END;

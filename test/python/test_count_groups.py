@@ -401,17 +401,26 @@ def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-def test_a_partition_that_comes_while_a_fold_waits_and_goes(fresh: Connection, other: Connection) -> None:
+# The last statement of each follows when the fold has ended.
+WHILE_A_FOLD_WAITS = {
+    "a partition that goes": ("CREATE TABLE more (LIKE orders)", "ALTER TABLE orders ATTACH PARTITION more "
+                              "FOR VALUES FROM (10000) TO (20000)", WRITTEN[0], "DROP TABLE more"),
+    "disabled triggers": ("ALTER TABLE high_1 DISABLE TRIGGER USER", "DELETE FROM high_1 WHERE id < 120"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", WHILE_A_FOLD_WAITS.values(), ids=WHILE_A_FOLD_WAITS)
+def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, changes: Sequence[str]) -> None:
+    *meanwhile, after = changes
     start(fresh, PARTS)
     run(fresh, "VACUUM FULL high_2")  # the fold counts the table
     run(other, "BEGIN", "LOCK TABLE orders_by_status_deltas IN SHARE UPDATE EXCLUSIVE MODE")
-    with connect(fresh.info.dsn) as folding, blocked(run, folding, FOLD) as fold:
-        run(fresh, "CREATE TABLE more (LIKE orders)",
-            "ALTER TABLE orders ATTACH PARTITION more FOR VALUES FROM (10000) TO (20000)", WRITTEN[0])  # fmt: skip
+    with connect(fresh.info.dsn) as folding, blocked(refusal, folding, FOLD) as fold:
+        run(fresh, *meanwhile)
         run(other, "COMMIT")
-        fold.result()
+        assert fold.result() == "40001"
     assert difference(fresh) == []
-    run(fresh, "DROP TABLE more")
+    run(fresh, after)
     assert difference(fresh) == []
 
 
@@ -506,7 +515,7 @@ def test_merge_that_inserts_before_it_updates(fresh: Connection) -> None:
 def test_generated_columns_of_partitions(fresh: Connection) -> None:
     tables = ("CREATE TABLE orders (id int, status int GENERATED ALWAYS AS (id % 7) STORED) PARTITION BY RANGE (id)",
               "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (100)",
-              "CREATE TABLE high (status int GENERATED ALWAYS AS (id % 5) STORED, id int)",
+              "CREATE TABLE high (status int GENERATED ALWAYS AS (id % 7) STORED, id int)",
               "ALTER TABLE orders ATTACH PARTITION high FOR VALUES FROM (100) TO (10000)")  # fmt: skip
     run(fresh, *tables, "INSERT INTO orders SELECT generate_series(1, 200)", START, FOLD)
     for statement in (

@@ -84,12 +84,13 @@ def own(run: Run, rng: random.Random) -> None:
 
 
 def kill(run: Run, rng: random.Random) -> None:
-    """End a session that writes, folds or reads, now and then."""
+    """End a session that writes, folds or reads, now and then, but none that all others would then wait for."""
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random()):
             connection.execute(
                 b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-                b"AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY random() LIMIT 1"
+                b"AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND query !~ 'PREPARE' "
+                b"ORDER BY random() LIMIT 1"
             )
 
 
@@ -110,14 +111,22 @@ def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -
         crashing.start(SETTINGS)
     run.stop.set()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():  # perhaps waiting for what a session had prepared that was killed
+            end_prepared(run)
+            thread.join(1)
+
+
+def end_prepared(run: Run) -> None:
+    with connect(run.dsn) as connection:
+        for place, (name,) in enumerate(connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall()):
+            with suppress(psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState):
+                connection.execute(f"{('COMMIT', 'ROLLBACK')[place % 2]} PREPARED '{name}'".encode())
 
 
 def settle(run: Run) -> None:
     """End what was prepared; then the views must be right before a fold and after it."""
+    end_prepared(run)
     with connect(run.dsn) as connection:
-        for place, (name,) in enumerate(connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall()):
-            connection.execute(f"{('COMMIT', 'ROLLBACK')[place % 2]} PREPARED '{name}'".encode())
         check(connection, "at the end")
         repair(connection)
         check(connection, "after the last fold")
