@@ -23,6 +23,15 @@ DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
 SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_config")
 
 
+def major_of(version: str) -> int:
+    """The major version.
+
+    >>> major_of("18.6 (Debian 18.6-1)"), major_of("19rc1")
+    (18, 19)
+    """
+    return int(re.split(r"\D", version, maxsplit=1)[0])
+
+
 @dataclass(frozen=True)
 class Installation:
     bindir: Path
@@ -36,13 +45,7 @@ class Installation:
 
     @property
     def major(self) -> int:
-        """The major version.
-
-        >>> describe("BINDIR = /b\\nSHAREDIR = /s\\nPKGLIBDIR = /l\\nINCLUDEDIR-SERVER = /i\\n"
-        ...          "PGXS = /p\\nCC = gcc\\nVERSION = PostgreSQL 18.6 (Debian)\\n", "a test").major
-        18
-        """
-        return int(re.split(r"\D", self.version, maxsplit=1)[0])
+        return major_of(self.version)
 
     @property
     def name(self) -> str:

@@ -270,6 +270,26 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Installat
         InsertExperiment.adapt(replace(plan, kinds=("random_ossp",)), FULLY)
 
 
+def test_keys_of_a_later_server_are_refused(server: Installation) -> None:
+    insert, plan = all_experiments()["insert"], InsertPlan(kinds=("bigint", "uuidv7"))
+    assert ThrowAwayHost(replace(server, version="18.6")).adapt(insert, plan).plan == plan
+    with pytest.raises(InputError, match=r"--keys uuidv7 needs PostgreSQL 18; this is 15"):
+        ThrowAwayHost(replace(server, version="15.20")).adapt(insert, plan)
+
+
+@pytest.mark.server
+def test_statements_of_many_rows_are_counted_in_rows(server: Installation) -> None:
+    with Cluster(server) as cluster:
+        experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",), inserts=1000, clients=(2,), batch=50))
+        tables = experiment.tables
+        assert len(list(tables.fill(200))) == 1
+        tables.serve_for_measuring()
+        metrics = experiment.measurement("bigint", 2)(1).metrics
+        assert metrics["inserts"] == 1000 and tables.rows["bigint"] == 1200
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SELECT count(*) FROM inorder_lab.bigint").fetchone() == (1200,)
+
+
 @pytest.mark.server
 def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
     kinds = {kind.name: kind for kind in FORERUNNERS}

@@ -61,6 +61,11 @@ class PgbenchResult:
     statements_ms: tuple[float, ...] = ()
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
+    def times(self, rows: int) -> "PgbenchResult":
+        """Counted in rows, of which each transaction inserted so many; latencies remain those of transactions."""
+        tps = tuple(tps * rows for tps in self.tps_by_second)
+        return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
+
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
     found = {}
@@ -121,8 +126,9 @@ def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None])
     return progress
 
 
-def insert_script(script: Path, table: str) -> Path:
-    script.write_text(f"INSERT INTO {table} DEFAULT VALUES;\n", encoding="utf-8")
+def insert_script(script: Path, table: str, rows: int = 1) -> Path:
+    source = "DEFAULT VALUES" if rows == 1 else f"SELECT FROM generate_series(1, {rows})"
+    script.write_text(f"INSERT INTO {table} {source};\n", encoding="utf-8")
     return script
 
 

@@ -58,13 +58,18 @@ class KeyKind:
         """True if the extension makes its keys.
 
         >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
-        ['bigint', 'random', 'random_char', 'random_ossp', 'comb', 'sequence64', 'unix32', 'newsequential']
+        ['bigint', 'random', 'uuidv7', 'random_char', 'random_ossp', 'comb', 'sequence64', 'unix32', 'newsequential']
         """
         return "_nextval(" in self.column
 
     @property
     def contrib(self) -> str:
         return "uuid-ossp" if "uuid_generate_v4(" in self.column else ""
+
+    @property
+    def since(self) -> int:
+        """The first major version of PostgreSQL that has its function; 0 for any."""
+        return 18 if "uuidv7(" in self.column else 0
 
     def statements(self, tablespace: str = "") -> list[str]:
         """SQL that creates the empty table, with the index needed for the fill, in a tablespace (a quoted name)."""
@@ -120,6 +125,7 @@ USUAL = (
     KeyKind("random", "random", "uuid DEFAULT gen_random_uuid()"),
 )
 OTHERS = (
+    KeyKind("uuidv7", "uuidv7", "uuid DEFAULT uuidv7()", shade="v7 60%"),
     KeyKind("time60", "time, 60 s", "uuid DEFAULT uuid_time_nextval(60)", shade="time 60%"),
     KeyKind("sequence256", "sequence, 256", f"{PREFIXED}, 256)", SEQUENCE, shade="sequence 60%"),
     KeyKind("sequence256_64", "sequence, 256 × 64", f"{PREFIXED}, 256, 64)", SEQUENCE, shade="sequence 70%"),
@@ -153,7 +159,8 @@ EVERY = (*USUAL, *OTHERS, *SMALLER, *FORERUNNERS)
 
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
 BASE_KINDS = tuple(kind.name for kind in EVERY)
-FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib)  # kinds that every server supports
+# Kinds that every server supports.
+FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib and not kind.since)
 
 # Colours that are not in the style sheet.
 SHADES = {kind.name: kind.shade.split() for kind in EVERY if kind.shade}

@@ -32,9 +32,9 @@ class Setting(Generic[T]):
 
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own
     server stays as it is, and ``found`` names the capability that gives the value there. ``sessions``: the number of
-    sessions that are open at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib`` and ``label``
-    belong to names: whether a name needs the extension, which extension of PostgreSQL's own it needs ("" for none), and
-    its label. ``path``: it is a file or folder of this machine.
+    sessions that are open at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib``, ``since`` and
+    ``label`` belong to names: whether a name needs the extension, which extension of PostgreSQL's own it needs ("" for
+    none), which major version, and its label. ``path``: it is a file or folder of this machine.
     """
 
     help: str
@@ -48,6 +48,7 @@ class Setting(Generic[T]):
     kept: bool = True
     needs_inorder: Callable[[str], bool] | None = None
     contrib: Callable[[str], str] | None = None
+    since: Callable[[str], int] | None = None
     label: Callable[[str], str] = str
     sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
 

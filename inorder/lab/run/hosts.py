@@ -9,7 +9,7 @@ from typing import Any
 from inorder import __version__
 from inorder.connection.session import in_words
 from inorder.errors import InputError
-from inorder.installations import Installation, find_installation
+from inorder.installations import Installation, find_installation, major_of
 from inorder.lab.instruments import machine
 from inorder.lab.plan.capabilities import Adapted, whole_run
 from inorder.lab.plan.keys import SCHEMA
@@ -78,6 +78,7 @@ class ThrowAwayHost(Host):
         self.server, self.name = server, server.name
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
+        require_version(plan, self.server.major)
         return Adapted(plan)
 
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
@@ -106,6 +107,7 @@ class OwnHost(Host):
         self.own, self.name = own, f"PostgreSQL {own.found.version}"
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
+        require_version(plan, major_of(self.own.found.version))
         can = kind.adapt(plan, self.own.found)
         return Adapted(can.plan, (whole_run(kind.room(plan)[0]), *can.notes))
 
@@ -155,6 +157,13 @@ def require_room(kind: type[Experiment[P]], plan: P) -> None:
     if folder := kind.index_folder(plan):
         require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
     require_free(needed + SERVER_BYTES, what, temporary_folder(service_account()))
+
+
+def require_version(plan: Plan, major: int) -> None:
+    for field, one in settings_of(type(plan)).items():
+        for name in getattr(plan, field) if one.since else ():
+            if one.since and one.since(name) > major:
+                raise InputError(f"{one.option(field)} {name} needs PostgreSQL {one.since(name)}; this is {major}")
 
 
 def require_extensions(plan: Plan, server: Installation) -> None:

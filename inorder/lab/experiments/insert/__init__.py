@@ -23,7 +23,8 @@ class InsertExperiment(Experiment[InsertPlan]):
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
         rows, kinds = max(plan.rows), [KEY_KINDS[name] for name in plan.variants]
-        needed = bytes_needed(kinds, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
+        needed = bytes_needed(kinds, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts,
+                              plan.batch)  # fmt: skip
         return needed, f"{rows:,} rows of {len(kinds)} key kinds"
 
     @classmethod
@@ -40,7 +41,8 @@ class InsertExperiment(Experiment[InsertPlan]):
         kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
         small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace, self.plan.page_cache)
         settings = {"synchronous_commit": self.plan.synchronous_commit}
-        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size)
+        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size,
+                            self.plan.batch)  # fmt: skip
 
     def prepare(self) -> None:
         self.tables.serve_for_measuring()
@@ -67,7 +69,7 @@ class InsertExperiment(Experiment[InsertPlan]):
         ]
 
     def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
-        load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
+        load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts, self.plan.batch)
         return partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal)
 
     def outcome(self, metrics: Metrics) -> str:
