@@ -1,5 +1,7 @@
 """The sources of the extension, by folder."""
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from edition.join import listed
@@ -18,3 +20,18 @@ def sql_file(name: str) -> Path:
 
 def sql_source() -> str:
     return "".join(path.read_text() for path in SQL_FILES)
+
+
+def definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """All functions and classes below a node; they are statements, and statements contain no more than these do.
+
+    >>> code = "class A:\\n  def b(): pass\\nif 1:\\n  try: 1\\n  except E:\\n    def c():\\n      class D: pass"
+    >>> [found.name for found in definitions(ast.parse(code))]
+    ['A', 'b', 'c', 'D']
+    """
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        below = getattr(node, field, ())
+        for child in below if isinstance(below, list) else ():
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield child
+            yield from definitions(child)

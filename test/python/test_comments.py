@@ -1,15 +1,14 @@
 """A comment is a sentence, or a noun phrase, that names its subject: it does not begin with a word that lacks one."""
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import ROOT
+from sources import definitions
 
 # Folders whose comments have been rewritten; a folder is added when its last comment is.
 FINISHED = (
@@ -27,6 +26,9 @@ FINISHED = (
 )
 SUFFIXES = (".py", ".c", ".h", ".sql", ".spec", ".toml", "")
 OPENING = re.compile(r"[\W\d_]*(or|not|and|also|of|by|what|whether|who)\b", re.IGNORECASE)
+PYTHON_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|\'{3}(?:\\.|[^\\])*?\'{3}|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#([^\n]*)', re.DOTALL
+)
 C_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|/\*(.*?)\*/', re.DOTALL)
 SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|/\*(.*?)\*/|--([^\n]*)", re.DOTALL)
 HASH = re.compile(r"(?:^|(?<=\s))#(?=\s)(.*)", re.MULTILINE)
@@ -35,17 +37,16 @@ Comment = tuple[int, int, str]  # line, column (-1 if the next comment cannot co
 
 
 def python_comments(text: str) -> Iterator[Comment]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield (*token.start, token.string.rpartition("# ")[2])
+    for line, column, comment in matched_comments(PYTHON_TOKEN, text):
+        yield line, column, comment.rpartition("# ")[2]
 
 
 def docstrings(text: str) -> Iterator[Comment]:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            docstring = ast.get_docstring(node)
-            if docstring:
-                yield node.body[0].lineno, -1, docstring
+    module = ast.parse(text)
+    for node in (module, *definitions(module)):
+        docstring = ast.get_docstring(node)
+        if docstring:
+            yield node.body[0].lineno, -1, docstring
 
 
 def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:

@@ -15,7 +15,7 @@ from inorder.lab.plan.keys import BASE_KINDS, SHADES
 
 from conftest import ROOT, SLOWEST, text
 from messages import messages
-from sources import C_FILES, SQL_FILES, sql_source
+from sources import C_FILES, SQL_FILES, definitions, sql_source
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -115,7 +115,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def functions_of(path: Path) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    return [node for node in definitions(parsed(path)) if isinstance(node, ast.FunctionDef)]
 
 
 def is_long(node: ast.FunctionDef) -> bool:
