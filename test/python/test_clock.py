@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,13 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.connection.session import Session
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.temporary import service_account, temporary_folder
 from psycopg import sql
 
-from conftest import ROOT, SETTINGS, install_edition, scalar
+from conftest import EDITIONS, ROOT, SETTINGS, copy_of, install_edition, scalar
 from set_clock import SetClock, set_clock
 from sources import C_FILES, PLAIN_FILES, SQL_FILES
+from sql_edition import TESTED
 from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
 
@@ -27,30 +30,45 @@ from waiting import PATIENCE, wait_for
 WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
 
 
-@pytest.fixture
-def clock(shared_folder: Path) -> SetClock:
-    return set_clock(shared_folder)
+@pytest.fixture(scope="module")
+def clock() -> Iterator[SetClock]:
+    with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield set_clock(folder)
 
 
-@pytest.fixture
-def timed(server: Installation, edition_name: str, clock: SetClock) -> Iterator[Cluster]:
-    """A server whose clock can be set."""
+@pytest.fixture(scope="module")
+def clocked(server: Installation, clock: SetClock) -> Iterator[Cluster]:
+    """A server whose clock can be set, with a database of each edition to be copied."""
     with Cluster(server) as running:
         with clock.for_children():
             running.start(SETTINGS)
-        install_edition(edition_name, server, running, "postgres")
-        with connect(running.dsn) as connection:
-            make_table(connection)
-            connection.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
+        for name in EDITIONS if TESTED == "c" else (TESTED,):
+            with connect(running.dsn) as admin:
+                admin.execute(f"CREATE DATABASE with_{name}".encode())
+            install_edition(name, server, running, f"with_{name}")
+            with connect(f"{running.dsn} dbname=with_{name}") as connection:
+                make_table(connection)
         yield running
+
+
+@pytest.fixture
+def timed(clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]:
+    """A connection string of a database with a feed and a count, whose clock can be set."""
+    clock.set(0)
+    with copy_of(f"with_{edition_name}", clocked, "timed") as connection:
+        connection.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
+        yield f"{clocked.dsn} dbname=timed"
+    clock.set(0)
 
 
 @pytest.mark.server
 @pytest.mark.editions("c")
 @pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
-def test_a_wait_ends_after_a_second(timed: Cluster, clock: SetClock, call: str) -> None:
+def test_a_wait_ends_after_a_second(timed: str, clock: SetClock, call: str) -> None:
     """In the SQL edition PostgreSQL's pg_sleep() continues: docs/feed-waiting.md."""
-    with connect(timed.dsn) as admin, connect(timed.dsn) as reader, ThreadPoolExecutor(1) as aside:
+    with connect(timed) as admin, connect(timed) as reader, ThreadPoolExecutor(1) as aside:
         before = scalar(admin, "SELECT clock_timestamp()")
         waiting = aside.submit(scalar, reader, f"SELECT {call}")
         wait_for(lambda: waiting.done() or admin.execute(WAITS, ["_wait"]).fetchone() == (True,))
@@ -78,10 +96,10 @@ FOLLOW = {
 @pytest.mark.server
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FOLLOW)
-def test_who_follows_goes_on(timed: Cluster, clock: SetClock, tmp_path: Path, name: str) -> None:
+def test_who_follows_goes_on(clocked: Cluster, timed: str, clock: SetClock, tmp_path: Path, name: str) -> None:
     arguments, waits = FOLLOW[name]
-    variables = environment(timed, "postgres") | clock.environment
-    with connect(timed.dsn) as admin, followed(arguments, tmp_path, variables) as lines:
+    variables = environment(clocked, "timed") | clock.environment
+    with connect(timed) as admin, followed(arguments, tmp_path, variables) as lines:
         insert(admin, 1)
         wait_for(lines)
         if waits is not None:
@@ -208,11 +226,11 @@ RETURNED = {
 @pytest.mark.server
 @pytest.mark.editions
 @pytest.mark.parametrize("way", RETURNED)
-def test_a_returned_batch_comes_before_the_next_one(timed: Cluster, clock: SetClock, way: str) -> None:
+def test_a_returned_batch_comes_before_the_next_one(timed: str, clock: SetClock, way: str) -> None:
     """The clock may be set back meanwhile: a sink that keeps the last number would pass over the rows."""
     tries, statements = RETURNED[way]
     take = "SELECT number, token FROM feed_take_batch('f', %s, 1, max_tries => %s)"
-    with connect(timed.dsn) as connection:
+    with connect(timed) as connection:
         insert(connection, 3)
         number, token = one_row(connection, take, ["a", tries])
         for statement in statements:

@@ -242,10 +242,12 @@ def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
 
 
 PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
+# Rows are wide, so that few fill the pages above which a look is costly.
 LOADS = {
-    "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
-    "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id())",
-    "partitions": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id()) PARTITION BY LIST (n)",
+    "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, pad char(200) DEFAULT '')",
+    "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '')",
+    "partitions": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '') "
+    "PARTITION BY LIST (n)",
 }
 
 
@@ -267,7 +269,7 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
     ended = "SELECT pg_current_xact_id()"  # so that a look is made again
     with connect(fresh.info.dsn) as other:
         before = [looked(session, ended)[-1] for session in (fresh, other)]
-        execute(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 500000)", "ROLLBACK")
+        execute(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 100000)", "ROLLBACK")
         first = pages(fresh, PAGES)
         after = [looked(session, ended)[-1] for session in (fresh, other)]
     assert first > 2000
