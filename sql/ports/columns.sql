@@ -6,11 +6,13 @@ LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that makes the function of triggers, or replaces it.
+-- The statement that makes the function of triggers, or replaces the one that exists, whose owner was compared. A
+-- function that another role makes meanwhile is not taken for ours.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text, 'OR REPLACE'::text, function,
-              body);
+LANGUAGE sql STABLE
+RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,
+              CASE WHEN to_regprocedure(function || '()'::text) IS NOT NULL THEN 'OR REPLACE'::text ELSE ''::text END,
+              function, body);
 
 -- A name of a column beside others.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name

@@ -38,6 +38,7 @@ PATH = ["pg_catalog", "pg_temp"]
 QUOTED_KEYWORDS = RESERVED_KEYWORDS | COL_NAME_KEYWORDS | TYPE_FUNC_NAME_KEYWORDS
 NO_QUOTES = re.compile(r"[a-z_][a-z0-9_$]*")
 NOT_NEW = re.compile(r"\bCREATE\s+OR\s+REPLACE\b|\b(?:CREATE|ADD)\s+(?:\w+\s+){1,3}IF\s+NOT\s+EXISTS\b", re.I)
+PASSED = re.compile(r"'[^'\n]*\bOR\s+REPLACE\b[^'\n]*'", re.I)
 SQL_BODY = re.compile(r"\b(?:RETURN\b|BEGIN\s+ATOMIC\b)")
 BACKSLASH = re.compile(r"'[^\\]*\\", re.S)
 
@@ -113,6 +114,9 @@ def made_anew(script: str) -> Found:
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):
         yield 1 + plain.count("\n", 0, match.start()), "", " ".join(match[0].split())
+    for statement in statements(script):
+        if PASSED.search(re.sub(r"--[^\n]*", "", statement.text)):
+            yield statement.line, statement.subject, "OR REPLACE as a part of a statement"
 
 
 def no_backslashes(script: str) -> Found:

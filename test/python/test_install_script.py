@@ -14,10 +14,16 @@ from sources import ROOT, SQL_FILES, sql_source
 
 # Findings that are allowed: rule or code of pgspot, object, and the reason.
 ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
+OF_A_TABLE = "A trigger has no other owner than its table, whose owner runs the statement."
+COMPARED = "Replaces only what exists, and was found to be of inorder and of the owner of the table."
 ALLOWED: dict[tuple[str, str], str] = {
     ("no_schema_in_text", "DO function _extschema_.uuid_v1_skipsupport(internal)"): ONCE,
     ("no_schema_in_text", "DO function _extschema_.uuid_smaller(uuid, uuid)"): ONCE,
     ("no_schema_in_text", "DO"): ONCE,
+    ("made_anew", "function inorder_internal.mark_statements(regclass, regclass)"): OF_A_TABLE,
+    ("made_anew", "function inorder_internal.trigger_statements(regclass, regclass)"): OF_A_TABLE,
+    ("made_anew", "function inorder_internal.group_statements(inorder_internal.group_set)"): COMPARED,
+    ("made_anew", "function inorder_internal.function_statement(text, text)"): COMPARED,
 }
 
 HEADER = "\\echo Use CREATE EXTENSION\nSET LOCAL search_path TO pg_catalog, pg_temp;\n"
@@ -118,6 +124,7 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.made_anew, "CREATE TABLE IF NOT EXISTS t ()", "CREATE TABLE IF NOT EXISTS"),
     (rules.made_anew, do("CREATE UNIQUE INDEX IF NOT EXISTS i ON t (a)"), "INDEX IF NOT EXISTS"),
     (rules.made_anew, "ALTER TABLE t ADD COLUMN IF NOT EXISTS a int", "ADD COLUMN IF NOT EXISTS"),
+    (rules.made_anew, plpgsql("EXECUTE format('CREATE %s VIEW v AS SELECT 1', 'OR REPLACE')"), "OR REPLACE as a part"),
     (rules.no_backslashes, r"COMMENT ON TABLE t IS 'a\b'", r"'a\b'"),
     (rules.no_backslashes, plpgsql(r"RETURN a ~ 'it''s \d'"), r"'it''s \d'"),
     (rules.no_backslashes, plpgsql(r"EXECUTE E'a\n' || 'SELECT ''\d'' '"), r"'SELECT ''\d'' '"),

@@ -87,3 +87,13 @@ def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
         of_sql = fresh.execute(COLUMNS, [KNOWN[prefix]]).fetchall()
         columns = [OTHERWISE.get(name, name.removeprefix(f"{prefix}_").lower()) for name in names]
         assert columns == [name for (name,) in of_sql]
+
+
+def test_a_function_is_replaced_only_if_there_was_one(fresh: Connection) -> None:
+    """Its owner is compared before; one that another role makes meanwhile makes the statement fail."""
+    statement = "SELECT inorder_internal.function_statement('public.made', 'BEGIN RETURN NULL; END')"
+    first = fresh.execute(statement).fetchall()[0][0]
+    fresh.execute(str(first).encode())
+    again = fresh.execute(statement).fetchall()[0][0]
+    assert ("OR REPLACE" in str(first), "OR REPLACE" in str(again)) == (False, True)
+    fresh.execute(str(again).encode())
