@@ -26,7 +26,10 @@ FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
 ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the errors of the guard
 # Settings of role and database must not matter.
-SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
+SETTINGS = (
+    "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
+    "SET idle_session_timeout = 0"
+)
 
 
 class Notice(NamedTuple):

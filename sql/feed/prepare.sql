@@ -75,18 +75,29 @@ BEGIN
 END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes of an
--- earlier run are left out; those that it left invalid are dropped first.
+-- earlier run are left out; those that it left invalid are dropped first. The caller has found no index that is valid.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
     columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
+    -- An index of partitions becomes valid when the last one is attached. It never does if that partition is detached
+    -- or dropped before.
+    is_torn boolean := (SELECT bool_and(m.is_done IS TRUE AND (m.is_attached OR m.above IS NULL))
+                        FROM inorder_internal.index_tree(relation, key_column) AS m);
 BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
     -- and attach these.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
-        IF NOT member.is_done THEN
+        IF is_torn THEN
+            IF member.above IS NULL THEN  -- the others go with it
+                RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
+                                   member.qualified);
+            END IF;
+            member.is_done := NULL;
+            member.is_attached := false;
+        ELSIF NOT member.is_done THEN
             PERFORM inorder_internal.refuse_while_built(member.relation, member.qualified);
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
