@@ -30,8 +30,8 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 PARTS = {
     "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
     "Lab": ("lab", "check", "check-protocol", "sets", "model", "results/README"),
-    "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations",
-             "feed-copies", "guarantees", "feed-proofs", "changes", "changes-proof", "count", "recipes", "lake",
+    "Feed": ("tutorial", "outbox", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader",
+             "feed-operations", "feed-copies", "guarantees", "feed-proofs", "changes", "changes-proof", "count", "recipes", "lake",
              "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "clients/http/README", "spark",
               "dlt", "citus", "scale", "compare", "coming-from"),
