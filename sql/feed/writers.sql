@@ -47,16 +47,34 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- The first roles that may write into a table, but not call the function that gives rows their number; null if there is
--- none.
+-- The first roles that may write into a table, or a view of it, but not call the function that gives rows their number;
+-- null if there is none. Relations of the same privileges are looked at once: writers may wait.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT string_agg(h.name, ', ' ORDER BY h.name)
-            FROM (SELECT quote_ident(r.rolname) AS name FROM pg_roles AS r
-                  WHERE NOT r.rolsuper AND r.oid >= 16384 AND NOT has_function_privilege(r.oid, generator, 'EXECUTE')
-                    AND inorder_internal.may_write(r.oid, t.relation, 'INSERT')
-                  ORDER BY r.rolname LIMIT 10) AS h);
+    RETURN (
+        WITH RECURSIVE reached(oid) AS (
+            SELECT m.oid FROM unnest(inorder_internal.tree(t.relation)::oid[]) AS m(oid)
+            UNION
+            SELECT v.oid FROM reached AS r
+            JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
+                               AND d.classid = 'pg_rewrite'::regclass
+            JOIN pg_rewrite AS w ON w.oid = d.objid
+            JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
+            WHERE pg_relation_is_updatable(v.oid, true) <> 0
+        ), asked AS MATERIALIZED (
+            SELECT DISTINCT ON (c.relowner, c.relacl::text, a.oid) c.oid, a.oid AS of_columns
+            FROM reached AS r JOIN pg_class AS c ON c.oid = r.oid
+            LEFT JOIN LATERAL (SELECT k.attrelid AS oid FROM pg_attribute AS k
+                               WHERE k.attrelid = c.oid AND k.attacl IS NOT NULL LIMIT 1) AS a ON true
+        )
+        SELECT string_agg(h.name, ', ' ORDER BY h.name)
+        FROM (SELECT quote_ident(r.rolname) AS name FROM pg_roles AS r
+              WHERE NOT r.rolsuper AND r.oid >= 16384 AND NOT has_function_privilege(r.oid, generator, 'EXECUTE')
+                AND EXISTS (SELECT FROM asked AS k
+                            WHERE has_table_privilege(r.oid, k.oid, 'INSERT')
+                               OR has_any_column_privilege(r.oid, k.of_columns, 'INSERT'))
+              ORDER BY r.rolname LIMIT 10) AS h);
 END $$;
 
 -- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers go on as before.
