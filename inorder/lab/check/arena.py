@@ -17,7 +17,7 @@ from inorder.errors import InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.check.actors import Actor, Polls, World, Writer
 from inorder.lab.check.diagram import statements
-from inorder.lab.check.history import FAULTS, History, Judgement, judge
+from inorder.lab.check.history import History, Judgement, judge
 from inorder.lab.check.programs import Program
 from inorder.lab.check.reader import Reader, SqlReader
 from inorder.lab.check.schedule import (
@@ -188,13 +188,13 @@ class Arena:
         """The words of a poll. A killed poll has stored nothing, and confirms nothing."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
-    def judged(self, history: History) -> Judgement:
+    def judged(self, history: History, with_stalls: bool = True) -> Judgement:
         rows = {key for one in history.transactions for key in one.keys}
         if not self.way.copies and (
             unknown := {key for poll in history.polls for key in poll.keys} - rows - self.before
         ):
             raise InputError(f"the reader returned {min(unknown)}, which is the key of no row that was committed")
-        found = judge(history, self.before)
+        found = judge(history, self.before, with_stalls)
         self.before |= rows
         return found
 
@@ -282,8 +282,8 @@ def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
         for job in jobs:
             job.result()
         arena.last_polls(world, partial(poll, arena, reader, POLL))
-        judged = arena.judged(world.history)
-    found = {name: Failure((), History(), judged) for name in FAULTS if name != "stalled" and getattr(judged, name)}
+        judged = arena.judged(world.history, with_stalls=False)
+    found = {name: Failure((), History(), judged) for name in judged.faults}
     rows = f"{len(world.history.committed):,} rows in {len(world.history.polls):,} polls"
     return Outcome("random load", found=found, note=rows)
 
