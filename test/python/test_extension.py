@@ -69,11 +69,8 @@ def installed_below(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_extension_is_built_installed_used_and_removed(
-    bare: Cluster, pg_config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
     """Installed on a running server from a folder, without a compiler; nothing is left of it."""
-    monkeypatch.setenv("COPT", "-O0 -Wno-cpp")  # takes half of the time; some flags warn of that
     before = installed_below(bare.folder / "server")
     for outcome in (0, 2):
         done = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)
