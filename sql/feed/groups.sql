@@ -130,9 +130,9 @@ RETURN format('
                     HINT = ''Let its owner call exact_count_start() again.'';
             END IF;
         END IF;
-        -- A thousandth of all transactions fold, if they may.
+        -- One of 2,000 transactions folds, if it may.
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
-           AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~~) ''%%000''::pg_catalog.text
+           AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~) ''[02468]000$''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
            AND pg_catalog.to_regprocedure(%3$L) IS NOT NULL THEN
             PERFORM %3$s;
