@@ -90,7 +90,10 @@ BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
     -- and attach these.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
-        IF is_torn THEN
+        IF member.is_done IS NULL AND to_regclass(member.qualified) IS NOT NULL THEN
+            RAISE 'relation % exists, which is no index on column %', member.qualified, key_column
+            USING ERRCODE = 'duplicate_table', HINT = 'Drop or rename it: feed_prepare() makes an index of this name.';
+        ELSIF is_torn THEN
             IF member.above IS NULL THEN  -- the others go with it
                 RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
                                    member.qualified);
@@ -350,4 +353,4 @@ The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads th
 'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
 'another column already, in one tree with another table, restored, a trigger that fires after the guard, row '
 'security, rows of an existing column that have no number, or one that this server has not reached), '
-'lock_not_available (another session may be building the index).';
+'lock_not_available (another session may be building the index), duplicate_table (the name of the index is taken).';

@@ -430,6 +430,23 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
     assert "HINT:  Prepare public.above, of which it is a part." in outputs(prepare, "old", code=2)[1]
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitioned: bool) -> None:
+    """Said before the first statement; also by the index of a column that has another name now."""
+    if partitioned:
+        run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+            "CREATE TABLE low PARTITION OF old FOR VALUES FROM (0) TO (100)")  # fmt: skip
+    table = "low" if partitioned else "old"
+    number = scalar(old, f"SELECT '{table}'::regclass::oid")
+    run_all(old, f"CREATE TABLE {table}_{number}_number ()")
+    assert f"{table}_{number}_number exists, which is no index on column xact" in outputs(prepare, "old", code=2)[1][0]
+    assert scalar(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attname = 'xact'") == 0
+    run_all(old, f"DROP TABLE {table}_{number}_number")
+    outputs(prepare, "old")
+    run_all(old, "SELECT feed_disable('old')", "ALTER TABLE old RENAME xact TO before")
+    assert "exists, which is no index on column xact" in outputs(prepare, "old", code=2)[1][0]
+
+
 def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Connection) -> None:
     run_all(
         old, "CREATE TABLE archive AS SELECT * FROM old", "CREATE VIEW seen AS SELECT k FROM old",

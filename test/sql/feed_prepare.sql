@@ -114,12 +114,7 @@ SELECT feed_prepare('torn') \gexec
 \set ECHO all
 SELECT indrelid::regclass AS table, indisvalid FROM pg_index WHERE indrelid::regclass::text ~ '^torn' ORDER BY 1;
 SELECT prepared('torn');
--- Its name is taken by another column's index.
-CREATE TABLE named (k int, number bigint NOT NULL DEFAULT xact_id());
-SELECT format('CREATE INDEX named_%s_number ON named (k)', 'named'::regclass::oid) AS taken \gset
-:taken;
-SELECT prepared('named', 'number');
-DROP TABLE torn, named;
+DROP TABLE torn;
 
 -- Partitioned, nested, with names that need quotes or are as long as they may be, in several schemas.
 CREATE SCHEMA "Other one";
