@@ -77,6 +77,14 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
+-- A trigger of a partitioned table or its partitions that may move a row after our trigger "move", or null: one
+-- before UPDATE, for each row, whose name comes later.
+CREATE FUNCTION inorder_internal.late_trigger(relation regclass) RETURNS name
+LANGUAGE sql STABLE
+RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
+        JOIN pg_trigger AS g ON g.tgrelid = ANY (inorder_internal.tree(relation)::oid[])
+        WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
+
 -- The table as it was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
 -- now, as they are for the planner; all else is what the snapshot sees. The last word is that of deltas, where they
 -- have one (delta_tree). A child by inheritance that came and went leaves deltas of its rows. It has changed the row of
@@ -87,7 +95,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mod
 BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
                 ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
-                d.relhassubclass, c.relpersistence, c.relforcerowsecurity, CASE c.relkind WHEN 'r' THEN c.xmin END,
+                d.relhassubclass, c.relpersistence, c.relforcerowsecurity, c.xmin,
                 inorder_internal.versions(CASE c.relkind WHEN 'r' THEN ARRAY[c.oid]
                                           ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
                     SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND starts_with(
@@ -99,7 +107,8 @@ BEGIN
                 FROM pg_partition_tree(c.oid) AS p) END)
             FROM pg_class AS c JOIN pg_class AS d ON d.oid = deltas
             JOIN pg_proc AS f ON f.proname = d.relname AND f.pronamespace = d.relnamespace AND f.pronargs = 0
-            WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass));
+            WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass)
+              AND inorder_internal.late_trigger(relation) IS NULL);
 END $$;
 
 -- True; error unless a role may write into a table, by column or by a view.
@@ -113,30 +122,36 @@ BEGIN
           DETAIL = 'Only roles that may write into a table write its counts.';
 END $$;
 
--- The last part of the function that writes deltas, after a statement.
-CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
+-- The first part of the function that writes deltas. After a swap by rename their name may be that of the table of
+-- another function, or of another owner, whose triggers a writer must not run; after a restore it is another table.
+CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
-        -- After a swap by rename it may be the table of another function; after a restore it is another one.
-        IF %1$L::pg_catalog.regclass::pg_catalog.oid OPERATOR(pg_catalog.<>) TG_ARGV[0]::pg_catalog.oid THEN
+        IF pg_catalog.to_regclass(%1$L)::pg_catalog.oid OPERATOR(pg_catalog.<>) TG_ARGV[0]::pg_catalog.oid THEN
             PERFORM FROM pg_catalog.pg_trigger AS g
             JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
             JOIN pg_catalog.pg_class AS c ON c.relname OPERATOR(pg_catalog.=) f.proname
                                          AND c.relnamespace OPERATOR(pg_catalog.=) f.pronamespace
+                                         AND c.relowner OPERATOR(pg_catalog.=) f.proowner
             WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
               AND g.tgrelid OPERATOR(pg_catalog.=) TG_RELID;
             IF NOT FOUND THEN
                 RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
                     HINT = ''Let its owner call exact_count_start() again.'';
             END IF;
-        END IF;
+        END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text);
+
+-- The last part of that function, after a statement.
+CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('
         -- One of 2,000 transactions folds, if it may.
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
            AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~) ''[02468]000$''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
-           AND pg_catalog.to_regprocedure(%3$L) IS NOT NULL THEN
-            PERFORM %3$s;
-        END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text, concat((s).folding, '()'));
+           AND pg_catalog.to_regprocedure(%2$L) IS NOT NULL THEN
+            PERFORM %2$s;
+        END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
 -- The setting in which a transaction counts rows whose UPDATE may move them to another partition.
 CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RETURNS text
@@ -225,7 +240,7 @@ LANGUAGE sql STABLE
 RETURN format('
 #variable_conflict use_column
 BEGIN
-    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN
+    IF TG_WHEN OPERATOR(pg_catalog.=) ''AFTER''::pg_catalog.text THEN%14$s
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
             IF TG_OP OPERATOR(pg_catalog.<>) ''INSERT''::pg_catalog.text THEN
                 %1$s VALUES (%8$s-1%13$s);
@@ -249,8 +264,8 @@ BEGIN
         END IF;
         RETURN NEW;
     ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
-        -- Deltas of a publisher are of its own rows.
-        RETURN CASE WHEN NEW.xact OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id() THEN NEW END;
+        -- Deltas of a publisher are of its own rows. Those of the rows that come from it are written by a trigger.
+        RETURN CASE WHEN pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.>) 1 THEN NEW END;
     END IF;
     RETURN NULL;
 END
@@ -260,7 +275,8 @@ END
     inorder_internal.grouping((s).columns), inorder_internal.before_deltas(s), inorder_internal.after_deltas(s),
     inorder_internal.group_list((s).columns, 'OLD.%2$I, '), inorder_internal.group_list((s).columns, 'NEW.%2$I, '),
     (s).deltas, inorder_internal.moving_setting(s), inorder_internal.unless_detached(s),
-    CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END);
+    CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END,
+    inorder_internal.known_deltas(s));
 
 -- The function of triggers for statements.
 CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
@@ -276,6 +292,9 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- server show the triggers of statements each row as the partition has it. Otherwise it shows the row as it was before
 -- generated columns were computed; and after MERGE has inserted a row, 18.6 shows that row in the place of each one
 -- that it updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
+--
+-- The trigger "alone" never fires. With one of its kind a table cannot become a child or a partition of another one,
+-- whose statements would fire no trigger of this one, and leave no trace.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -304,6 +323,9 @@ BEGIN
             UNION ALL
             SELECT 'routed', 'R', format('BEFORE INSERT ON %s FOR EACH ROW', s.relation)
             FROM pg_class AS c WHERE c.oid = s.relation AND c.relkind = 'p'
+            UNION ALL SELECT 'alone', 'R', format(
+                       'AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH ROW WHEN (false)', s.relation)
+            FROM pg_class AS c WHERE c.oid = s.relation AND c.relkind = 'r'
             UNION ALL
             SELECT 'move', 'O', format(
                        'BEFORE UPDATE ON %s FOR EACH ROW WHEN (pg_catalog.record_image_ne(ROW(%s), ROW(%s)))',
@@ -349,13 +371,13 @@ LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The statement that makes the view. An unknown LIMIT is taken for a tenth of the rows: three of them keep the planner
--- from starting workers and from compiling for what is seldom read.
+-- The view, which is made again if columns were renamed. An unknown LIMIT is taken for a tenth of the rows:
+-- three of them keep the planner from starting workers and from compiling for what is seldom read.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
-    'CREATE VIEW %1$s (%2$s) AS WITH fold AS MATERIALIZED (%3$s) SELECT %4$scoalesce(sum(k.n), 0)::int8 FROM ('
-    'SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NOT NULL '
+    'VIEW %1$s (%2$s) AS WITH fold AS MATERIALIZED (%3$s) '
+    'SELECT %4$scoalesce(sum(k.n), 0)::int8 FROM (SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NOT NULL '
     'AND d.xact = (SELECT f.bound FROM fold AS f WHERE f.stands) '
     'UNION ALL SELECT %5$sd.n FROM %6$s AS d WHERE d.open IS NULL '
     'AND d.xact >= (SELECT f.bound FROM fold AS f WHERE f.stands) AND %7$s '
@@ -397,9 +419,7 @@ BEGIN
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
                 CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
     WHERE u.statement IS NOT NULL;
-    IF to_regclass(s.view) IS NULL THEN
-        RETURN NEXT inorder_internal.view_statement(s);
-    END IF;
+    RETURN NEXT format('CREATE %s %s', 'OR REPLACE', inorder_internal.view_statement(s));
 END $$;
 
 -- Why a column cannot have groups, or null.
@@ -426,7 +446,8 @@ CREATE FUNCTION inorder_internal.check_groups(caller oid, relation regclass, col
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
-    problem text := coalesce(inorder_internal.statement_problem(relation), (
+    problem text := coalesce(inorder_internal.statement_problem(relation),
+        'has a trigger whose name comes after those that count: ' || inorder_internal.late_trigger(relation), (
         SELECT 'had children: ANALYZE it first' FROM pg_class AS c
         WHERE c.oid = relation AND c.relkind = 'r' AND c.relhassubclass));
 BEGIN
@@ -467,7 +488,12 @@ BEGIN
                     THEN format('table %s or view %s is missing, or has another owner', s.deltas, s.view)
                     WHEN f.prosrc IS DISTINCT FROM inorder_internal.group_body(s) OR f.proowner <> c.relowner
                          OR f.prosecdef OR f.proconfig IS NOT NULL
-                    THEN format('function %s was changed', s.deltas) END
+                    THEN format('function %s was changed', s.deltas)
+                    WHEN EXISTS (
+                        SELECT FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
+                        WHERE k.name <> concat('g', k.place)
+                          AND strpos(pg_get_viewdef(to_regclass(s.view)), format('.%I AS g%s', k.name, k.place)) = 0)
+                    THEN format('columns that view %s counts were renamed', s.view) END
         FROM pg_class AS c LEFT JOIN pg_proc AS f ON f.oid = to_regprocedure(concat(s.deltas, '()'))
         CROSS JOIN LATERAL (SELECT count(*) AS owned FROM pg_class AS k WHERE k.relowner = c.relowner
                             AND k.oid IN (to_regclass(s.deltas), to_regclass(s.view))) AS k
@@ -624,7 +650,7 @@ BEGIN
     proof := inorder_internal.exact_count_proof(caller, relation, deltas, s.columns);
     IF FOUND AND current_setting('transaction_isolation') = 'read committed'
        AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
-       AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, s.view, 'SELECT')
+       AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, to_regclass(s.view), 'SELECT')
        AND inorder_internal.group_fault(s) IS NULL
        AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
         BEGIN

@@ -1,5 +1,7 @@
 """A table that is counted by group, and in what its view is not GROUP BY."""
 
+from collections.abc import Sequence
+
 from inorder.connection.database import Connection
 
 PLAIN = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text)",)
@@ -15,6 +17,12 @@ START = "SELECT exact_count_start('orders', by => '{status}')"
 FOLD = "SELECT exact_count_fold('orders')"
 GROUPS = "SELECT status, count(*) FROM orders GROUP BY status"
 DIFFERENCE = "(TABLE {0} EXCEPT ALL {1}) UNION ALL ({1} EXCEPT ALL TABLE {0})"
+STANDS = """SELECT (
+    SELECT f.proof = exact_count_proof('orders', 'orders_by_status_deltas', '{status}')
+           AND NOT EXISTS (SELECT FROM orders_by_status_deltas AS d WHERE d.open IS NULL
+                           AND d.proof IS DISTINCT FROM CASE c.relkind WHEN 'p' THEN split_part(f.proof, ' ', -1) END)
+    FROM orders_by_status_deltas AS f JOIN pg_class AS c ON c.oid = 'orders'::regclass
+    WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""
 
 
 def difference(
@@ -22,3 +30,14 @@ def difference(
 ) -> list[tuple[object, ...]]:
     """In what the view is not GROUP BY, in one snapshot."""
     return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
+
+
+def stands(connection: Connection) -> bool:
+    """False if the view counts the table."""
+    return connection.execute(STANDS.encode()).fetchall() == [(True,)]
+
+
+def start(connection: Connection, tables: Sequence[str] = PLAIN) -> None:
+    for statement in (*tables, ROWS, START, FOLD):
+        connection.execute(statement.encode())
+    assert stands(connection) and difference(connection) == []

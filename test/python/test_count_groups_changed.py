@@ -1,0 +1,94 @@
+"""Counts by group of a table that its owner, or another role, changes: by what leaves no trace of its own."""
+
+import pytest
+from inorder.connection.database import Connection
+
+from attack import refusal
+from conftest import scalar
+from counted_groups import FOLD, PARTS, ROWS, START, difference, stands, start
+from ground import roles, run
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {} RETURN NEW; END'"
+
+
+def test_a_table_cannot_become_a_child(fresh: Connection) -> None:
+    """A DELETE from its parent, without a column in common, would fire nothing, and NO INHERIT leave no trace of it."""
+    start(fresh)
+    run(fresh, "CREATE TABLE parent ()", "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)")
+    for statement in ("ALTER TABLE orders INHERIT parent", "ALTER TABLE above ATTACH PARTITION orders DEFAULT"):
+        assert refusal(fresh, statement) == "0A000", statement
+    run(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "ALTER TABLE orders INHERIT parent")
+
+
+def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
+    run(fresh, *PARTS, ROWS, "SELECT exact_count_start('orders', by => '{}')", FOLD,
+        "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)", "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
+        "DELETE FROM above WHERE id < 9", "ALTER TABLE above DETACH PARTITION orders")  # fmt: skip
+    assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == []
+
+
+def test_columns_that_swap_names(fresh: Connection) -> None:
+    """The view counts the column as it was named, its triggers the one that has the name."""
+    start(fresh)
+    run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
+    assert refusal(fresh, FOLD) == "55000"
+    run(fresh, START, FOLD, "UPDATE orders SET status = 'swapped' WHERE id < 9")
+    assert stands(fresh) and difference(fresh) == []
+
+
+def test_columns_of_a_view_that_swap_names(fresh: Connection) -> None:
+    run(fresh, "CREATE TABLE orders (a int, b int)", "INSERT INTO orders VALUES (1, 2)",
+        START.replace("status", "a,b"), FOLD, "ALTER TABLE orders RENAME a TO c",
+        "ALTER TABLE orders RENAME b TO a", "ALTER TABLE orders RENAME c TO b")  # fmt: skip
+    assert refusal(fresh, FOLD) == "55000"
+    run(fresh, START.replace("status", "a,b"), FOLD, "INSERT INTO orders VALUES (3, 4)")
+    assert difference(fresh, "orders_by_a_b", "SELECT a, b, count(*) FROM orders GROUP BY a, b") == []
+
+
+def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
+    """MERGE hides such a row. Our trigger sees only what those before it have changed."""
+    start(fresh, PARTS)
+    run(
+        fresh,
+        FUNCTION.format("move()", "NEW.id := NEW.id + 1000;"),
+        "CREATE TRIGGER zzz BEFORE UPDATE ON low FOR EACH ROW EXECUTE FUNCTION move()",
+        "MERGE INTO orders USING (VALUES (7)) AS v(id) ON orders.id = v.id WHEN MATCHED THEN UPDATE SET status = 'm'",
+    )
+    assert difference(fresh) == []
+    assert refusal(fresh, FOLD) == "42809"
+    run(fresh, "ALTER TRIGGER zzz ON low RENAME TO aaa", FOLD)
+    assert stands(fresh)
+
+
+def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
+    """Its transactions may have the numbers of those here, as on a server that was its standby."""
+    start(fresh)
+    run(fresh, "SET session_replication_role = replica",
+        "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('other', 1, pg_current_xact_id())",
+        "INSERT INTO orders VALUES (-1, 'here', 1)")  # fmt: skip
+    assert stands(fresh) and difference(fresh) == []
+    run(fresh, "RESET session_replication_role")
+
+
+def test_writers_go_on_without_the_view(fresh: Connection) -> None:
+    start(fresh)
+    run(fresh, "DROP VIEW orders_by_status", "SELECT orders_by_status_fold()")
+
+
+def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
+    """Its owner would run a trigger with the rights of each writer."""
+    start(fresh)
+    run(fresh, "DROP TABLE orders_by_status_deltas CASCADE", "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
+    with roles(fresh, "stranger"):
+        run(fresh, "GRANT CREATE ON SCHEMA public TO stranger", "SET ROLE stranger",
+            "CREATE TABLE orders_by_status_deltas (g1 text, n int8, open xid8[], proof text)",
+            FUNCTION.format("spy()", "INSERT INTO ran DEFAULT VALUES;"),
+            "CREATE TRIGGER spy BEFORE INSERT ON orders_by_status_deltas FOR EACH ROW EXECUTE FUNCTION spy()",
+            "GRANT INSERT ON orders_by_status_deltas TO PUBLIC", "RESET ROLE")  # fmt: skip
+        assert refusal(fresh, "INSERT INTO orders VALUES (-1)") == "55000"
+        run(fresh, "SET ROLE stranger", "ALTER TABLE orders_by_status_deltas DISABLE TRIGGER spy", "RESET ROLE")
+        assert refusal(fresh, "INSERT INTO orders VALUES (-1)") == "55000"
+        run(fresh, "DROP TABLE orders_by_status_deltas", "DROP FUNCTION spy()")
+    assert scalar(fresh, "SELECT count(*) FROM ran") == 0
