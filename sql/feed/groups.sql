@@ -397,6 +397,15 @@ RETURN format(
     inorder_internal.grouping((s).columns),
     CASE WHEN (s).columns <> '{}'::name[] THEN ' HAVING sum(k.n) <> 0'::text END);
 
+-- True if columns that the view of a set counts have other names now.
+CREATE FUNCTION inorder_internal.has_renamed(s inorder_internal.group_set) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
+                   WHERE k.name <> concat('g', k.place)
+                     AND strpos(pg_get_viewdef(to_regclass(s.view)), format('.%I AS g%s', k.name, k.place)) = 0);
+END $$;
+
 -- The statements that make a set, or repair it, once there is its table of deltas.
 CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -419,7 +428,9 @@ BEGIN
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
                 CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
     WHERE u.statement IS NOT NULL;
-    RETURN NEXT format('CREATE %s %s', 'OR REPLACE', inorder_internal.view_statement(s));
+    IF to_regclass(s.view) IS NULL OR inorder_internal.has_renamed(s) THEN
+        RETURN NEXT format('CREATE %s %s', 'OR REPLACE', inorder_internal.view_statement(s));
+    END IF;
 END $$;
 
 -- Why a column cannot have groups, or null.
@@ -489,10 +500,7 @@ BEGIN
                     WHEN f.prosrc IS DISTINCT FROM inorder_internal.group_body(s) OR f.proowner <> c.relowner
                          OR f.prosecdef OR f.proconfig IS NOT NULL
                     THEN format('function %s was changed', s.deltas)
-                    WHEN EXISTS (
-                        SELECT FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
-                        WHERE k.name <> concat('g', k.place)
-                          AND strpos(pg_get_viewdef(to_regclass(s.view)), format('.%I AS g%s', k.name, k.place)) = 0)
+                    WHEN inorder_internal.has_renamed(s)
                     THEN format('columns that view %s counts were renamed', s.view) END
         FROM pg_class AS c LEFT JOIN pg_proc AS f ON f.oid = to_regprocedure(concat(s.deltas, '()'))
         CROSS JOIN LATERAL (SELECT count(*) AS owned FROM pg_class AS k WHERE k.relowner = c.relowner
