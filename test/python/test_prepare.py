@@ -170,10 +170,15 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
 
 
 def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
-    old.execute("DO $$ BEGIN EXECUTE concat('CREATE TABLE old_', 'old'::regclass::oid, '_number ()'); END $$")
+    run_all(
+        old,
+        "CREATE FUNCTION no_index() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$",
+        "CREATE EVENT TRIGGER no_index ON ddl_command_start WHEN tag IN ('CREATE INDEX') EXECUTE FUNCTION no_index()",
+    )
     said = prepare("old", code=2)
     assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in said
     assert "HINT:  The same command continues there." in said
+    run_all(old, "DROP EVENT TRIGGER no_index")
 
 
 def test_undo(prepare: Tail, old: Connection) -> None:
