@@ -272,6 +272,12 @@ def test_the_table_is_of_the_kept_samples() -> None:
     assert "\n".join(price.table(samples)) in (ROOT / "docs" / "results" / "price-18.md").read_text()
 
 
+def test_the_table_of_counts_by_group_is_of_the_kept_samples() -> None:
+    samples = json.loads(gzip.decompress((ROOT / "docs" / "results" / "groups-18.json.gz").read_bytes()))
+    assert min(len(values) for sides in samples.values() for values in sides.values()) >= 9
+    assert "\n".join(groups.table(samples)) in (ROOT / "docs" / "results" / "groups-18.md").read_text()
+
+
 @pytest.mark.server
 def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The masks are the view and the function that docs/mask.md creates."""
