@@ -24,7 +24,7 @@ from tool import inorder
 
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
 RESULT = read_results()
-OTHER = {"generators", "noise", "waves"}  # experiments that belong to no study
+OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that belong to no study
 MOST_EACH, MOST = 10**6, 4 * 10**6  # bytes
 MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
 SCALED = (("apply", 0), ("read", 1))  # rows summed up, rows copied
