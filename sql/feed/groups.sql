@@ -761,7 +761,8 @@ COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
 'missing. Returns the view.
 The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction: set '
 'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
-'wrong_object_type (a table that is not permanent, inherits, is a partition, or has foreign partitions), '
+'wrong_object_type (a table that is not permanent, inherits, is a partition, has foreign partitions, had children '
+'before the last ANALYZE, or is partitioned and has a trigger before UPDATE whose name comes after zz_inorder_count), '
 'feature_not_supported (a floating-point column, a type of users but an enumeration, a nondeterministic collation, a '
 'virtual column; distributed by Citus), duplicate_table, '
 'object_not_in_prerequisite_state (row security hides rows from the owner), active_sql_transaction in REPEATABLE READ '
