@@ -1,4 +1,4 @@
-"""The tables of docs/check.md, from the files of the readers, which hold the verdicts.
+"""The tables of docs/results/readers-18.md, from the files of the readers, which hold the verdicts.
 
 ``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is the output of ``inorder lab check READER… --format
 json``; the run may therefore be in pieces. Their results are first written into the files of the readers.
@@ -7,23 +7,23 @@ json``; the run may therefore be in pieces. Their results are first written into
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import COPY_CASES
 from inorder.lab.check.ways import Way, ways_below
 
 from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "check.md"
+PAGE = ROOT / "docs" / "results" / "readers-18.md"
 FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
-READER_FAULTS = [name for name in FAULTS if name not in COPY_FAULTS]
-COPY_HEADS = ("reader", "way", "documented by", "run", "as of")
-HEADS = (*COPY_HEADS, *READER_FAULTS, "writers wait")
+# The faults of a column, which is empty without them.
+FAULT_COLUMNS = {"lost": ("lost",), "twice, disorder": ("twice", "disorder"), "stalled": ("stalled",)}
+COPY_HEADS = ("reader", "way", "documented by", "run")
+HEADS = (*COPY_HEADS, *FAULT_COLUMNS, "writers wait")
 LOAD = "random load"
 
 
@@ -64,21 +64,26 @@ def documented(way: Way) -> str:
     return " ".join(filter(None, (project, way.version)))
 
 
-def cell(way: Way, fault: str) -> str:
-    if (found := way.verdict.get(fault)) is None:
-        return "no"
-    words = f"**{found['words']}**" if fault == "lost" else found["words"]
-    return f"{words} ({found['case']})"
+def cell(way: Way, faults: Iterable[str]) -> str:
+    found = {fault: way.verdict[fault] for fault in faults if fault in way.verdict}
+    words = {fault: f"**{one['words']}**" if fault == "lost" else one["words"] for fault, one in found.items()}
+    return "; ".join(f"{words[fault]} ({one['case']})" for fault, one in found.items())
+
+
+def link(way: Way) -> str:
+    """The name of a reader, which leads to its file: the note in it says how the reader was run."""
+    (file,) = (path for folder in FOLDERS if (path := folder / f"{way.name}.toml").exists())
+    return f"[`{way.name}`](../../{file.relative_to(ROOT)})"
 
 
 def described(way: Way) -> list[str]:
-    return [f"`{way.name}`", way.title, documented(way), way.run if way.project else "", way.verdict["date"]]
+    return [link(way), way.title, documented(way), way.run if way.project else ""]
 
 
 def row(way: Way) -> list[str]:
     waits, schedules = way.verdict.get("writers_wait", 0), way.verdict["schedules"]
-    cells = [cell(way, fault) for fault in READER_FAULTS]
-    return [*described(way), *cells, f"in {waits:,} of {schedules:,}" if waits else "no"]
+    cells = [cell(way, faults) for faults in FAULT_COLUMNS.values()]
+    return [*described(way), *cells, f"in {waits:,} of {schedules:,}" if waits else ""]
 
 
 def of_case(way: Way, name: str) -> str:
@@ -92,18 +97,13 @@ def copies_part(copies: list[Way]) -> str:
     names = [case.name for case in COPY_CASES] + [LOAD]
     rows = [[name, *(of_case(way, name) for way in copies)] for name in names]
     cases = table(["case", *(f"`{way.name}`" for way in copies)], rows)
-    return "\n".join([table(COPY_HEADS, [*map(described, copies)]), "", *notes(copies), "", cases])
-
-
-def notes(found: list[Way]) -> Iterator[str]:
-    return (f"* `{way.name}`: {way.note}." for way in found if way.note)
+    return "\n".join([table(COPY_HEADS, [*map(described, copies)]), "", cases])
 
 
 def with_table(page: str, found: list[Way]) -> str:
     copies = [way for way in found if way.copies]
     others = [way for way in found if not way.copies]
-    readers = "\n".join([table(HEADS, [*map(row, others)]), "", *notes(others)])
-    return with_parts(page, {"ways": readers, "copies": copies_part(copies)})
+    return with_parts(page, {"ways": table(HEADS, [*map(row, others)]), "copies": copies_part(copies)})
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def test_the_readers_on_the_page_lose_nothing(target: Target, way: Way, faults: 
 
 
 def test_the_tables_on_the_page_are_those_of_the_files() -> None:
-    page = text("docs/check.md")
+    page = text("docs/results/readers-18.md")
     assert check_page.with_table(page, check_page.ways()) == page
 
 
