@@ -132,5 +132,5 @@ def test_scale_shows_figures_of_runs() -> None:
     sums, copies = (float(cells("feed-18", f"feed_{way}, uuid", place)[0]) * 4 for way, place in SCALED)
     figures = [f"{cells('writers-18', 'one table | 16', place)[0]} rows/s" for place in (0, 1)]
     figures += [f"{uuid[1]}; {uuid[3]}", f"{float(uuid[2]):#.2g} µs", f"{sums:#.2g} µs", f"{copies:#.2g} µs"]
-    shown = re.findall(r"^\|[^|]*\| ([^|]*) \| \[\w+-18\]", (RESULTS.parent / "scale.md").read_text(), re.M)
+    shown = re.findall(r"^\|[^|]*\| ([^|]*) \| \[\w+-18\]", (RESULTS / "scale-18.md").read_text(), re.M)
     assert shown == figures
