@@ -1,4 +1,4 @@
-"""The programs of docs/clients/orm.md and the workers beside it, on a server with inorder."""
+"""The programs of docs/clients/orm.md and those beside it, on a server with inorder."""
 
 import os
 import re
@@ -16,11 +16,15 @@ from examples import programs
 
 pytestmark = pytest.mark.server
 
-WORKERS = {
+FILES = {
     "sqlalchemy: worker.py": "worker_sqlalchemy.py",
     "django: shop/management/commands/feed_worker.py": "worker_django.py",
+    "django: shop/migrations/0002_feed.py": "orm/django_0002_feed.py",
+    "django: shop/migrations/0004_prepare.py": "orm/django_0004_prepare.py",
+    "alembic: create.py": "orm/alembic_create.py",
+    "alembic: orders.py": "orm/alembic_orders.py",
 }
-PROGRAMS = programs("docs/clients/orm.md") | {name: text(f"docs/clients/{file}") for name, file in WORKERS.items()}
+PROGRAMS = programs("docs/clients/orm.md") | {name: text(f"docs/clients/{file}") for name, file in FILES.items()}
 
 
 @pytest.fixture
