@@ -31,10 +31,10 @@ PARTS = {
     "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
     "Lab": ("lab", "check", "check-protocol", "sets", "model", "results/README"),
     "Feed": ("tutorial", "outbox", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader",
-             "feed-operations", "feed-copies", "guarantees", "feed-proofs", "changes", "changes-proof", "count", "recipes", "lake",
+             "feed-operations", "feed-copies", "guarantees", "feed-proofs", "changes", "count", "recipes", "lake",
              "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "clients/http/README", "spark",
-              "dlt", "citus", "scale", "compare", "coming-from"),
+              "dlt", "citus", "compare", "coming-from"),
     "Reference": ("reference", "commands", "troubleshooting"),
 }  # fmt: skip
 DOCS = Path(__file__).parent
