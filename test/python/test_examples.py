@@ -103,7 +103,7 @@ class Page:
         services.write_text("".join(f"[{name}]\ndbname=examples\n" for name in SERVICES))
         self.environment = cluster.environment() | {
             "PGDATABASE": "examples", "PATH": path, "PGTZ": "UTC", "PGSERVICEFILE": str(services),
-            "DATABASE_URL": "dbname=examples", "DOCS": str(ROOT / "docs"),
+            "DATABASE_URL": "dbname=examples",
         }  # fmt: skip
 
     def new_database(self) -> None:
