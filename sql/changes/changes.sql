@@ -1,6 +1,6 @@
 -- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table.
 -- A copy that takes each of them is the table, since the state of a key is read after its change was committed: the
--- proof, and what checks its premises, are in docs/changes-proof.md.
+-- proof is in docs/feed-proofs.md. The list of what checks its premises is in test/model/README.md.
 
 -- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
 -- calling statement sees its rows and columns.
