@@ -137,18 +137,20 @@ def of_cell(name: str) -> Callable[[PublishedRow], Value]:
 shown = number(lambda _size: ",.12g")
 
 COLUMNS = (
-    Figure("figure", "Of what it is.", value=lambda line: line.label),
+    Figure("figure", "Subject of the figure.", value=lambda line: line.label),
     Figure("rows", "Rows in the study's table.", shown, value=of_cell("rows")),
-    Figure("published", "As the study has it.", shown, bar=True,
+    Figure("published", "Figure of the study.", shown, bar=True,
            value=lambda line: None if line.cell.unit == RATIO else line.cell.value),
-    Figure("ratio\nthere", "To the base that the caption names, of the figures beside, or as printed.", number(2),
-           "ratio_published", value=lambda line: line.cell.ratio),
-    Figure("detail", "What else the study says of it.", value=of_cell("detail"), terminal=False),
-    Figure("as", "Printed there, or computed from what is.", value=of_cell("how"), terminal=False, page=False),
+    Figure("ratio\nthere", "Relative to the base that the caption names: computed from its figures, or printed.",
+           number(2), "ratio_published", value=lambda line: line.cell.ratio),
+    Figure("detail", "Further figures of the study.", value=of_cell("detail"), terminal=False),
+    Figure("as", "Printed by the study, or computed from printed figures.", value=of_cell("how"), terminal=False,
+           page=False),
     Figure("rows\nhere", "Rows in our table.", number(), "rows_here", terminal=False,
            value=lambda line: line.rows or None),
     Figure("here", "Median of the rounds here, in the same unit.", figures, bar=True, value=lambda line: line.here),
-    Figure("ratio\nhere", "To the same base in the same round.", to_base, "ratio_here", value=lambda line: line.ratio),
+    Figure("ratio\nhere", "Relative to the same base in the same round.", to_base, "ratio_here",
+           value=lambda line: line.ratio),
 )  # fmt: skip
 
 
@@ -176,8 +178,8 @@ def published_sections(
 
 def section_of(study: str, one: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
     step, _, kind = one.get("base", "").rpartition("/")
-    said = [f"ratio: to {label(step, kind)}." if kind else "", one.get("note", "")]
-    said += ["Reckoned from what the study prints."] * any(line.cell.how != "printed" for line in lines)
+    said = [f"ratio: relative to {label(step, kind)}." if kind else "", one.get("note", "")]
+    said += ["Computed from figures that the study prints."] * any(line.cell.how != "printed" for line in lines)
     columns = [column for column in COLUMNS if any(column.value(line) not in (None, "") for line in lines)]
     title = f"Beside study {study}: {one['title']}"
     return table(f"published_{one['name']}", title, columns, lines, " ".join(filter(None, said)))
