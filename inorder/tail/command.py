@@ -94,7 +94,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
-    help="Continue with a position although the guard or the primary key of TABLE was made anew since, or partitions "
+    help="Continue with a position although the guard or the primary key of TABLE was created again, or partitions "
          "were attached whose rows are to be left out.",
 )  # fmt: skip
 @option(
@@ -112,7 +112,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @format_option(OUTPUTS, section="Output")
 @option(
     "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
-    help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
+    help="With --format parquet: directory of the files, one for each batch; created if it does not exist.",
 )  # fmt: skip
 @option(
     "--target-file-size", type=size(10_000), requires="--directory",
@@ -120,7 +120,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",
-    help="With --format arrow or parquet: what becomes of a value that Arrow has not, as infinity.",
+    help="With --format arrow or parquet: how to handle values that Arrow cannot represent, such as infinity: as an "
+         "error, or as null.",
 )  # fmt: skip
 @option(
     "--exec", "command", metavar="COMMAND",
