@@ -29,7 +29,7 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 # The parts, and their pages in the order in which they are read. A page that no part names is added to the last one.
 PARTS = {
     "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
-    "Lab": ("lab", "check", "check-protocol", "sets", "model", "results/README"),
+    "Lab": ("lab", "check", "check-protocol", "sets", "results/README"),
     "Feed": ("tutorial", "outbox", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader",
              "feed-operations", "feed-copies", "guarantees", "feed-proofs", "changes", "count", "recipes", "lake",
              "security"),

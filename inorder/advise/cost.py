@@ -1,6 +1,6 @@
 """The model's cost of a table's key: WAL, index pages read, size, and its share of the table's WAL. Pure.
 
-The key's index is modeled as in docs/model.md. The rest of the table's WAL is estimated likewise, from its pages and
+The key's index is modeled as in docs/choose.md. The rest of the table's WAL is estimated likewise, from its pages and
 those of its other indexes, which gives the share of the key.
 """
 

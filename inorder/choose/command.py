@@ -39,7 +39,7 @@ def hidden(text: str, option: str) -> float:
 def choose(output: str, explain: bool, **given: Any) -> None:
     """Choose a kind of key for a table: the cheapest that meets the requirements, its parameters, and the reasons.
 
-    Costs are calculated; no server is needed. Rules and limits: docs/choose.md; formulas: docs/model.md.
+    Costs are calculated; no server is needed. docs/choose.md has the rules, the limits and the model.
     """
     needs = needs_of(**given)
     choice = choice_for(needs)

@@ -136,7 +136,6 @@ def test_documents_name_options_that_exist() -> None:
     for name in (
         "README.md",
         "docs/lab.md",
-        "docs/model.md",
         "docs/tail.md",
         "docs/count.md",
         "docs/uuid_v1.md",

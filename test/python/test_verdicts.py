@@ -195,11 +195,6 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
     assert both.count("Do random keys cost you?") == 1 and 'class="many"' in both
 
 
-def test_the_manual_lists_each_question() -> None:
-    manual = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
-    assert all(f"| {name} | {kind.question} |" in manual for name, kind in all_experiments().items())
-
-
 @pytest.mark.server
 def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> None:
     """Each step once, with a page that exists; what can be run is run."""

@@ -2,7 +2,7 @@
 
 Of N random keys the next one falls into each of the N gaps with the same probability, so into a page with k entries
 with k/N. The expected number of pages with k entries therefore follows a linear equation in ln N, whatever came before.
-docs/model.md has its results. Pure.
+docs/results/waves-18.md compares it with measurements. Pure.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The cost of an insert by calculation: pages touched, full-page images, WAL, buffer misses, size of the index.
 
-Closed formulas over PostgreSQL's page and record layouts; docs/model.md summarizes them. Pure, and without a server:
+Closed formulas over PostgreSQL's page and record layouts; docs/choose.md summarizes them. Pure, and without a server:
 the lab uses it for tables that are too large to fill.
 """
 
