@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.cli import cli
 from inorder.connection.database import Connection
 from inorder.generate.command import opened, write
-from inorder.generate.encode import ENCODERS, TextLines, words_of
+from inorder.generate.encode import TextLines, words_of
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 
@@ -330,11 +329,3 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
 def test_the_ends_of_the_range_of_version_1(arguments: tuple[str, ...], lowest: int, highest: int) -> None:
     times = [value.time for value in generated("uuid-v1", "--count", "1000", *arguments)]
     assert lowest <= min(times) and max(times) < highest and times == sorted(times)
-
-
-def test_every_option_and_format_is_documented() -> None:
-    text = (ROOT / "docs" / "uuid_v1.md").read_text()
-    for parameter in cli.commands["generate"].params:
-        for name in (*parameter.opts, *parameter.secondary_opts):
-            assert f"`{name}`" in text or name == "kind", name
-    assert all(f"`{name}`" in text for name in ENCODERS) and all(f"**{kind}.**" in text for kind in KINDS)
