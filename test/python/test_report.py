@@ -196,7 +196,7 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     assert "var(--panel)" not in INSERT.sections(result)[0].charts[-1].svg()
     result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
     chart = INSERT.sections(result)[0].charts[-1]
-    assert chart.caption.endswith("second by second; the rounds end to end; a diamond: a checkpoint ended")
+    assert chart.caption.endswith("Second by second; the rounds end to end; a diamond: a checkpoint ended")
     ((second, told),) = re.findall(
         r'var\(--kind-random[^>]*var\(--panel\)"><title>random: (\S+) at (\d+)<', chart.svg()
     )
@@ -210,7 +210,7 @@ def test_a_long_run_is_drawn_in_means() -> None:
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0] * 400
-    assert "means of 4 seconds" in INSERT.sections(result)[0].charts[-1].caption
+    assert "Means of 4 seconds" in INSERT.sections(result)[0].charts[-1].caption
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:

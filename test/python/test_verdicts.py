@@ -198,9 +198,10 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
 @pytest.mark.server
 def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> None:
     """Each step once, with a page that exists; what can be run is run."""
-    steps = [step for name in ("insert", "reader") for one in verdicts_of(name) for step in one.steps]
+    steps = [*dict.fromkeys(step for name in ("insert", "reader") for one in verdicts_of(name) for step in one.steps)]
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
-    assert [page.count(str(escape(text))) for text in ("What now?", *(one.text for one in (*steps, YOURS)))] == [1] * 7
+    texts = ["What now?", *(one.text for one in (*steps, YOURS))]
+    assert {text: page.count(str(escape(text))) for text in texts} == dict.fromkeys(texts, 1) and len(texts) == 7
     assert page.index("CREATE TABLE events") < page.index("SELECT feed_create")
     for one in (*steps, YOURS):
         assert (ROOT / one.page).is_file()
@@ -220,6 +221,27 @@ def test_each_answer_stands_once_on_the_page() -> None:
 
 def test_a_machine_that_slowed_is_told_of() -> None:
     """The third round of a_result is four times as fast as the second."""
-    said = "In its slowest round this machine was 4 times slower"
+    said = "The slowest round was 4 times slower"
     assert said in render([Labelled("a.json", a_result())])
-    assert "In its slowest round" not in render([Labelled("a.json", recorded("insert"))])
+    assert "The slowest round" not in render([Labelled("a.json", recorded("insert"))])
+
+
+def test_bars_of_enough_rounds_have_their_intervals() -> None:
+    """The interval of the longest bar ends at the edge; few rounds, and rows that were counted, claim none."""
+    result = with_ordered(v7=(1, 1.01, 18_000))
+    bars = [bar for verdict in report_of(result).verdicts(result) for bar in verdict.bars]
+    page = render([Labelled("a", result)])
+    assert bars and all(bar.interval for bar in bars) and page.count('<i style="--low: ') == len(bars)
+    lines = re.findall(r"<i style=\"--low: (.*?)%; --part: (.*?)%", page)
+    assert max(float(low) + float(width) for low, width in lines) == pytest.approx(100, abs=0.2)
+    assert "Lines: intervals of 95 % or more." in page
+    few = cut(result, 3)
+    assert any(verdict.bars for verdict in report_of(few).verdicts(few))
+    for other in (few, recorded("reader")):
+        assert "<i style" not in render([Labelled("a", other)]) and "Lines: " not in render([Labelled("a", other)])
+
+
+def test_a_short_name_is_explained_where_it_first_stands() -> None:
+    for wal in (18_000, 18_200):  # the first of two, then the second
+        page = render([Labelled("a", with_ordered(v7=(1, 1.01, 18_100), xact=(1, 1.01, wal)))])
+        assert page[page.index("xact", page.index("<main>")) :].startswith("xact (transaction-ordered)")

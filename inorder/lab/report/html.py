@@ -50,9 +50,20 @@ class Labelled(Protocol):
 YOURS = Step("Tables and readers of your own", "inorder advise --dsn service=NAME", "docs/advice.md")
 
 
-def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
-    longest = max((bar.value for bar in bars), default=0.0) or 1.0
-    return [(bar, colour(bar.css), 100 * max(bar.value, 0) / longest) for bar in bars]
+def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
+    """Bars in percent of the longest, or of the end of the longest interval.
+
+    >>> [(one["length"], one["interval"]) for one in parts_of([Bar("a", 2, "", "x", (1, 4)), Bar("b", 1, "")])]
+    [(50.0, (25.0, 75.0)), (25.0, None)]
+    """
+    longest = max((bar.interval[1] if bar.interval else bar.value for bar in bars), default=0.0) or 1.0
+    parts = []
+    for bar in bars:
+        low, high = (100 * max(end, 0) / longest for end in bar.interval or (0, 0))
+        interval = (low, high - low) if bar.interval else None
+        length = 100 * max(bar.value, 0) / longest
+        parts.append({"bar": bar, "fill": colour(bar.css), "length": length, "interval": interval})
+    return parts
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
@@ -217,8 +228,8 @@ def slowed_text(result: Result) -> str:
     if times < SLOWED:
         return ""
     return (
-        f"In its slowest round this machine was {times:.0f} times slower than in its fastest, of any kind: it had "
-        "other work. Repeat the run when it has none."
+        f"The slowest round was {times:.0f} times slower than the fastest, with all kinds: the machine had other work. "
+        "Repeat the run when it has none."
     )
 
 

@@ -30,18 +30,24 @@ class Bar:
     value: float
     text: str
     css: str = PLAIN
+    interval: tuple[float, float] | None = None
 
 
 def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
-    """Bars with labels and styles; values that were not measured have no bar.
+    """Bars with labels, styles and, from enough rounds, intervals; values that were not measured have no bar.
 
     >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda one: "2")
-    [Bar(label='a', value=2.0, text='2', css='x')]
+    [Bar(label='a', value=2.0, text='2', css='x', interval=(1.0, 3.0))]
     """
-    medians = ((label, one.median if isinstance(one, Estimate) else one, one, css) for label, one, css in values)
-    return [
-        Bar(label, middle, show(one), css) for label, middle, one, css in medians if isinstance(middle, float | int)
-    ]
+    bars = []
+    for label, value, css in values:
+        if isinstance(value, Estimate):
+            is_sure = value.rounds >= LEAST_ROUNDS
+            ends = (value.low, value.high) if is_sure and value.low is not None and value.high is not None else None
+            bars.append(Bar(label, value.median, show(value), css, ends))
+        elif isinstance(value, float | int):
+            bars.append(Bar(label, value, show(value), css))
+    return bars
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> S
 
 def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     """Inserts per second over time, with checkpoints before and within each round; or a point per round."""
-    caption = "Inserts per second"
+    y = "inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:
         for run in result.select(INSERT, kind.kind, kind.rows):
@@ -239,16 +239,16 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     if start > len(marks):
         each = ceil(start / MOST_SECONDS)
         lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
-        drawn = "second by second" if each == 1 else f"means of {each} seconds"
+        drawn = "Second by second" if each == 1 else f"Means of {each} seconds"
         marked = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
-        said = f"{caption}, {drawn}; the rounds end to end{marked}"
-        return Chart(said, Axis("seconds"), Axis(caption.lower()), lines, marks, mark, steps=True)
+        said = f"{drawn}; the rounds end to end{marked}"
+        return Chart(said, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
     lines = [
         plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
         for kind in kinds
     ]
-    return line_chart(f"{caption}, round by round", "round", caption.lower(), lines)
+    return line_chart("Each round", "round", y, lines)
 
 
 def seconds_line(kind: KindRow, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
@@ -270,9 +270,9 @@ def by_size(lines: Sequence[Sequence[KindRow]], memory_bytes: int) -> list[Chart
         )
     y = "inserts per second"
     return [
-        line_chart("Inserts per second by rows in the table, both logarithmic",
+        line_chart("Speed and size, both axes logarithmic",
                    "rows in the table before the first round", y, by_rows, True, True),
-        line_chart("Inserts per second by size of the index, in times the memory of the server, both logarithmic",
+        line_chart("Speed and size relative to memory, both axes logarithmic",
                    "size of the index / shared buffers", y, by_memory, True, True),
     ]  # fmt: skip
 

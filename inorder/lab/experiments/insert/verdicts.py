@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import inf
 from statistics import median
 
-from inorder.lab.analysis.figures import median_of, middle_of, per, ratios_of
+from inorder.lab.analysis.figures import estimated, median_of, middle_of, per, ratios_of
 from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.stats import TO_FIND, ratios_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -29,10 +29,12 @@ BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
+# Said with a label where it first stands: on the page with the first bar, in a terminal with the answer.
+EXPLAINED = {"xact": "xact (transaction-ordered)"}
 # Tables that each of the kinds to choose from is for, also where they cost the same.
 CASES = {
     "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
-    "xact": ("A new table that a feed reads: transaction-ordered keys (xact)", "docs/feed.md"),
+    "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
 }
 SWITCH = Step(
     "A table that is full of random keys: keys after these",
@@ -68,20 +70,20 @@ def wal_of(result: Result, kind: KindRow) -> Compared:
 
 def bars(kinds: Sequence[KindRow], speed: bool) -> list[Bar]:
     metric, show = ("tps", number(0, "inserts/s")) if speed else (WAL_PER_ROW, number(0, "B WAL/row"))
-    return bars_of(((kind.label, median_of(kind.result, INSERT, kind.kind, metric, kind.rows), kind.css)
+    return bars_of(((explained(kind), median_of(kind.result, INSERT, kind.kind, metric, kind.rows), kind.css)
                     for kind in kinds), show)  # fmt: skip
 
 
 def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[KindRow]) -> list[Verdict]:
     one = shown[-1]
     speed, wal = speed_of(result, one), wal_of(result, one)
-    dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, one):,.0f} rows")
+    dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, one.kind, one.rows):,.0f} rows")
     holds = f"{table_text(one)} {BESIDE}. {OFFER}"
     return costs(question, [speed, dense], holds, bars(shown, speed.worse), usual(plan, one))
 
 
-def rows_between(result: Result, kind: KindRow) -> float:
-    runs = result.select(INSERT, kind.kind, kind.rows)
+def rows_between(result: Result, kind: str, rows: int) -> float:
+    runs = result.select(INSERT, kind, rows)
     within = [run.metrics.get(CHECKPOINTS) or len(run.series.get("checkpoints", [])) for run in runs]
     between = median(run.metrics["inserts"] / (1 + count) for run, count in zip(runs, within, strict=True))
     return float(f"{between:.2g}")
@@ -117,6 +119,10 @@ def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
     return sorted((kind for kind in kept if wal(kind) <= least * (1 + TO_FIND)), key=wal)
 
 
+def explained(kind: KindRow) -> str:
+    return EXPLAINED.get(kind.kind, kind.label)
+
+
 def with_function(kind: KindRow) -> str:
     found = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
     return f"{kind.label}, {found[0]}()" if found else kind.label
@@ -137,7 +143,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
     shown = found or ordered[:1]
     speeds, wals = [speed_of(result, kind) for kind in shown], [wal_of(result, kind) for kind in shown]
     by_speed, by_wal = all(one.decided for one in speeds), all(one.found for one in wals)
-    answer = " or ".join(kind.label for kind in found) or BASE
+    answer = " or ".join(map(explained, found)) or BASE
     parts = [
         (with_function(kind), [wal.words, speed.words if speed.decided else "speed too noisy to compare"])
         for kind, wal, speed in zip(shown, wals, speeds, strict=True)
@@ -166,10 +172,10 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
         compared.append(Compared("speed", base, ratios_by_round(large, small), speed=True))
         figures.append(f"{kind.label}: {compared[-1].words}")
     reads = [middle_of(result, INSERT, kinds[0].kind, READS, rows) or 0 for rows in (sizes[0], sizes[-1])]
-    drawn = {rows: speed_of(result, replace(kinds[0], rows=rows)).found for rows in sizes}
-    middle = sizes[len(sizes) // 2]
-    shown = [(f"{rows:,} rows", 100 * found.median, kinds[0].css) for rows, found in drawn.items()
-             if found and rows in (sizes[0], middle, sizes[-1])]  # fmt: skip
+    drawn = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
+    ratios = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in drawn]
+    shown = [(f"{rows:,} rows", estimated(100 * ratio for ratio in some), kinds[0].css)
+             for rows, some in zip(drawn, ratios, strict=True)]  # fmt: skip
     return [
         Verdict(
             "Does it get slower as the table grows?",

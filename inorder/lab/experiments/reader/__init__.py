@@ -268,9 +268,11 @@ def sections(result: Result, plan: ReaderPlan) -> list[Section]:
 
 LOSING = "series-6"
 STEPS = (
-    Step("A reader that loses no rows: a feed", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
-    Step("Before that, if the table exists already", "inorder prepare events", "docs/feed-tables.md"),
-)
+    Step("A new table that a feed reads: xact (transaction-ordered)",
+         "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body jsonb);", "docs/feed.md"),
+    Step("A table that you have, for a feed", "inorder prepare events", "docs/feed-tables.md"),
+    Step("The feed, which loses no row", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
+)  # fmt: skip
 WAIT, LOSELESS = "longest_wait_ms", ("horizon", "feed")
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that loses no rows
 
