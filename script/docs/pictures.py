@@ -1,4 +1,4 @@
-"""The pictures of README, light and dark, drawn from runs in docs/results.
+"""The pictures of README and of docs/like.md, light and dark, drawn from runs in docs/results and from the model.
 
 ``python script/docs/results_page.py`` writes them.
 """
@@ -10,14 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from inorder.commands.catalogue import report_of
-from inorder.lab.report.plots import colour
+from inorder.lab.analysis.figures import middle_of
+from inorder.lab.analysis.model import Conditions, predict
+from inorder.lab.experiments.insert.summary import WAL_PER_ROW
+from inorder.lab.experiments.insert.verdicts import rows_between
+from inorder.lab.report.plots import BOTTOM, HEIGHT, SCREEN, TOP, Axis, Chart, Line, colour, rule, words
 from inorder.lab.results.result import Result
+from inorder.lab.tables.insert_tables import INSERT
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 STYLE = ROOT / "inorder" / "lab" / "report" / "page" / "style.css"
 WIDTH, LEFT, STEP = 760, 170, 34
+LINE = 18  # pixels of a line of the legend
 FONT = "font-family: system-ui, sans-serif"
+CHECKPOINT = 300  # seconds
+MEASURED, LEAST_ROWS = ("insert-18", "insert-18-iops"), 1_000_000
 
 
 def colours(theme: str) -> dict[str, str]:
@@ -40,6 +48,22 @@ def coloured(svg: str, theme: str) -> str:
     while variable.search(svg):
         svg = variable.sub(lambda found: known.get(found[1]) or found[2], svg)
     return svg
+
+
+def with_legend(drawn: Chart, theme: str) -> str:
+    """The chart with its legend below it."""
+    height = TOP + HEIGHT + BOTTOM + 8
+    legend = ""
+    for number, line in enumerate(drawn.drawn):
+        x, y = 52 + number % 2 * 350, height + number // 2 * LINE
+        dashes = "6,4" if "dashed" in line.css else ""
+        legend += rule(x, y - 4, x + 24, y - 4, f"var(--{line.css.split()[0]})", dashes) + words(
+            x + 32, y, line.label, "start"
+        )
+    height += (len(drawn.drawn) + 1) // 2 * LINE
+    svg = str(drawn.svg()).replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{SCREEN}" style="{FONT}" ')
+    svg = svg.replace(f'0 0 {SCREEN} {TOP + HEIGHT + BOTTOM}"', f'0 0 {SCREEN} {height}"').replace("</svg>", "")
+    return coloured(f"{svg}{legend}</svg>", theme) + "\n"
 
 
 def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int = 90) -> str:
@@ -80,17 +104,48 @@ def lost(result: Result) -> str:
     return bars_svg("Rows lost by kind of reader", rows, right=230)
 
 
+def wal_factor(rows: float, between: float) -> float:
+    """WAL of random keys, in times that of version 7, with so many rows between two checkpoints.
+
+    >>> [round(wal_factor(1e7, between), 1) for between in (1e4, 1e5, 1e6)]
+    [29.4, 14.7, 2.7]
+    """
+    there = Conditions(rows, between / CHECKPOINT, 1e12, CHECKPOINT)
+    return predict("random", there).wal_per_row / predict("v7", there).wal_per_row
+
+
+def wal(results: Mapping[str, Result]) -> Chart:
+    """The factor by the share of the rows that come between two checkpoints; it hardly depends on their number."""
+    shares = [10 ** (power / 20) for power in range(-20, 41)]
+    model = tuple((share, wal_factor(1e7, share / 100 * 1e7)) for share in shares)
+    measured = []
+    for result in (results[name] for name in MEASURED):
+        for rows in (rows for rows in result.plan["rows"] if rows >= LEAST_ROWS):
+            random, ordered = (middle_of(result, INSERT, kind, WAL_PER_ROW, rows) for kind in ("random", "v7"))
+            share = 100 * rows_between(result, "random", rows) / rows
+            measured += [(share, random / ordered)] if random and ordered else []
+    lines = [
+        Line("by the model", model, "series-1"),
+        Line(f"measured, {LEAST_ROWS:,} and 10,000,000 rows", tuple(sorted(measured)), "series-6"),
+    ]
+    axis = Axis("rows inserted between two checkpoints, in percent of the rows in the table", logarithmic=True)
+    return Chart("WAL of random keys", axis, Axis("times the WAL of version 7", logarithmic=True), lines)
+
+
 # the run and the function that draws it
 PICTURES = {"inserts": ("insert-18-iops", inserts), "lost": ("reader-18", lost)}
+CHARTS = {"wal": wal}
 
 
 def picture(name: str, results: Mapping[str, Result], theme: str) -> str:
+    if name in CHARTS:
+        return with_legend(CHARTS[name](results), theme)
     run, draw = PICTURES[name]
     return coloured(draw(results[run]), theme) + "\n"
 
 
 def write(results: Mapping[str, Result]) -> None:
     IMAGES.mkdir(exist_ok=True)
-    for name in PICTURES:
+    for name in (*PICTURES, *CHARTS):
         for theme in ("light", "dark"):
             (IMAGES / f"{name}-{theme}.svg").write_text(picture(name, results, theme), encoding="utf-8")

@@ -19,9 +19,9 @@ from typing import Any
 
 from inorder.lab.report.plots import Axis, Chart, Line
 
-from pictures import IMAGES
+from pictures import IMAGES, with_legend
 from soak.samples import figure
-from soak_page import MINUTE, RESULTS, embedded, with_legend
+from soak_page import MINUTE, RESULTS, embedded
 from study_pages import table, with_parts
 
 PAGE, KEPT = RESULTS / "queues-18.md", RESULTS / "queues-18.json.gz"

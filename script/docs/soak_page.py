@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from inorder.lab.report.plots import BOTTOM, HEIGHT, SCREEN, TOP, Axis, Chart, Line, rule, words
+from inorder.lab.report.plots import Axis, Chart, Line
 
-from pictures import FONT, IMAGES, coloured
+from pictures import IMAGES, with_legend
 from soak.samples import CURVES, FLAT, Sample, figure, trends
 from soak.world import diary
 from study_pages import table, with_parts
@@ -23,7 +23,6 @@ from study_pages import table, with_parts
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE, KEPT = RESULTS / "soak.md", RESULTS / "soak.json.gz"
 DRAWN = ("delay", "pages", "state", "cpu", "memory")
-STEP = 18  # pixels of a line of the legend
 MINUTE = 60
 Soak = dict[str, Any]  # the content of soak.json, and its samples
 
@@ -83,22 +82,6 @@ def chart(curve: str, samples: Sequence[Sample]) -> Chart:
 
 def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:
     return with_legend(chart(curve, samples), theme)
-
-
-def with_legend(drawn: Chart, theme: str) -> str:
-    """The chart with its legend below it."""
-    height = TOP + HEIGHT + BOTTOM + 8
-    legend = ""
-    for number, line in enumerate(drawn.drawn):
-        x, y = 52 + number % 2 * 350, height + number // 2 * STEP
-        dashes = "6,4" if "dashed" in line.css else ""
-        legend += rule(x, y - 4, x + 24, y - 4, f"var(--{line.css.split()[0]})", dashes) + words(
-            x + 32, y, line.label, "start"
-        )
-    height += (len(drawn.drawn) + 1) // 2 * STEP
-    svg = str(drawn.svg()).replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{SCREEN}" style="{FONT}" ')
-    svg = svg.replace(f'0 0 {SCREEN} {TOP + HEIGHT + BOTTOM}"', f'0 0 {SCREEN} {height}"').replace("</svg>", "")
-    return coloured(f"{svg}{legend}</svg>", theme) + "\n"
 
 
 def parts(soaks: Sequence[Soak]) -> dict[str, str]:

@@ -32,7 +32,6 @@ import tail
 import workers
 from conftest import ROOT
 from replay import RECORDED
-from soak_page import with_legend
 from study_pages import with_parts
 from tool import surroundings
 
@@ -258,7 +257,7 @@ def test_the_page_and_its_pictures_are_of_the_kept_run() -> None:
     assert with_parts(page, queues_page.parts(run)) == page
     for curve in queues_page.DRAWN:
         for theme in ("light", "dark"):
-            drawn = with_legend(queues_page.chart(curve, run), theme)
+            drawn = pictures.with_legend(queues_page.chart(curve, run), theme)
             assert drawn == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
 
 

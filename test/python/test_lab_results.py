@@ -48,8 +48,8 @@ def test_the_page_has_the_figures_of_its_files() -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_of_readme(name: str, theme: str) -> None:
+@pytest.mark.parametrize("name", [*pictures.PICTURES, *pictures.CHARTS])
+def test_a_picture(name: str, theme: str) -> None:
     written = (pictures.IMAGES / f"{name}-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
     drawn = pictures.picture(name, RESULT, theme)
