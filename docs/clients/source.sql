@@ -1,6 +1,4 @@
--- In the database that has the rows.
-CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text);
-SELECT feed_create('mailer', 'events');
+-- In the database that has the rows: the steps of a worker, of a feed 'mailer' of a table "events".
 
 -- The next batch of a worker, with its rows as one JSON text, how often it was tried, and what a log says of it. If there
 -- is none, nulls, as soon as there are rows, or after a second.

@@ -61,7 +61,8 @@ class Shop:
                 admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
                 admin.execute(f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY file_copy".encode())
         self.source, self.sink = connect(f"{cluster.dsn} dbname=shop"), connect(f"{cluster.dsn} dbname=mail")
-        self.source.execute(text("docs/clients/source.sql").encode())
+        for name in ("table", "source"):
+            self.source.execute(text(f"docs/clients/{name}.sql").encode())
         self.sink.execute(text("docs/clients/sink.sql").encode())
         self.sink.execute(f"ALTER TABLE mails ADD CONSTRAINT readable CHECK (body <> '{POISON}')".encode())
         self.sink.execute(REFUSING.encode())
