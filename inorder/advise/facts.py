@@ -36,6 +36,7 @@ UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
 LEAST_ROWS = 1000  # smaller tables are not examined
 NAMED = 3  # tables in a sentence
 PARSER = "pglast"
+MOVE = "CREATE SCHEMA monitoring; ALTER EXTENSION pg_stat_statements SET SCHEMA monitoring"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class ServerFacts:
     seconds: float | None
     wal: float | None  # bytes a day
     inorder: str | None
+    is_sql_edition: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,20 @@ class Reader:
             self.unseen.append(f"{what}: {first_line(error)}")
             return []
 
+    def home(self) -> tuple[str | None, bool]:
+        """The schema of inorder, of a role that is trusted, and whether it is the SQL edition."""
+        if found := self.rows("extension_schema"):
+            return found[0]["nspname"], False
+        if found := self.rows("sql_edition_schema"):
+            return found[0]["nspname"], True
+        if found := self.rows("edition_other"):
+            owner = listed([identifier(found[0]["owner"])])
+            self.unseen.append(
+                f"inorder: its schema {listed([found[0]['quoted']])} belongs to {owner}, who could replace it; "
+                f"HINT: run this as {owner}"
+            )
+        return None, False
+
     def leaves(self) -> list[Leaf]:
         tables = self.rows("advise_tables")
         leaves = {row["leaf"]: Leaf(**row, counted={name: row[name] for name in COUNTERS}) for row in tables}
@@ -212,10 +228,10 @@ class Reader:
         elif not view:
             why = "pg_stat_statements is not installed in this database"
         elif not view[0]["is_trusted"]:
-            owner = identifier(view[0]["owner"])
+            owner = listed([identifier(view[0]["owner"])])
             why = (
-                f"pg_stat_statements: its schema belongs to {listed([owner])}, who could replace it; "
-                f"HINT: ALTER EXTENSION pg_stat_statements SET SCHEMA public, or run this as {listed([owner])}"
+                f"pg_stat_statements: its schema belongs to {owner}, who could replace it; HINT: run this as {owner}, "
+                f"after GRANT pg_read_all_stats TO {owner}; or move it, if no other program expects it there: {MOVE}"
             )
         if why:
             self.unseen.append(f"readers that poll, counts of all rows, rows that updates take: {why}")
@@ -264,8 +280,8 @@ class Reader:
 
 
 def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
-    homes = reader.rows("extension_schema") or reader.rows("sql_edition_schema")
-    server = ServerFacts(**reader.rows("advise_server")[0], inorder=homes[0]["nspname"] if homes else None)
+    home, is_sql_edition = reader.home()
+    server = ServerFacts(**reader.rows("advise_server")[0], inorder=home, is_sql_edition=is_sql_edition)
     leaves = reader.leaves()
     if server.is_standby:
         reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")

@@ -61,12 +61,20 @@ def finding(
                    saves=saves, costs=costs)  # fmt: skip
 
 
+HOME = "inorder"  # the schema of ``inorder install``
+INSTALL = (
+    f"/* From a shell: inorder install. Or: */ CREATE SCHEMA {HOME}; GRANT USAGE ON SCHEMA {HOME} TO PUBLIC; "
+    f"CREATE EXTENSION inorder SCHEMA {HOME}"
+)
+
+
 def function(home: str | None, name: str) -> str:
-    return identifier(home, name) if home else name
+    return identifier(home or HOME, name)
 
 
 def installed(home: str | None) -> list[str]:
-    return [] if home else ["CREATE EXTENSION inorder"]
+    """The extension in a schema of its own: ``public`` may belong to a role that a superuser does not trust."""
+    return [] if home else [INSTALL]
 
 
 def prepared(home: str | None, table: str, name: str, first: str = "") -> list[str]:

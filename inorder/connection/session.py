@@ -40,7 +40,7 @@ PASSING = ("08", "40", "53300", "55P03", "57P")
 
 def absence(database: str, other: ServerRow | None) -> str:
     if other is None:
-        return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
+        return f"the database '{database}' has no extension inorder; HINT: inorder install"
     return (
         f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"

@@ -1,16 +1,16 @@
 -- edition_other: The schema of an edition that extension_schema and sql_edition_schema have left out, and the role that
 -- can change what its functions do, or what their names lead to.
-SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(
-    CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)
+SELECT pg_catalog.quote_ident(n.nspname) AS quoted, pg_catalog.pg_get_userbyid(
+    CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)::text AS owner
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
 JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
 WHERE e.extname = 'inorder'
 UNION ALL
-SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)
+SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)::text
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
-WHERE i.nspname = 'inorder_internal'
+WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder')
 LIMIT 1
 
 -- extension_schema: Where the extension lives, whether the server is a standby, and whether the caller may use it. Only

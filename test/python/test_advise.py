@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from inorder.advise.cost import Load, Other, compared
 from inorder.advise.facts import Reader, facts_of
-from inorder.advise.finding import IDS
+from inorder.advise.finding import IDS, INSTALL
 from inorder.cli import cli
 from inorder.connection.database import Connection, UserConnection, connect, connect_as_user, one_row
 from inorder.installations import Installation
@@ -192,6 +192,20 @@ def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, r
     assert {one["id"] for one in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
     said = "\n".join(data["not_seen"])
     assert "values of keys (" in said and ("pg_read_all_stats" in said) == (role == "plain")
+
+
+@pytest.mark.server
+@pytest.mark.skipif(TESTED != "c", reason="installs the C extension")
+@pytest.mark.parametrize(("install", "code"), [("CREATE EXTENSION inorder", 2), (INSTALL, 0)])
+def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advised, install: str, code: int) -> None:
+    """The schema ``public`` of a database belongs to its owner, whom a superuser does not trust."""
+    with advised.session("bare") as admin:
+        execute(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
+    with advised.session("theirs") as admin:
+        execute(admin, install)
+    environment = advised.cluster.environment() | {"PGDATABASE": "theirs", "PGUSER": "postgres"}
+    done = preloaded.run(["feeds"], advised.folder, environment, PATIENCE)
+    assert done.returncode == code, done.stderr
 
 
 @pytest.mark.server
@@ -424,7 +438,7 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
     with advised.session("odd") as admin:
         # The test is about names: the function that it names does not exist before 18.
         assert '"mallory".' not in found["remedy"][-1].partition(" SET DEFAULT ")[2]
-        remedy = found["remedy"][-1].replace("uuid_v7_nextval()", "gen_random_uuid()")
+        remedy = found["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
         execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
         made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
         assert scalar(admin, made, table) == 1
@@ -432,17 +446,21 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
 
 @pytest.mark.server
 def test_statements_are_not_read_where_another_role_could_replace_them(advised: Advised) -> None:
+    """As in the schema ``public`` of a database of another role. After the statements of the hint they are read."""
     with advised.session() as admin:
-        execute(admin, "CREATE SCHEMA theirs AUTHORIZATION mallory")
+        execute(admin, "ALTER DATABASE planted OWNER TO mallory")
         try:
-            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA theirs")
             data = advised.found()
+            others, said = data["not_seen"]
+            execute(admin, said.rpartition("there: ")[2])
+            moved = advised.found()
         finally:
-            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA theirs")
+            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA IF EXISTS monitoring")
+            execute(admin, "ALTER DATABASE planted OWNER TO postgres")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
-    (said,) = data["not_seen"]
-    assert 'its schema belongs to "mallory", who could replace it; HINT: ALTER EXTENSION' in said
-    assert said.endswith('or run this as "mallory"')
+    assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in said
+    assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [others]
+    assert others.startswith('inorder: its schema public belongs to "mallory", who could replace it; HINT: run this as')
 
 
 # --- the command -----------------------------------------------------------------

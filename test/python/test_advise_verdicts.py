@@ -67,7 +67,7 @@ def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
     facts = recorded_facts()
     (found,), _ = advised(facts)
     assert found.remedy[-1].endswith("SET DEFAULT uuidv7()")
-    assert found.instead[-1].endswith("SET DEFAULT uuid_after_random_nextval(26)")
+    assert found.instead[-1].endswith('SET DEFAULT "inorder"."uuid_after_random_nextval"(26)')
     (key,) = keyed(facts)
     fifth = replace(load_of(key, facts, 1e9), inserts=key.leaf.rows / 5 / 86_400)
     (among_wal, among), (after_wal, after) = (after_switch([fifth], is_last) for is_last in (False, True))
@@ -75,7 +75,10 @@ def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
     assert 0.26 < among / size < 0.30 and among / after == pytest.approx(0.9 / 0.5) and among_wal > after_wal
     assert "7.2 GB a day" in found.choice and "4.0 GB" in found.choice
     text = of_server(facts, [found], []).as_text()
-    assert "\n  or        CREATE EXTENSION inorder;" in text and "\n  choice    " in text
+    assert "\n  or        /* From a shell: inorder install. Or: */ CREATE SCHEMA inorder;" in text
+    assert "\n  choice    " in text
+    (found,), _ = advised(replace(facts, server=replace(facts.server, inorder="inorder", is_sql_edition=True)))
+    assert found.instead == () and "\n  choice    " not in of_server(facts, [found], []).as_text()
 
 
 def test_readers_of_a_table_with_deletes_need_changes() -> None:

@@ -55,7 +55,7 @@ class Capabilities:
     def no_inorder(self, what: str) -> InputError:
         return InputError(
             f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {what}; "
-            f"CREATE EXTENSION inorder makes it"
+            "HINT: inorder install"
         )
 
 
