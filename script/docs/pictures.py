@@ -25,7 +25,8 @@ WIDTH, LEFT, STEP = 760, 170, 34
 LINE = 18  # pixels of a line of the legend
 FONT = "font-family: system-ui, sans-serif"
 CHECKPOINT = 300  # seconds
-MEASURED, LEAST_ROWS = ("insert-18", "insert-18-iops"), 1_000_000
+THROTTLED = "insert-18-iops"
+MEASURED, LEAST_ROWS = ("insert-18", THROTTLED), 1_000_000
 
 
 def colours(theme: str) -> dict[str, str]:
@@ -89,10 +90,17 @@ def rows_of(result: Result, section: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in found.rows]
 
 
-def inserts(result: Result) -> str:
-    found = rows_of(result, "rows_10000000")
-    rows = [(str(one["label"]), one["tps"].median, f"{one['tps'].median:,.0f}", f"kind-{one['kind']}") for one in found]
-    return bars_svg("Inserts per second", rows)
+def inserts(results: Mapping[str, Result]) -> Chart:
+    """Inserts per second by number of rows, a line for each kind of key."""
+    result = results[THROTTLED]
+    sizes = sorted({run.rows for run in result.select(INSERT)})
+    rows = {size: rows_of(result, f"rows_{size}") for size in sizes}
+    lines = [
+        Line(str(row["label"]), tuple((size, kinds[place]["tps"].median) for size, kinds in rows.items()),
+             f"kind-{row['kind']}")
+        for place, row in enumerate(rows[sizes[0]])
+    ]  # fmt: skip
+    return Chart("Inserts", Axis("rows in the table", True), Axis("inserts per second"), lines)
 
 
 def lost(result: Result) -> str:
@@ -133,8 +141,8 @@ def wal(results: Mapping[str, Result]) -> Chart:
 
 
 # the run and the function that draws it
-PICTURES = {"inserts": ("insert-18-iops", inserts), "lost": ("reader-18", lost)}
-CHARTS = {"wal": wal}
+PICTURES = {"lost": ("reader-18", lost)}
+CHARTS = {"inserts": inserts, "wal": wal}
 
 
 def picture(name: str, results: Mapping[str, Result], theme: str) -> str:

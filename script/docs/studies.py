@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder.commands.options import SET, experiment_command, plan_given, size_given
+from inorder.installations import embedded_installation
 from inorder.lab.experiments import all_experiments
 from inorder.lab.plan.setting import Plan
 from inorder.lab.results.journal import load
@@ -103,7 +104,7 @@ def measure(run: Studied, seconds: float) -> bool:
     if not is_begun(run):
         command = ["lab", "run", *run.command.split(), "--out", str(run.file)]
     print(f"{time.strftime('%H:%M')} {run.name}: inorder {' '.join(command)}", flush=True)
-    with subprocess.Popen([TOOL, *command], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen([TOOL, *command], stdout=subprocess.DEVNULL, env=os.environ | server_of(run)) as process:
         try:
             return process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
@@ -113,6 +114,14 @@ def measure(run: Studied, seconds: float) -> bool:
                 process.send_signal(signal.SIGINT)
                 process.wait(ENDING_SECONDS)
     return False
+
+
+def server_of(run: Studied) -> dict[str, str]:
+    """The environment that has the laboratory run the server whose major version ends the name of the run."""
+    server = embedded_installation()
+    if server is None or f"-{server.major}" not in run.name:
+        raise SystemExit(f"{run.name}: no such embedded server; script/bootstrap --test --embedded installs it")
+    return {"PG_CONFIG": str(server.bindir / "pg_config")}
 
 
 def keep(run: Studied) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from inorder.lab.results.journal import load
@@ -82,8 +83,18 @@ def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatc
     )
     tool.chmod(0o755)
     monkeypatch.setattr(studies, "TOOL", tool)
+    monkeypatch.setattr(studies, "server_of", lambda _: {})
     run = run_of("small", minutes=0.05)
     assert studies.run_all([run], time.monotonic() + 5, again=False) == 0 and studies.is_begun(run)
     assert "begun: 0 measurements" in studies.state(run)
     assert studies.run_all([run], time.monotonic() + 300, again=False) == 0
     assert gzip.decompress(run.kept.read_bytes()) == b"begun\nrest\n" and not studies.is_begun(run)
+
+
+def test_a_run_is_of_the_server_that_its_name_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server = SimpleNamespace(major=18, bindir=tmp_path)
+    monkeypatch.setattr(studies, "embedded_installation", lambda: server)
+    assert studies.server_of(run_of("sequence-18")) == {"PG_CONFIG": str(server.bindir / "pg_config")}
+    assert studies.server_of(run_of("char-18-iops"))
+    with pytest.raises(SystemExit, match="sequence-15: "):
+        studies.server_of(run_of("sequence-15"))
