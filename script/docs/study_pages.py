@@ -16,6 +16,7 @@ from inorder.lab.results.result import Result
 
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS
+from study_tables import MISSING, distinct, fullest, lines, main_tables, place, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
 DISTURBED = {  # runs whose times are not used, with the reason
@@ -143,6 +144,26 @@ def here(row: Mapping[str, Any], rows: int | str) -> str:
     return f"{text} at {size_text(row['rows here'])}" if other else text
 
 
+def main_part(study: str, results: Results) -> Iterator[str]:
+    """The tables that a study is about, in its rows and columns: its figure, and ours under it."""
+    yield "## The published figure, and **ours** under it"
+    missing = False
+    for one in main_tables(study):
+        runs = published_rows(results, one)
+        name = fullest(runs, results)
+        measured = runs[name] if name else {}
+        cells = []
+        for cell in distinct(study, one):
+            label = LABELS[one["experiment"]](cell.step, cell.kind)
+            row = measured.get((label, shown(cell.rows), cell.detail), {})
+            cells.append((*place(label, cell.rows, size_words(cell.rows)), there(cell), here(row, cell.rows)))
+        yield table(*lines(one["title"], cells))
+        missing = missing or not all(ours for *_, ours in cells)
+        yield f"Ours: [{name}]({name}.md)." if name else ""
+    if missing:
+        yield f"{MISSING}: not measured yet. `script/studies` lists the runs that are left."
+
+
 def figures_part(study: str, results: Results) -> Iterator[str]:
     """Every figure that the study prints, next to those of the runs that measured it; a table for each experiment.
 
@@ -214,5 +235,11 @@ def page(study: str, results: Results) -> str:
         "Its machine and server were others: compare ratios, in parentheses, not speeds.",
         "[All studies, and what the answers mean](README.md).",
     ])  # fmt: skip
-    parts = [f"# {study}: {about['title']}", yet, *claims_part(study, results), *figures_part(study, results)]
+    parts = [
+        f"# {study}: {about['title']}",
+        yet,
+        *main_part(study, results),
+        *claims_part(study, results),
+        *figures_part(study, results),
+    ]
     return "\n\n".join(filter(None, [*parts, *parts_part(study)])) + "\n"

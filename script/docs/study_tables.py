@@ -1,0 +1,93 @@
+"""The main tables of each study, in the study's own rows and columns: its figure, and ours under it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from inorder.lab.report.published import STUDIES, Published, cells_of, shown
+from inorder.lab.results.result import Result
+
+MAIN = {  # of each study: the experiment and the name of the tables that its text is about
+    "P1": ("insert keys",),
+    "P2": ("sequence select", "sequence insert"),
+    "P3": ("insert generators",),
+    "P4": ("uuid-v1 steps", "uuid-v1 rates"),
+    "P5": ("writers speed",),
+}
+MISSING = "–"
+
+
+def main_tables(study: str) -> list[Mapping[str, Any]]:
+    tables = {f"{table['experiment']} {table['name']}": table for table in STUDIES[study]["tables"]}
+    return [tables[name] for name in MAIN[study]]
+
+
+def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
+    """The row and the column of a figure: by the number of rows of its table, otherwise by the number of clients.
+
+    >>> place("random", 1_000_000, "1 M"), place("select 1, 10 clients", "", ""), place("COPY TO, uuid v1", "", "")
+    (('random', '1 M'), ('select 1', '10 clients'), ('COPY TO, uuid v1', ''))
+    """
+    head, _, tail = label.rpartition(", ")
+    by_clients = rows == "" and tail.endswith((" client", " clients"))
+    return (head, tail) if by_clients else (label, size)
+
+
+def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str | None:
+    """The run that has the most figures of a table; of several, that of the newest server and the most rows."""
+
+    def rank(name: str) -> tuple[int, int, int]:
+        filled = sum(row.get("here") is not None or row.get("ratio here") is not None for row in runs[name].values())
+        return filled, "-18" in name, max(run.rows for run in results[name].runs)
+
+    return max(runs, key=rank, default=None)
+
+
+def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:
+    """Rows of a table, the heads first, of (row, column, text) in the order of their first appearance.
+
+    >>> crossed([("a", "0", "1"), ("a", "1 M", "2"), ("b", "1 M", "3")])
+    [['', '0', '1 M'], ['a', '1', '2'], ['b', '', '3']]
+    """
+    texts = {(row, column): text for row, column, text in cells}
+    columns = list(dict.fromkeys(column for _, column, _ in cells))
+    rows = dict.fromkeys(row for row, _, _ in cells)
+    return [["", *columns], *([row, *(texts.get((row, column), "") for column in columns)] for row in rows)]
+
+
+def lines(title: str, cells: Sequence[tuple[str, str, str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of (row, column, published, ours), without rows that have no figure of ours.
+
+    >>> lines("TPS", [("a", "0", "1", "7"), ("a", "1 M", "2", ""), ("b", "0", "3", "")])
+    (['TPS', '0', '1 M'], [['a', '1<br>**7**', '2<br>**–**']])
+    >>> lines("TPS", [("a", "", "1", "7")])
+    (['TPS', 'published', 'ours'], [['a', '1', '**7**']])
+    """
+    measured = {row for row, _, _, ours in cells if ours}
+    kept = [cell for cell in cells if cell[0] in measured]
+    if not any(column for _, column, _, _ in cells):
+        return [title, "published", "ours"], [
+            [row, there, f"**{ours}**" if ours else MISSING] for row, _, there, ours in kept
+        ]
+    heads, *rows = crossed([(row, column, f"{there}<br>**{ours or MISSING}**") for row, column, there, ours in kept])
+    return [title, *heads[1:]], rows
+
+
+def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
+    """The figures of a table without those that a remark tells apart, such as the statements of a transaction."""
+    seen = set()
+    for cell in cells_of(study, table):
+        if (cell.step, cell.kind, cell.rows) not in seen:
+            seen.add((cell.step, cell.kind, cell.rows))
+            yield cell
+
+
+def size_words(rows: int | str) -> str:
+    """The number of rows as a column's head.
+
+    >>> size_words(50_000_000), size_words(1), size_words("small"), size_words(0)
+    ('50 M rows', '1 row', 'small', '0 rows')
+    """
+    if isinstance(rows, str):
+        return rows
+    words = f"{rows // 1_000_000} M" if rows and rows % 1_000_000 == 0 else shown(rows)
+    return f"{words} row{'s' * (rows != 1)}"
