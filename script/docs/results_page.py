@@ -1,4 +1,4 @@
-"""Write docs/results/README.md, the page of each study and run, and the pictures of README, from the runs there.
+"""Write docs/results/README.md, the pages of studies and of some runs, and the pictures of README, from the runs there.
 
 ``python script/docs/results_page.py``
 """
@@ -24,7 +24,7 @@ import pictures
 import study_pages
 from claims import Answer
 from study_claims import CLAIMS
-from study_pages import DISTURBED, PLACES, Results
+from study_pages import DISTURBED, PLACES, WITH_PAGE, Results, run_link
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PAGE = RESULTS / "README.md"
@@ -64,19 +64,24 @@ def command(result: Result) -> str:
 
 
 def runs_part(results: Results) -> Iterator[str]:
-    """Each run: its report, which begins with its command."""
-    rows = [[f"[{name}]({name}.md)", result.method + ("" if result.complete else ENDED_EARLY), load_range(result)]
-            for name, result in results.items()]  # fmt: skip
+    """Each run: its command, and a link to its report if other pages cite it."""
+    rows = [
+        [run_link(name), f"`{command(result).removeprefix('inorder lab run ')}`",
+         result.method + ("" if result.complete else ENDED_EARLY), load_range(result), DISTURBED.get(name, "")]
+        for name, result in results.items()
+    ]  # fmt: skip
     yield "## The runs"
-    yield f"Raw data: NAME{ENDING}. `inorder lab report NAME{ENDING} --html PAGE` writes a page with pictures of them."
-    yield study_pages.table(["report", "method", "load"], rows)
+    yield (
+        f"The raw data of a run are in NAME{ENDING}: `inorder lab report NAME{ENDING}` prints its tables, and with "
+        "`--html PAGE` writes them as a page with pictures. The command is that after `inorder lab run`."
+    )
+    yield study_pages.table(["run", "command", "method", "load", "remark"], rows)
 
 
 def report(name: str, result: Result) -> str:
     head = f"`{command(result)}`, PostgreSQL {result.server['version']}, {result.created.partition('T')[0]}."
     body = markdown(Labelled(name + ENDING, result), several=False)
-    parts = [f"# {name}", f"{head} [All runs](README.md).", DISTURBED.get(name, ""), body]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join([f"# {name}", f"{head} [All runs](README.md).", body]) + "\n"
 
 
 def machine_text(results: Results) -> str:
@@ -122,5 +127,5 @@ if __name__ == "__main__":
     pictures.write(everything)
     for each_study in STUDIES:
         (RESULTS / f"{each_study.lower()}.md").write_text(study_pages.page(each_study, everything), encoding="utf-8")
-    for each, its_result in everything.items():
-        (RESULTS / f"{each}.md").write_text(report(each, its_result), encoding="utf-8")
+    for each in WITH_PAGE:
+        (RESULTS / f"{each}.md").write_text(report(each, everything[each]), encoding="utf-8")

@@ -19,6 +19,11 @@ from study_claims import CLAIMS
 from study_tables import MISSING, distinct, fullest, lines, main_tables, place, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
+# Runs that other pages cite. The pages of the studies have the figures of all others.
+WITH_PAGE = {
+    "feed-18", "generators-18", "insert-18-iops", "lookup-18", "mixed-18", "reader-18", "uuid-v1-2m-18",
+    "uuidv7-18", "uuidv7-bulk-18", "writers-18",
+}  # fmt: skip
 DISTURBED = {  # runs whose times are not used, with the reason
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
     "steps, with equal WAL, pages and reads. Its times show nothing; its counters are exact."
@@ -90,9 +95,13 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def linked(run: str, results: Results) -> str:
-    """A run, linked to its page, which shows its command; or just its name."""
+    """A run on the newest server, linked to its page if it has one."""
     places = [place for place in PLACES if f"{run}-{place}" in results]
-    return f"[{run}]({run}-{places[0]}.md)" if places else f"`{run}`"
+    return run_link(f"{run}-{places[0]}") if places else f"`{run}`"
+
+
+def run_link(name: str) -> str:
+    return f"[{name}]({name}.md)" if name in WITH_PAGE else f"`{name}`"
 
 
 def folded(title: str, *parts: str) -> Iterator[str]:
@@ -159,7 +168,7 @@ def main_part(study: str, results: Results) -> Iterator[str]:
             cells.append((*place(label, cell.rows, size_words(cell.rows)), there(cell), here(row, cell.rows)))
         yield table(*lines(one["title"], cells))
         missing = missing or not all(ours for *_, ours in cells)
-        yield f"Ours: [{name}]({name}.md)." if name else ""
+        yield f"Ours: {run_link(name)}." if name else ""
     if missing:
         yield f"{MISSING}: not measured yet. `script/studies` lists the runs that are left."
 
@@ -182,7 +191,7 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
                 of_table += [line_of(label, some, found, runs) for some in by_size(list(cells))]
             rows += [[one["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
             notes += [f"* **{one['title']}.** {one['note']}"] if "note" in one else []
-        links = [f"[{run}]({run}.md)" for run in runs]
+        links = [run_link(run) for run in runs]
         yield from folded(
             f"Its figures, beside <code>inorder lab run {experiment}</code>",
             table(["table", "figure", "rows", "published", "as", "detail", *links], rows), "\n".join(notes),

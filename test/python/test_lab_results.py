@@ -17,11 +17,13 @@ from inorder.lab.results.result import Result
 
 import pictures
 from results_page import ENDED_EARLY, ENDING, NAME, PAGE, RESULTS, command, page, read_results
+from sources import ROOT
 from study_claims import CLAIMS
-from study_pages import PLACES
+from study_pages import PLACES, WITH_PAGE, run_link
 from study_pages import page as study_page
 from tool import inorder
 
+DOCS = RESULTS.parent
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
 RESULT = read_results()
 OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that belong to no study
@@ -71,9 +73,9 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
     written = PAGE.read_text(encoding="utf-8").splitlines()
     for name, result in RESULT.items():
         assert f"# {name}{ENDING}: {result.experiment}\n" in done.stdout
-        (row,) = (line for line in written if f"[file]({name}{ENDING})" in line)
+        (row,) = (line for line in written if line.startswith(f"| {run_link(name)} |"))
         assert (ENDED_EARLY in row) == (not result.complete)
-        kept = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+        kept = (RESULTS / f"{name}.md").read_text(encoding="utf-8") if name in WITH_PAGE else done.stdout
         for line in figures_of(result):
             assert line in done.stdout and line in kept, name
     (file,) = (path for path in FILES if path.name.startswith("reader-18"))
@@ -86,6 +88,13 @@ def figures_of(result: Result) -> list[str]:
     sections = report_of(result).sections(result)
     return [line for one in [one for one in sections if one.main] or sections[:1]
             for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
+
+
+def test_a_run_has_a_page_if_another_page_cites_it() -> None:
+    """The pages of the studies, and the list of runs, cite each run, and do not count."""
+    pages = [ROOT / "README.md", *(path for path in DOCS.rglob("*.md") if path.parent != RESULTS)]
+    cited = {name for page in pages for name in re.findall(r"results/([\w-]+)\.md", page.read_text(encoding="utf-8"))}
+    assert {name for name in RESULT if (RESULTS / f"{name}.md").exists()} == WITH_PAGE == cited & RESULT.keys()
 
 
 def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
