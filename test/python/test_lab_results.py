@@ -92,8 +92,9 @@ def figures_of(result: Result) -> list[str]:
 
 def test_a_run_has_a_page_if_another_page_cites_it() -> None:
     """The pages of the studies, and the list of runs, cite each run, and do not count."""
-    pages = [ROOT / "README.md", *(path for path in DOCS.rglob("*.md") if path.parent != RESULTS)]
-    cited = {name for page in pages for name in re.findall(r"results/([\w-]+)\.md", page.read_text(encoding="utf-8"))}
+    lists = {PAGE, *(RESULTS / f"{name.lower()}.md" for name in (*STUDIES, *RESULT))}
+    pages = {ROOT / "README.md", *DOCS.rglob("*.md")} - lists
+    cited = {name for page in pages for name in re.findall(r"[/(]([\w-]+)\.md", page.read_text(encoding="utf-8"))}
     assert {name for name in RESULT if (RESULTS / f"{name}.md").exists()} == WITH_PAGE == cited & RESULT.keys()
 
 
