@@ -21,8 +21,8 @@ from study_tables import MISSING, distinct, fullest, lines, main_tables, place, 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
 # Runs that other pages cite. The pages of the studies have the figures of all others.
 WITH_PAGE = {
-    "feed-18", "generators-18", "insert-18-iops", "lookup-18", "mixed-18", "reader-18", "uuid-v1-2m-18",
-    "uuidv7-18", "uuidv7-bulk-18", "writers-18",
+    "feed-18", "generators-18", "insert-18-iops", "lookup-18", "mixed-18", "nodes-18", "reader-18", "uuid-v1-2m-18",
+    "uuidv7-18", "uuidv7-bulk-18", "waves-18", "writers-18",
 }  # fmt: skip
 DISTURBED = {  # runs whose times are not used, with the reason
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
