@@ -6,7 +6,8 @@ from typing import Any
 from inorder.lab.report.published import STUDIES, Published, cells_of, shown
 from inorder.lab.results.result import Result
 
-MAIN = {  # of each study: the experiment and the name of the tables that its text is about
+# The tables that the text of a study is about: their experiment and their name.
+MAIN = {
     "P1": ("insert keys",),
     "P2": ("sequence select", "sequence insert"),
     "P3": ("insert generators",),
