@@ -10,14 +10,14 @@ SET LOCAL search_path TO pg_catalog, pg_temp;
 -- script fails.
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
-'State and internal functions of the extension inorder. Its contents may change in any version.';
+'State and internal functions of the extension inorder, which may change in any version.';
 
 -- Functions that the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool
 -- calls. In the schema of public functions others might create a function that matches better. Only a superuser creates
 -- objects here, and there is no state to be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
-'What texts of queries of the extension inorder, and of its tool, call.';
+'Functions that texts of queries of the extension inorder, and of its tool, call.';
 
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean

@@ -1,4 +1,4 @@
-"""docs/reference.md: objects that users call, by their comments in the database. Run by ``script/reference``."""
+"""docs/reference.md, a page that is written, against the catalog. ``script/reference`` rewrites its signatures."""
 
 import re
 from collections.abc import Iterator
@@ -7,49 +7,19 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
 
-from sources import ROOT, sql_file
+from sources import ROOT
 
 FILE = ROOT / "docs" / "reference.md"
-HEAD = """# Reference
-
-The comments of the extension's objects, as psql shows them by `\\df+` and `\\dd`. This file is written by
-`script/reference`. Privileges: [security.md](security.md). What differs in the SQL edition:
-[hosted.md](hosted.md#what-does-it-lack).
-"""
-# The files of sql/ with objects for users, in the order of the page, and their headings.
-SECTIONS = {
-    "keys": "Keys",
-    "after_random": "Keys for tables full of random ones",
-    "mask": "Masks of keys",
-    "uuid_v1": "The type uuid_v1",
-    "time_bounds": "Comparing keys with a time",
-    "uuid_extras": "Columns of type uuid",
-    "readable": "Making a table readable",
-    "prepare": "Existing tables",
-    "feed": "Feeds",
-    "workers": "Workers of a feed",
-    "batches": "Batches of workers",
-    "feeds": "Lag of feeds",
-    "reader": "Positions kept by the reader",
-    "position": "Positions and batches",
-    "jsonb": "Positions and batches as jsonb",
-    "split": "Readers in parallel",
-    "logging": "Logs of changes",
-    "changes": "Reading changes",
-    "count": "Exact counts",
-    "retention": "Retention",
-    "restore": "After a restore",
-    "snapshot": "Sets of transactions",
-}
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
 # Casts in defaults as the server shows them, which readers need not see: '10'::integer, NULL::text.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
-SELECT d.classid::regclass::text, coalesce(p.proname, t.typname, c.relname),
+SELECT format('%s`%s`', CASE WHEN t.oid IS NOT NULL THEN 'type ' WHEN c.oid IS NOT NULL THEN 'view ' ELSE '' END,
+              coalesce(p.proname, t.typname, c.relname)),
        CASE WHEN p.oid IS NULL THEN '' ELSE format(
-           '%s(%s) → %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) END,
-       obj_description(d.objid, d.classid::regclass::name)
+           '`%s(%s) → %s`', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)) END,
+       obj_description(d.objid, d.classid::regclass::name), coalesce(c.oid, t.typrelid, 0)
 FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
 LEFT JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
     AND p.prorettype <> ALL ('{trigger,internal}'::regtype[]) AND p.prokind = 'f'
@@ -57,21 +27,26 @@ LEFT JOIN pg_type AS t ON d.classid = 'pg_type'::regclass AND t.oid = d.objid AN
 LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'v'
 WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
   AND coalesce(p.pronamespace, t.typnamespace, c.relnamespace) <> 'inorder_internal'::regnamespace
-ORDER BY 2, pg_get_function_arguments(p.oid) COLLATE "C"
+ORDER BY 1, pg_get_function_arguments(p.oid) COLLATE "C"
 """
 OPERATORS = """
-SELECT format('`%s %s %s`', format_type(o.oprleft, NULL), o.oprname, format_type(o.oprright, NULL)),
+SELECT format('`%s %s %s`', format_type(o.oprleft, NULL), o.oprname, format_type(o.oprright, NULL)), '',
        obj_description(o.oid, 'pg_operator')
 FROM pg_depend AS d JOIN pg_operator AS o ON d.classid = 'pg_operator'::regclass AND o.oid = d.objid
 JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder' AND d.refclassid = 'pg_extension'::regclass
-WHERE o.oprname ~ '~' 
+WHERE o.oprname ~ '~'
 ORDER BY o.oprname COLLATE "C", format_type(o.oprleft, NULL) COLLATE "C", format_type(o.oprright, NULL) COLLATE "C"
 """
 COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum)
-FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid AND c.relname = %s AND c.relkind IN ('v', 'c')
-WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+SELECT concat('`', attname, '`'), format_type(atttypid, atttypmod), col_description(attrelid, attnum)
+FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
+SIGNATURE = re.compile(r"^### (`\w+`)\n\n`.*`$", re.M)
+# A row of a table: what it describes, in an operator's row without a type, and the text.
+ROW = re.compile(r"^\| (`[^`]+`) \| (?:(.*?) \| )?(.*?) ?\|$", re.M)
+
+Row = tuple[str, str, str]
+Entry = tuple[str, str, list[Row]]  # signature, comment, columns
 
 
 def is_for_users(comment: str | None) -> bool:
@@ -83,55 +58,83 @@ def is_for_users(comment: str | None) -> bool:
     return comment is not None and not comment.startswith(INNER)
 
 
-def described_in(name: str) -> list[str]:
-    """The objects that a file of sql/ comments on, in order."""
-    text = sql_file(name).read_text()
-    return list(dict.fromkeys(re.findall(r"COMMENT ON (?:FUNCTION|TYPE|VIEW) @extschema@\.(\w+)", text)))
+def rows(connection: Connection, query: str, *parameters: object) -> list[Row]:
+    result = connection.execute(query.encode(), parameters or None).fetchall()
+    return [(str(name), str(kind), str(text or "")) for name, kind, text in result]
 
 
-def page(connection: Connection) -> str:
+def entries(connection: Connection) -> dict[str, list[Entry]]:
+    """The objects that users call, by heading; functions of one name in the order of their arguments."""
     connection.execute("SET search_path = public, pg_catalog")
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for kind, name, signature, comment in connection.execute(OBJECTS).fetchall():
+    by_heading: dict[str, list[Entry]] = {}
+    for heading, signature, comment, relation in connection.execute(OBJECTS).fetchall():
         if is_for_users(comment if comment is None else str(comment)):
-            found.setdefault(str(name), []).append((str(kind), str(signature), str(comment)))
-    parts = [HEAD]
-    for file, title in SECTIONS.items():
-        parts.append(f"## {title}\n")
-        for name in described_in(file):
-            for kind, signature, comment in found.pop(name, []):
-                parts += entry(connection, kind, name, signature, comment)
-        if file == "time_bounds":
-            parts += operators(connection)
-    assert not found, f"no file of SECTIONS comments on {', '.join(found)}"
-    return "\n".join(parts)
+            columns = rows(connection, COLUMNS, relation)
+            by_heading.setdefault(str(heading), []).append((CAST.sub("", str(signature)), str(comment), columns))
+    return by_heading
 
 
-def entry(connection: Connection, kind: str, name: str, signature: str, comment: str) -> Iterator[str]:
-    what = {"pg_type": "type ", "pg_class": "view "}.get(kind, "")
-    yield f"### {what}`{name}`\n"
-    if signature:
-        yield f"`{CAST.sub('', signature)}`\n"
-    yield comment.replace("\n", "\n\n") + "\n"
-    if kind != "pg_proc":
-        rows = connection.execute(COLUMNS, [name]).fetchall()
-        if rows:
-            yield "| column | type | |\n|---|---|---|"
-            yield "\n".join(f"| `{column}` | {of_type} | {text or ''} |" for column, of_type, text in rows) + "\n"
+def with_signatures(connection: Connection, page: str) -> str:
+    """The page with the signatures of the catalog."""
+    signatures = {heading: [entry[0] for entry in group] for heading, group in entries(connection).items()}
+
+    def rewritten(section: re.Match[str]) -> str:
+        left = signatures.get(section[1])
+        return f"### {section[1]}\n\n{left.pop(0)}" if left else section[0]
+
+    return SIGNATURE.sub(rewritten, page)
 
 
-def operators(connection: Connection) -> Iterator[str]:
-    yield "| operator | true if |\n|---|---|"
-    yield "\n".join(f"| {form} | {text} |" for form, text in connection.execute(OPERATORS).fetchall()) + "\n"
+def sections(page: str) -> list[tuple[str, str]]:
+    """Headings of objects, and the text below each.
+
+    >>> sections("# A\\n\\n### `b`\\n\\nOne.\\n\\n## C\\n\\n### type `d`\\n\\nTwo.\\n")
+    [('`b`', 'One.\\n\\n'), ('type `d`', 'Two.\\n')]
+    """
+    return re.findall(r"^### (.*)\n\n((?:(?!^##).*\n?)*)", page, re.M)
+
+
+def agrees(body: str, entry: Entry) -> bool:
+    """True if a section begins with signature and comment, and its tables with the columns and their comments."""
+    signature, comment, columns = entry
+    begins = f"{' '.join(body.split())} ".startswith(f"{signature} {comment} ".lstrip())
+    return begins and (not columns or rows_agree(ROW.findall(body), columns))
+
+
+def rows_agree(written: list[Row], described: list[Row]) -> bool:
+    """True if each row has the comment, and after it at most further sentences.
+
+    >>> rows_agree([("a", "int", "its size. Never 0")], [("a", "int", "its size")])
+    True
+    """
+    return [row[:2] for row in written] == [row[:2] for row in described] and all(
+        f"{mine[2]}. ".startswith(f"{theirs[2]}. ") for mine, theirs in zip(written, described, strict=True)
+    )
+
+
+def faults(connection: Connection, page: str) -> Iterator[str]:
+    """The objects that the page lacks, or describes otherwise than their comments, and those that do not exist."""
+    described = entries(connection)
+    for heading, body in sections(page):
+        group = described.get(heading)
+        if not group:
+            yield f"no such object: {heading}"
+        elif not agrees(body, entry := group.pop(0)):
+            yield f"{heading} does not begin with: {entry}"
+    yield from (f"no section: {heading} {entry[0]}" for heading, group in described.items() for entry in group)
+    operators = rows(connection, OPERATORS)
+    if [row for row in ROW.findall(page) if "~" in row[0]] != operators:
+        yield f"the operators are: {operators}"
 
 
 def main() -> None:
-    """Write the page, from a throw-away server."""
+    """Rewrite the signatures of the page, from a throw-away server, and print its faults."""
     with Cluster(find_installation()) as running:
         running.start({"fsync": "off"})
         with connect(running.dsn) as connection:
             connection.execute("CREATE EXTENSION inorder")
-            FILE.write_text(page(connection))
+            FILE.write_text(with_signatures(connection, FILE.read_text()))
+            print("".join(f"{fault}\n" for fault in faults(connection, FILE.read_text())), end="")
 
 
 if __name__ == "__main__":

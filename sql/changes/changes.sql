@@ -213,10 +213,8 @@ CREATE FUNCTION @extschema@.changes_read(
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
-'Return what a copy of a table has to do for what was committed since the last read, as changes_batch_rows does, for '
-'at most max_rows rows of the log, and move the position of the feed. The caller must fetch all rows.
-Range: max_rows 1 to 2147483647. In REPEATABLE READ a copy that has all rows is the table in that snapshot; in READ '
-'COMMITTED it becomes the table. Privileges and errors: those of feed_read, and of changes_batch_rows.';
+'Return what a copy of a table has to do for what was committed since the last read, and move the position of the '
+'feed.';
 
 CREATE FUNCTION @extschema@.changes_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
@@ -224,16 +222,7 @@ CREATE FUNCTION @extschema@.changes_batch_rows(
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
-'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
-'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
-'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first. A key that is '
-'written otherwise, as 1.00 instead of 1.0, is deleted as it was, and its row comes once. version grows with the '
-'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the '
-'highest. With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up '
-'to what the rows show.
-Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_take_batch '
-'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
-'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
+'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log.';
 
 CREATE FUNCTION inorder_internal.query_of_changes(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
@@ -248,8 +237,4 @@ RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, fro
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
-'rows. from_position, which the batch follows, or the one after it, and the batch are of the log, relation is the '
-'table. The rows have op, version and the columns of the table; of a deleted one only the key is not null.
-Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of it and of changes_batch_rows; serialization_failure also if the position is beyond the snapshot (a lagging '
-'standby).';
+'rows.';

@@ -292,32 +292,19 @@ END $$;
 CREATE FUNCTION @extschema@.changes_prepare(relation regclass) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
-'Return the statement that logs the changes of a table, changes_enable; no row if they are logged. In psql, execute it '
-'by its command gexec.
-Errors: those of changes_enable.';
+'Return the statement that logs the changes of a table; no row if they are logged.';
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
-'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE: make a table of the name of this one with '
-'_changes, in the same schema, unless there is one, and triggers on the table and all of its partitions. Its first row '
-'is a marker, with which a feed from the beginning reads the whole table. Called again, it repairs what is missing and '
-'writes a marker. Writers need no privileges on the log. Returns the log.
-The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction. Errors: '
-'insufficient_privilege, undefined_table, wrong_object_type (a table that is not permanent, inherits, is a partition, '
-'receives rows of a subscription, or has foreign partitions), object_not_in_prerequisite_state (no primary key, a type '
-'of its columns, row security, another table of the name, a rule on it), duplicate_table, duplicate_function, '
-'feature_not_supported (distributed by Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
+'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE; return the log.';
 
 CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
-'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.
-Owner only. Takes ACCESS EXCLUSIVE on both. Errors: undefined_table, insufficient_privilege.';
+'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.';
 
 CREATE FUNCTION @extschema@.changes_resync(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_resync(regclass) IS
-'As changes_enable, and write a marker in any case: each feed of the log reads the whole table. For changes that no '
-'trigger sees, as of a restore.
-Errors: those of changes_enable.';
+'Write a marker, with which each feed of the log reads the whole table again.';

@@ -396,21 +396,17 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT * FROM inorder_internal.seen_batches();
-COMMENT ON VIEW @extschema@.feed_batches IS
-'Unfinished batches of workers, also dead ones. Shows those of the feeds that the view feeds shows.';
-COMMENT ON COLUMN @extschema@.feed_batches.number IS
-'number of the batch; null in a feed with partition_by while no worker has had it, since rows may be added';
+COMMENT ON VIEW @extschema@.feed_batches IS 'Unfinished batches of workers, also dead ones.';
+COMMENT ON COLUMN @extschema@.feed_batches.number IS 'number of the batch';
 COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or is dead';
 COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
-COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is dead; null for never';
+COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'number of tries after which it is dead; null for never';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'when another worker may have it; if no worker has it, when one may: null if at once';
+'when another worker may have it; if no worker has it, when a worker may: null if at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
-'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';
+'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';
 COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'since when it is dead; null if it is not';
-COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions, of which it has all rows or some';
-COMMENT ON COLUMN @extschema@.feed_batches.share IS
-'share of a feed with partition_by whose rows it has, from 0; the batch that has a number holds back the others of its '
-'share';
+COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which it has all rows or some';
+COMMENT ON COLUMN @extschema@.feed_batches.share IS 'share of a feed with partition_by whose rows it has, from 0';
 COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of its rows; null without partition_by';

@@ -328,39 +328,21 @@ END $$;
 CREATE FUNCTION @extschema@.exact_count(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
-'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
-'the current transaction. The cost depends on the rows since the last exact_count_fold, or since the last call of the '
-'session, not on the size of the table. After 10,000 rows it calls exact_count_fold, as the owner, if its transaction '
-'may write in READ COMMITTED and no other session folds; errors of that are ignored. '
-'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
-'While a partition is attached, or detached CONCURRENTLY, count(*) may have its rows and exact_count not. '
-'Works on a primary and on a standby.
-Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression, by lists '
-'of more than 64 values, or by a type other than numbers, texts, times and uuid, SELECT on the partitions makes it '
-'much faster. Errors: object_not_in_prerequisite_state (no count, row security), serialization_failure (the table or '
-'its partitions changed since the snapshot or during the count), insufficient_privilege.';
+'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement.';
 
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
-'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
-'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
-'waits. exact_count does it after 10,000 rows; on tables that nobody counts, or only where it may not write, call it '
-'periodically. Also folds the counts by group, and counts again what no trigger has seen.
-Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: see feed_rebase), '
-'insufficient_privilege, serialization_failure (as exact_count; in REPEATABLE READ and SERIALIZABLE also after '
-'another fold).';
+'Add the rows since the last fold to the stored number, so that exact_count reads fewer rows; return how many there '
+'were.';
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
-'Start an exact count: make the table readable and guarded by feed_enable, and count the existing rows, once. '
-'Returns that number. Costs one count(*). If feed_enable was not called for the table, writers wait until the end of '
-'the transaction: call it first, in a separate transaction.
-Owner only. Errors of feed_enable.';
+'Start an exact count: make the table readable and guarded by feed_enable, count the existing rows once, and return '
+'that number.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass) IS
-'Stop the exact count of a table and delete its stored number. The guard remains until feed_disable.
-Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege.';
+'Stop the exact count of a table and delete its stored number.';

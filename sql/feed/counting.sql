@@ -1,6 +1,7 @@
 -- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it (groups.c).
+-- Its arguments are the OID of the table of deltas, and columns.
 CREATE FUNCTION @extschema@.exact_count_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.exact_count_trigger() IS
-'Internal function. Trigger on tables that are counted by group: writes into the deltas what a statement adds to each '
-'group. Its arguments are the OID of the deltas, and columns. Created by exact_count_start.';
+'Internal function: trigger that exact_count_start creates, which writes into the deltas what a statement adds to each '
+'group.';

@@ -294,125 +294,64 @@ CREATE FUNCTION @extschema@.feed_create(
 ) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean, name, int) IS
-'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
-'''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
-'number of feeds. Different roles may use the same name.
-With order_column, a feed delivers the rows of the transactions that have ended in the order of that column, and then '
-'those of the transactions that have ended meanwhile: of two rows, of which the second was written after the commit of '
-'the first, the first comes first if its value is lower. It must be a smallint, integer or bigint, NOT NULL, the first '
-'column of a btree index, and not generated; if its values are drawn from a sequence, by one that ascends, with CACHE '
-'1. Its values must not be updated.
-With whole_transactions, a batch never ends inside a transaction: max_rows is rounded up to the end of the last one, '
-'so that all rows of a transaction are in one batch, however many they are. It excludes order_column.
-With partition_by, workers divide the feed by the hash of that column into shares: rows of one key are processed in '
-'the order of the feed, by one worker at a time, and a dead batch holds back its share only. Such a feed is read by '
-'feed_take_batch. The column must be a smallint, integer, bigint, uuid, text or varchar, NOT NULL, not '
-'generated, and of a deterministic collation. Its values must not be updated. It excludes whole_transactions, whose '
-'rows may be of several keys.
-Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
-'role that creates it. Range: name 1 to 200 characters; shares 1 to 1024, 16 if null, only with partition_by. Errors: '
-'duplicate_object, invalid_parameter_value (name, start, shares), insufficient_privilege, undefined_column and '
-'object_not_in_prerequisite_state (order_column, partition_by), feature_not_supported (whole_transactions with '
-'order_column or partition_by), and those of feed_enable.';
+'Create a feed: a named position in an insert-only table.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
-'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. The feeds '
-'of a table that was dropped are forgotten, except for those with unfinished batches, which remain until feed_drop.
-Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS 'Drop a feed of the current role, or of the given owner.';
 
 CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
-'Rename a feed of the current role, or of the given owner. Position, unfinished batches and grants stay. Later '
-'batches have higher numbers than those of feeds that had the name before.
-Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
-'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value.';
+'Rename a feed of the current role, or of the given owner.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
-'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
-Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS 'Allow another role to move a feed.';
 
 CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
-'Revert feed_grant.
-Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS 'Revert feed_grant.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set the position of a feed to these transactions: they count as read, all others do not. Discards unfinished '
-'batches. A restored feed can be read again afterwards.
-Requires the privileges to move the feed and to read its table. Range: at most 100,000 ranges. Errors: '
-'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
-'transactions that have not ended.';
+'Set the position of a feed to these transactions: they count as read, all others do not.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
-'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
-'''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards unfinished '
-'batches; ''here'' takes them from their workers, and gives them higher numbers. A restored feed can be read '
-'again afterwards, except for ''here'', which it refuses.
-Requires the privileges to move the feed and to read its table. Errors: undefined_object, insufficient_privilege, '
-'null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state (restored table; ''here'' for a '
-'restored feed).';
+'Set the position of a feed to ''beginning'', ''now'' or ''here'', and discard or renumber its unfinished batches.';
 
 CREATE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 ) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
-'Return the rows committed since the last read, at most max_rows (all if null), and move the position in the current '
-'transaction: if it rolls back, the next read returns the same rows. Rows are ordered by transaction number, then by '
-'key; row_type is null::the_table. A second reader of the same feed waits for the first; no other session waits. The '
-'caller must fetch all rows, since the position moves over all of them.
-Requires the privileges to move the feed and to read its table. Range: max_rows 1 to 2147483647; a transaction whose '
-'rows no key distinguishes is returned as a whole. Errors: undefined_object, insufficient_privilege, '
-'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
-'row security), feature_not_supported (LIMIT, EXISTS or a cursor, that would lose rows), '
-'serialization_failure (the table or its partitions changed since the snapshot or during the read; in REPEATABLE READ '
-'and SERIALIZABLE also after another reader).';
+'Return the rows committed since the last read, and move the position in the current transaction.';
 
 CREATE FUNCTION @extschema@.feed_peek(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 ) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
-'Return the rows that feed_read would return now, without moving the position or waiting for other readers. LIMIT and '
-'cursors are allowed, and another session may read the same rows. Works on a primary and on a standby.
-Requires the privileges to move the feed and to read its table. Range and errors as feed_read, except '
-'feature_not_supported and the serialization_failure after another reader.';
+'Return the rows that feed_read would return now, without moving the position or waiting for other readers.';
 
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
-'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: '
-'SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(''''hour'''', at), count(*) FROM batch GROUP BY '
-'1''). The rows are in no particular order, and are not copied. Returns the number of rows that the statement '
-'processed, or null if there was nothing new (then it is not executed).
-The statement runs with the caller''s privileges and search_path. It must be a single statement without a WITH clause. '
-'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
-'feature_not_supported (it does not read the batch, or does so below LIMIT) for the statement.';
+'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
 ) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
-'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly. '
-'Flushes the WAL up to what the rows show.
-Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
-'datatype_mismatch, serialization_failure if the batch is newer than the snapshot (retry in a new transaction), '
-'object_not_in_prerequisite_state if the feed was restored.';
+'Return the rows of the unfinished batch with this number, in the order of feed_read.';
 -- The form that inorder tail calls: a function with the type of the table would match better than one with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement
@@ -423,23 +362,10 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it; a dead one without '
-'a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If '
-'the batch is finished already, it is an error: ask for the next one.
-Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
-'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '
-'and if the batch does not belong to the worker with this token.';
+'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it.';
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
-'Wait until feed_take_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
-'would, false after the timeout. An unfinished batch counts if a worker could have it. Does not move the feed, '
-'and holds no lock on the table while it waits. Checks every 1 to 5 ms whether a transaction has ended, and only then '
-'whether there are rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary '
-'and on a standby.
-Requires the privileges to move the feed and to read its table. Range: timeout 0 to 1 second, as the snapshot of the '
-'calling statement keeps VACUUM from removing rows; call it in a loop, each time in a transaction of its own. Errors: '
-'undefined_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
-'REPEATABLE READ and SERIALIZABLE, and those of feed_read about the table.';
+'Wait until feed_take_batch or feed_read would return rows, at most for the timeout.';

@@ -83,9 +83,7 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Transactions in progress that have written to a table or may do so, and so delay rows: session (pid, application, '
-'query) or prepared transaction (gid), its number (id plus the base of the table), and its start time; the oldest '
-'first. For sessions of other roles it shows what pg_stat_activity shows.';
+'Transactions in progress that have written to a table or may do so, and delay rows; the oldest first.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
@@ -105,52 +103,38 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
        h.query AS holder_query, f.worker_batches, f.dead_batches, f.partition_by, f.shares, f.blocked_shares,
        f.namesake
 FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
-COMMENT ON VIEW @extschema@.feeds IS
-'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
-'that it may read, and all feeds to members of pg_monitor.';
-COMMENT ON COLUMN @extschema@.feeds.relation IS
-'its table; null if that was dropped: such a feed is shown as long as it has unfinished batches';
+COMMENT ON VIEW @extschema@.feeds IS 'Lag of each feed, and the transactions that delay rows.';
+COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if the table was dropped';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
-COMMENT ON COLUMN @extschema@.feeds.position IS
-'transactions read completely; null if their set takes more than 64 kB, which are 3,000 ranges, or those of unfinished '
-'batches more than 256 kB';
+COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely; null if there are too many';
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
 'number of the unfinished batch, of several workers the first; null if there is none';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
 COMMENT ON COLUMN @extschema@.feeds.batch_worker IS 'worker that has that batch; null if it was returned';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
-COMMENT ON COLUMN @extschema@.feeds.polled IS
-'when a reader last asked for rows; polls that find nothing are recorded twice a minute';
+COMMENT ON COLUMN @extschema@.feeds.polled IS 'when a reader last asked for rows';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'whether no committed row is unread or in an unfinished batch, except dead ones; null if that is not known: '
-'inside the last transaction, while the table is locked, if it was rewritten after the snapshot, or with too '
-'many gaps and partitions (always if position is null)';
+'whether no committed row is unread or in an unfinished batch, except dead ones; null if unknown';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
-'when a reader last asked for rows and was given all that were committed; recorded as polled';
+'when a reader last asked for rows and was given all that were committed';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
-'0 if caught up; otherwise the most that it may be: the time since caught_up_at or, if there is none, since the feed '
-'was created. Polls after caught_up_at that found nothing may not be recorded yet, so it may be up to a minute too '
-'much';
+'0 if caught up; otherwise an upper bound: the time since caught_up_at or, if there is none, since the feed was '
+'created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
-'number of their rows in this table, counted by its index up to 10000: that many mean 10000 or more. Of a transaction, '
-'or a set in the order of a column, that was read in part all rows count. Null where caught_up is null for other '
-'reasons';
+'number of their rows in this table, counted by its index up to 10000, which means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
-COMMENT ON COLUMN @extschema@.feeds.held_since IS
-'start time of the oldest of them: no delayed row is older';
+COMMENT ON COLUMN @extschema@.feeds.held_since IS 'start time of the oldest of them: no delayed row is older';
 COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
 'number of unfinished batches of workers, without dead ones: see feed_batches';
-COMMENT ON COLUMN @extschema@.feeds.dead_batches IS
-'number of dead batches; the backlog does not include them';
+COMMENT ON COLUMN @extschema@.feeds.dead_batches IS 'number of dead batches; the backlog does not include them';
 COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers divide the feed; null if they do not';
 COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
 COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
 'number of shares that a dead batch holds back; the backlog includes the batches after it';
 COMMENT ON COLUMN @extschema@.feeds.namesake IS
-'another table, which is not read, with the name that the table of the feed had when feed_enable() was last called: it '
-'was renamed since; null if there is none';
+'another table that has the name of a renamed table of the feed; null if there is none';

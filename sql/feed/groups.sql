@@ -753,40 +753,25 @@ END $$;
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, by name[]) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
-'Count the rows of any table by up to four columns, or without columns ({}) as a whole: make a view of the name of the '
-'table with _by_ and the columns, or _count, in the same schema, with one row for each group, as GROUP BY has it. Its '
-'last column is count. Also makes a table of deltas (with _deltas), functions of that name and with _fold, and '
-'triggers on the table and its partitions, which write what each statement changes. Until the first '
-'exact_count_fold, in a transaction of its own, the view counts the table. Called again, it repairs what is '
-'missing. Returns the view.
-The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction: set '
-'lock_timeout. Errors: insufficient_privilege, undefined_table, undefined_column, invalid_parameter_value, '
-'wrong_object_type (a table that is not permanent, inherits, is a partition, has foreign partitions, had children '
-'before the last ANALYZE, or is partitioned and has a trigger before UPDATE whose name comes after zz_inorder_count), '
-'feature_not_supported (a floating-point column, a type of users but an enumeration, a nondeterministic collation, a '
-'virtual column; distributed by Citus), duplicate_table, '
-'object_not_in_prerequisite_state (row security hides rows from the owner), active_sql_transaction in REPEATABLE READ '
-'and SERIALIZABLE.';
+'Count the rows of any table by up to four columns, or without columns ({}) as a whole; return the view.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass, name[]) IS
-'Revert exact_count_start with the same columns: drop the view, the deltas, the functions and the triggers.
-Owner only. Takes ACCESS EXCLUSIVE. Errors: object_not_in_prerequisite_state (no such count), '
-'dependent_objects_still_exist, insufficient_privilege.';
+'Revert exact_count_start with the same columns: drop the view, the deltas, the functions and the triggers.';
 
 CREATE FUNCTION @extschema@.exact_count_proof(relation regclass, deltas regclass, columns name[]) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count_proof(regclass, regclass, name[]) IS
-'Internal function. Called by views that exact_count_start makes: what the table is, as text; a fold is valid for one.';
+'Internal function: state of a table as text, for which a fold is valid; called by views of exact_count_start.';
 
 CREATE FUNCTION @extschema@.exact_count_writes(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
-'Internal function. Called by default expressions that exact_count_start makes: true; insufficient_privilege unless '
-'the caller may write into the table, by column or by a view.';
+'Internal function: true if the caller may write into the table, otherwise an error; called by default expressions of '
+'exact_count_start.';
 
 CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold_soon(regclass, regclass) IS
-'Internal function. Called by functions that exact_count_start makes: folds, if the caller may, and need not wait.';
+'Internal function: fold, if the caller may and need not wait; called by functions of exact_count_start.';

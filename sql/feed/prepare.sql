@@ -341,16 +341,4 @@ END $$;
 CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
-'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
-'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of all '
-'other numbers and of the primary key, if its values have a fixed size, CONCURRENTLY, ANALYZE, and feed_enable. Omits '
-'steps already done. In psql, execute them by its command gexec. Returns no row for a table that is prepared.
-Warns if rows were updated or deleted, as statistics say, or foreign keys do that, or a subscription writes, or roles '
-'that write may not call the default, or triggers copy whole rows; and says which functions, views and rules mention '
-'the table, whose number of columns changes.
-The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
-'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards, or gets no column), '
-'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
-'another column already, in one tree with another table, restored, a trigger that fires after the guard, row '
-'security, rows of an existing column that have no number, or one that this server has not reached), '
-'lock_not_available (another session may be building the index), duplicate_table (the name of the index is taken).';
+'Return the statements that make an existing table with any key readable, one per row.';

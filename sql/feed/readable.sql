@@ -151,23 +151,10 @@ END $$;
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
-'Make a table readable by feeds and exact counts: find its column with the transaction number (specify it if there '
-'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
-'again after renaming a column, changing the index or the primary key, or adding partitions, so that these refuse '
-'TRUNCATE too.
-Warns at first if rows were updated or deleted, or foreign keys do that, or a subscription writes, or roles that write '
-'may not call the default.
-Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
-'there is a guard already. Errors: undefined_column, ambiguous_column, '
-'undefined_object (no index), wrong_object_type, feature_not_supported (distributed by Citus), undefined_table, '
-'insufficient_privilege, '
-'object_not_in_prerequisite_state (restored table: see feed_rebase; feeds read it by another column; a trigger that '
-'fires after the guard or makes a generated number anew; a partition without the index; row security), '
-'active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
+'Make a table readable by feeds and exact counts: find its column with the transaction number and its index, and '
+'create the guard.';
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
-'Revert feed_enable: drop the guard, so that rows can be updated and deleted again.
-Owner only. Takes ACCESS EXCLUSIVE. Errors: dependent_objects_still_exist while the table has a feed or an exact '
-'count, undefined_table, insufficient_privilege, active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
+'Revert feed_enable: drop the guard, which allows rows to be updated and deleted again.';

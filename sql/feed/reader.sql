@@ -260,13 +260,7 @@ CREATE FUNCTION @extschema@.reader_start(
 ) RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_start(regclass, text, name) IS
-'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
-'every transaction that has ended. With order_column the batches that follow are in the order of that column: see '
-'feed_create. Flushes the WAL first.
-Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_value (start), '
-'insufficient_privilege, object_not_in_prerequisite_state (restored table), serialization_failure if the server is '
-'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read, and those '
-'of feed_create for the order column.';
+'Return the initial position of a reader that keeps it itself.';
 
 CREATE FUNCTION @extschema@.reader_next_batch(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
@@ -274,26 +268,13 @@ CREATE FUNCTION @extschema@.reader_next_batch(
 ) RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_next_batch(regclass, @extschema@.feed_position, int, boolean) IS
-'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
-'reader_batch_rows, then continue with reader_advance(position, batch). It may have no rows. Flushes the WAL first, so '
-'that a crash cannot lose the rows of the batch. Works on a primary and on a standby. With whole_transactions max_rows '
-'is rounded up to the end of the last transaction; the order of a column excludes that.
-Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
-'timeline, or has read something and lacks members, if the table was restored (see feed_rebase), or if a partition was '
-'attached with rows of transactions in the position; serialization_failure if the server is promoted during the call '
-'(retry); feature_not_supported (whole_transactions, and a position with an order column); insufficient_privilege, '
-'undefined_column and others of feed_enable.';
+'Return the batch that follows a position kept by the reader.';
 
 CREATE FUNCTION @extschema@.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
-'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
-'null::the_table. Returns the same rows at any later time, on a primary and on its standbys. Flushes the WAL up to '
-'what the rows show.
-Errors: serialization_failure if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby), or the '
-'server is promoted during the call (retry in a new transaction); object_not_in_prerequisite_state if the batch is of '
-'another server or timeline; insufficient_privilege, datatype_mismatch.';
+'Return the rows of a batch, ordered by transaction number, then by key, or by the order column.';
 -- The form that the tool calls: see inorder_text.feed_batch_rows().
 CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
@@ -318,34 +299,20 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_batch(relation, batch));
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
-'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '
-'sets, as SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while '
-'the name of the table leads to another relation. After the rows were read, call it again in the same transaction: if '
-'that is an error, or the text is another one, discard them, since the table was changed meanwhile. Flushes the '
-'WAL up to what this transaction sees.
-Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
-'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
-'and those of reader_batch_rows.';
+'transaction.';
 
 CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extschema@.feed_position)
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
-'Return a position kept by the reader with the table as it is now, as feed_seek does with ''here'': what it has read '
-'is unchanged, and partitions, guard, primary key and order column are accepted. Rows of partitions attached since '
-'count as read if their transactions do. Forget a batch that was made before: its rows are in the next one.
-Errors: those of reader_next_batch for the table and the position, but for what is accepted; '
-'object_not_in_prerequisite_state also if the position stands inside a transaction, and the primary key is another.';
+'Return a position kept by the reader with the table as it is now, as feed_seek does with ''here''.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
-'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '
-'the timeout. Returns true if it has, false after the timeout.
-Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
-'REPEATABLE READ and SERIALIZABLE, and those of reader_next_batch.';
+'Wait until the batch that follows a position kept by the reader has rows, at most for the timeout.';
 
 CREATE FUNCTION @extschema@.reader_backlog(
     relation regclass, from_position @extschema@.feed_position,
@@ -353,9 +320,4 @@ CREATE FUNCTION @extschema@.reader_backlog(
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_backlog(regclass, @extschema@.feed_position) IS
-'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
-'of their rows, counted by the index up to 10000: that many mean 10000 or more. Of a transaction, or a set in the '
-'order of a column, that was read in part all rows count. rows is null if the table is locked, or there are too many '
-'ranges and partitions.
-Errors: those of reader_next_batch for the table and the position, except for attached partitions, which are not '
-'looked for.';
+'Return the numbers of transactions and of rows that follow a position kept by the reader.';

@@ -141,13 +141,4 @@ END;
 CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
-'Accept a table that was restored from a dump, with its feeds. Until then the table cannot be read, and its guard '
-'refuses new rows. If transaction ids are lower than before, raises the base in the column default and the guard, so '
-'that new numbers are above those in the table, above those in the positions of its feeds, which do not change, and '
-'above beyond, for positions kept by readers. Assigns feeds to the roles that have the names of their previous owners. '
-'Returns the base; one that is high enough is kept. A restore recomputes the numbers of a generated column, so its '
-'base is kept, and each restored feed needs feed_seek.
-Range: beyond 0 to 281474976710655. Owner only. Takes ACCESS EXCLUSIVE, waiting for everyone; reads the highest '
-'number by the index if it is a btree, otherwise the whole table. Errors: object_not_in_prerequisite_state for a '
-'generated column and a number beyond that the server has not reached; numeric_value_out_of_range; those of '
-'feed_enable.';
+'Accept a table that was restored from a dump, with its feeds, and return the base of its transaction numbers.';

@@ -82,16 +82,9 @@ END $$;
 CREATE FUNCTION @extschema@.feed_passed(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
-'The transaction number below which all feeds of a table have read everything: all rows with a lower number (see '
-'uuid_xact_floor) were delivered and finished. Without feeds, the number below which all transactions have ended. Does '
-'not know positions kept by readers. An exact count does not need the rows.
-Requires SELECT on the table and USAGE on its schema. Errors: insufficient_privilege, and '
-'object_not_in_prerequisite_state (not enabled, a restored feed, or a standby), active_sql_transaction in REPEATABLE '
-'READ and SERIALIZABLE.';
+'Return the transaction number below which all feeds of a table have read and finished everything.';
 
 CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass) RETURNS SETOF regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed_partitions(regclass) IS
-'The partitions that have rows, all of which have numbers below feed_passed: no feed needs them any more. Does not '
-'see rows of transactions in progress, so lock the partition before you rely on the result to drop it.
-Requires SELECT on the table and USAGE on its schema. Errors: as feed_passed, and those of feed_read about the table.';
+'Return the partitions that no feed needs any more: they have rows, all with numbers below feed_passed.';

@@ -260,20 +260,10 @@ CREATE FUNCTION @extschema@.reader_batch_between(
 ) RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_between(@extschema@.feed_position, @extschema@.feed_position) IS
-'Return the batch that leads from one position to another, with all rows of the batches between them. For readers '
-'that keep positions only, as stream processors do: the same two positions give the same rows each time. With an order '
-'column both must be in the same set, or at its ends. Does not access tables, so it does not check that keys inside '
-'of one transaction ascend.
-Errors: invalid_parameter_value if to_position does not follow from_position, null_value_not_allowed, '
-'numeric_value_out_of_range, object_not_in_prerequisite_state if a position is of another server or timeline.';
+'Return the batch that leads from one position to another, with all rows of the batches between them.';
 
 CREATE FUNCTION @extschema@.reader_split(relation regclass, batch @extschema@.feed_batch, parts int)
 RETURNS SETOF @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_split(regclass, @extschema@.feed_batch, int) IS
-'Divide a batch into parts of about equal numbers of rows, also inside of large transactions, to be read in parallel '
-'by reader_batch_rows. Each row of the batch is in exactly one part. Returns fewer parts if there are too few rows, or '
-'if no key distinguishes the rows of a transaction. Continue with reader_advance(position, batch), of the batch '
-'itself. Reads the index on the transaction number twice, and the rows that VACUUM has not seen.
-Range: parts 1 to 10000. Errors: invalid_parameter_value (parts), feature_not_supported for a batch in the order of a '
-'column, and those of reader_batch_rows.';
+'Divide a batch into parts of about equal numbers of rows, to be read in parallel by reader_batch_rows.';

@@ -220,58 +220,24 @@ CREATE FUNCTION @extschema@.feed_take_batch(
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
-'For sinks outside the database, one worker or several at once: give a worker a batch of its own, of at most max_rows '
-'rows (all if null). '
-'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
-'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
-'feed_fail_batch, with the token.
-A batch belongs to the name of a worker, in whatever session, until the lease is over by the clock of the server. '
-'Who asks again under this name gets it again, at once, with another token: after a crash, or in another process of '
-'the same name. The token of before is then an error. In one transaction the same call returns the same answer. '
-'A worker that has no batch gets the first one that another worker has returned, or whose lease is over, with the '
-'same number and rows, or a new one. A batch that was given to workers max_tries times without being finished is '
-'dead, and no worker gets it: see the view feed_batches. A call under the same name within the lease that a try '
-'began with is not another try.
-A feed with an order column gives out one batch at a time: the next one once it is finished, also if it is dead.
-In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '
-'once it is finished; a worker gets the share that it had last, if that has rows. Nulls also mean that all rows that '
-'are left are of shares that others have, or that wait.
-Numbers of a feed begin at the microseconds since 1970, and each is the last one plus 1. After a promotion, a recovery '
-'to an earlier point, pg_upgrade or a restore they go on at least 10^9 above the last one, and not below the '
-'microseconds. So no number is given twice, and all are below 2^53.
-Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
-'1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
-'Errors as feed_read; and null_value_not_allowed (worker, lease).';
+'Give a worker a batch of its own: for sinks outside the database, with one worker or several at once.';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
 ) RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
-'Let the lease of a worker''s batch end this long from now, and return when that is. Possible after its end, too, '
-'until another worker has the batch.
-Requires the privilege to move the feed. Range: lease 1 second to 1 day. Errors: undefined_object, '
-'insufficient_privilege, object_not_in_prerequisite_state (restored feed), null_value_not_allowed, '
-'invalid_parameter_value (lease; the batch does not belong to the worker with this token).';
+'Let the lease of a worker''s batch end this long from now, and return when that is.';
 
 CREATE FUNCTION @extschema@.feed_fail_batch(
     name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
-'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
-'true if it is dead now, since it has been tried max_tries times. The view feed_batches shows the reason.
-Requires the privilege to move the feed. Range: reason is truncated to 2000 characters; retry_after 0 to 1 day. '
-'Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
-'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
-'token).';
+'Return a worker''s batch that cannot be processed, with the reason.';
 
 CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
-'Let workers have a batch now that no worker has: one that is dead, or that waits for its retry_after. Its tries count '
-'from 0.
-Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '
-'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no batch of this number, or a worker has '
-'it).';
+'Let workers have a batch now that no worker has: a dead one, or one that waits for its retry_after.';

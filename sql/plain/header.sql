@@ -43,7 +43,7 @@ CREATE SCHEMA @extschema@;
 COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
-'State and internal functions of inorder. Its contents may change in any version.';
+'State and internal functions of inorder, which may change in any version.';
 
 CREATE FUNCTION inorder_internal.sql_edition() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -52,4 +52,4 @@ RETURN '@version@'::text;
 -- The type with which the state names a table. A dump contains the table's name; if there is no such table in the
 -- restored database, the row is an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
-COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type. A table, as regclass: its oid, in a dump its name.';
+COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table as its oid, in a dump as its name.';

@@ -103,12 +103,8 @@ BEGIN
     PERFORM inorder_internal.admit(role, only_writes IS NOT TRUE, true);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_admit(regrole, boolean) IS
-'Let a role use the SQL edition of inorder: a role that is admitted writes all of the state, and so can move any feed and '
-'change any count, also of tables that it cannot read. Admit roles that trust each other. With only_writes it may make '
-'keys, write into tables that have keys, guards, logs or counts by group, and read views of these counts, as far as it '
-'has the privileges on these, and nothing else.
-The role that installed inorder and its members only. Errors: insufficient_privilege, invalid_grant_operation for PUBLIC, '
-'undefined_object, null_value_not_allowed.';
+'Let a role use the SQL edition of inorder, which also lets it move any feed and change any count; with only_writes only '
+'write into tables.';
 
 CREATE FUNCTION @extschema@.feed_dismiss(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -116,9 +112,7 @@ BEGIN
     PERFORM inorder_internal.admit(role, false, false);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_dismiss(regrole) IS
-'Revert feed_admit: the role has no privilege on anything of inorder, except through other roles. Its feeds stay, and '
-'whoever owns their tables can drop them. DROP ROLE needs it, or DROP OWNED.
-The role that installed inorder and its members only. Errors: those of feed_admit.';
+'Revert feed_admit: the role has no privilege on anything of inorder, except through other roles.';
 
 -- Take away what default privileges have given; in an update give new objects to roles that were admitted before.
 DO $$

@@ -1,14 +1,11 @@
 -- The guard: the trigger that keeps a table readable, and whether it is there (guard.c).
 
--- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it.
+-- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it. While
+-- session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this server.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
-'Internal function. Trigger on tables with a feed or an exact count: refuses rows with the number of another '
-'transaction than the one that inserts them (check_violation), rows of a restored table before feed_rebase '
-'(object_not_in_prerequisite_state), and DELETE, TRUNCATE and UPDATE of what readers depend on (restrict_violation). '
-'None of these while session_replication_role is replica, until the table is enabled or accepted on this server. '
-'Created by feed_enable.';
+'Internal function: trigger of feed_enable, which refuses what readers of a feed or an exact count would miss.';
 
 CREATE FUNCTION inorder_internal.guard_function() RETURNS oid
 LANGUAGE sql STABLE

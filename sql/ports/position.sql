@@ -24,11 +24,7 @@ CREATE TYPE @extschema@.feed_member AS (
     guarded bigint[],
     ordered_by text[]
 );
-COMMENT ON TYPE @extschema@.feed_member IS
-'A table or partition as stored in a position: oid and name, the system identifier of its server, the transactions '
-'that attached it and the partitions above it, from the top down, those that last created or changed its guard (for '
-'each that had not ended also where its row of the catalog was) and, for the table itself, the columns that '
-'distinguish rows of one transaction.';
+COMMENT ON TYPE @extschema@.feed_member IS 'A table or partition as stored in a position.';
 
 CREATE TYPE @extschema@.feed_order AS (
     column_name text,
@@ -40,10 +36,7 @@ CREATE TYPE @extschema@.feed_order AS (
     walked_from bigint
 );
 COMMENT ON TYPE @extschema@.feed_order IS
-'The order of a position or batch by a column, named by column_name and attnum. A position in the middle of a set of '
-'transactions has the set (frozen), and its lowest value that was not read (next_value). A batch has rows from '
-'from_value, if it goes on in a set, and before next_value, if it does not end with the set; and, if the index of the '
-'column is walked to find them, the value from which on (walked_from). No value in the set is above up_to.';
+'The order of a position or batch by a column, named by column_name and attnum.';
 
 CREATE TYPE @extschema@.feed_position AS (
     format int,
@@ -55,8 +48,8 @@ CREATE TYPE @extschema@.feed_position AS (
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions by number, rows of one more (partial) up to a key or, with an order '
-'column, of a set of them (ordering) up to a value; the partitions at that time, and server and timeline.';
+'What a reader has read: whole transactions by number, and rows of one more up to a key or of a set of them up to a '
+'value.';
 
 CREATE TYPE @extschema@.feed_batch AS (
     format int,
@@ -69,10 +62,7 @@ CREATE TYPE @extschema@.feed_batch AS (
     members @extschema@.feed_member[],
     origin text
 );
-COMMENT ON TYPE @extschema@.feed_batch IS
-'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
-'key; with an order column (ordering) only rows from one value up to another of all of them. Each later read of the '
-'batch returns the same rows.';
+COMMENT ON TYPE @extschema@.feed_batch IS 'What is read next: transactions by number, some of which in part.';
 
 -- The format of positions and batches that this version writes: see of_jsonb(), which reads those of earlier ones.
 CREATE FUNCTION inorder_internal.position_format() RETURNS int
@@ -194,5 +184,4 @@ RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN inorder_internal.advance(from_position, batch);
 COMMENT ON FUNCTION @extschema@.reader_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
-'Return the position after a batch: position plus batch. Does not access tables.
-Errors: invalid_parameter_value if the batch does not follow the position, numeric_value_out_of_range.';
+'Return the position after a batch: position plus batch.';

@@ -6,21 +6,13 @@
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.xact_id_generated(bigint) IS
-'Number of the current transaction, as xact_id, for generated columns only: bigint GENERATED ALWAYS AS '
-'(xact_id_generated()) STORED.
-Labelled immutable since a generated column requires it; the server evaluates it at the start of each statement. '
-'Anywhere else use xact_id: a cached plan would keep the number of an earlier transaction.
-Range: base and the sum 0 to 281474976710655. Assigns a transaction id, and so fails on a standby.';
+'Number of the current transaction, as xact_id, for generated columns only.';
 
 CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 'Numbers (transaction id plus base) of all transactions that have ended in the snapshot of the calling statement, '
-'from 0 on: they insert or delete no more rows. Excludes the current transaction and all transactions in progress, '
-'including prepared ones and those of other databases. May include numbers of subtransactions, which no row carries. '
-'Works on a primary and on a standby.
-Range: base and the sum 0 to 281474976710655. Compare pg_current_snapshot, which shows no transaction in progress on a '
-'standby.';
+'from 0 on.';
 
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;

@@ -127,7 +127,7 @@ CREATE TABLE inorder_internal.feed_state (
 -- With statistics the planner would read all versions by a bitmap if a table has few rows in many pages, as after a
 -- transaction that is open for long.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
-COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
+COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row each.';
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
@@ -170,7 +170,7 @@ CREATE INDEX ON inorder_internal.worker_batch (feed_share, place) WHERE feed_sha
 ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER feed_share SET STATISTICS 0,
     ALTER place SET STATISTICS 0, ALTER number SET STATISTICS 0;  -- as in feed_state
 COMMENT ON TABLE inorder_internal.worker_batch IS
-'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
+'Unfinished batches of workers, which the position of the feed includes; the view feed_batches shows them.';
 
 CREATE TABLE inorder_internal.share_worker (
     feed bigint NOT NULL,
@@ -185,13 +185,14 @@ CREATE TABLE inorder_internal.share_worker (
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
     ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.share_worker IS
-'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
+'Worker that had a share last, for affinity; not dumped, since no guarantee depends on it.';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
 );
-COMMENT ON TABLE inorder_internal.counted_table IS 'Tables that exact_count_start() was called for.';
+COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count_start() was called.';
 
+-- Only a fold writes it.
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- that table, or a partition that holds rows
@@ -205,12 +206,12 @@ CREATE TABLE inorder_internal.count_part (
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.count_part IS
-'Stored numbers of exact counts, one row per table or partition. Not dumped: a number is valid for the files of one '
-'server, and only a fold writes it.';
+'Stored numbers of exact counts, one row per table or partition; not dumped, since they are valid for the files of one '
+'server.';
 
 CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorder_internal.upgrade_mark);
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
-'Empty. pg_upgrade creates its foreign key after all tables, partitions and triggers: see are_upgraded().';
+'Empty: pg_upgrade creates its foreign key after all tables, partitions and triggers, see are_upgraded().';
 
 -- A set of 10,000 ranges has 210 kB. The default compression makes 73 kB of it in 50 ms, lz4 90 kB in 1 ms.
 DO $$

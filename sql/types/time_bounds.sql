@@ -9,53 +9,44 @@
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest one of a microsecond, or of the next.';
+'Internal function: bound with which the planner compares keys, the smallest one of a microsecond, or of the next.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest one in a range, or after it.';
+'Internal function: bound with which the planner compares keys, the smallest one in a range, or after it.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest one of a microsecond, or of the next.';
+'Internal function: bound with which the planner compares keys, the smallest one of a microsecond, or of the next.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest one in a range, or after it.';
+'Internal function: bound with which the planner compares keys, the smallest one in a range, or after it.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner support';
 
+-- Its cost is higher than that of the bounds, so that it is evaluated after them.
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
-'Internal function. Filter that the planner adds to a comparison with bounds: true, or an error '
-'(invalid_parameter_value) if the key is not of version 7. Its cost is higher, so it is evaluated after the bounds.';
+'Internal function: filter that the planner adds to a comparison with bounds, an error if the key is not of version 7.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_floor(timestamptz) IS
-'Smallest value of the microsecond of a moment.
-Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, including infinity, is an error '
-'(datetime_field_overflow).';
+COMMENT ON FUNCTION @extschema@.uuid_v1_floor(timestamptz) IS 'Smallest value of the microsecond of a moment.';
 
 CREATE FUNCTION @extschema@.uuid_v1_ceiling(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_ceiling(timestamptz) IS
-'Largest value of the microsecond of a moment.
-Range: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00; anything else, including infinity, is an error '
-'(datetime_field_overflow).';
+COMMENT ON FUNCTION @extschema@.uuid_v1_ceiling(timestamptz) IS 'Largest value of the microsecond of a moment.';
 
 CREATE FUNCTION @extschema@.uuid_v7_ceiling(moment timestamptz) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS
-'Largest version-7 key of the microsecond of a moment.
-Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, including infinity, is an error '
-'(datetime_field_overflow).';
+COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS 'Largest version-7 key of the microsecond of a moment.';
 
 CREATE FUNCTION @extschema@.uuid_time_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

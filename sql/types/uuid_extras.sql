@@ -72,9 +72,4 @@ BEGIN ATOMIC
     FROM inorder_internal.time_steps(first, last, step) AS s;
 END;
 COMMENT ON FUNCTION @extschema@.uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
-'Bounds of range partitions on a version-7 key, one row per partition from first to last: a name after the start (its '
-'date in the session''s time zone if step is in whole days and first at midnight, otherwise its time in UTC), and the '
-'lower and upper bound for CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (lower) TO (upper). The last partition '
-'may be shorter.
-Range: first and last 1970-01-01 to 10889-08-02, last later than first, step positive; anything else is an error '
-'(invalid_parameter_value, datetime_field_overflow).';
+'Bounds of range partitions on a version-7 key, one row per partition from first to last.';

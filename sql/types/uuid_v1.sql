@@ -28,16 +28,13 @@ CREATE TYPE @extschema@.uuid_v1 (
     INTERNALLENGTH = 16, ALIGNMENT = char, STORAGE = plain
 );
 COMMENT ON TYPE @extschema@.uuid_v1 IS
-'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node. Text and binary formats are '
-'those of uuid; a UUID of another version or variant is an error.
-Range: 1582-10-15 to 5236-03-31.';
+'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node.';
 
 -- Casts, in assignments and explicitly.
 
 CREATE FUNCTION @extschema@.uuid_v1(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1(uuid) IS
-'The same UUID as uuid_v1. One that is not of version 1 is an error (invalid_parameter_value).';
+COMMENT ON FUNCTION @extschema@.uuid_v1(uuid) IS 'The same UUID as uuid_v1.';
 
 CREATE FUNCTION @extschema@.uuid(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -52,15 +49,11 @@ COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_convert(uuid) IS
-'The same UUID as uuid_v1. One that is not of version 1 is an error (invalid_parameter_value).
-Drop-in for the function of the same name in uuid_v1 0.1.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(uuid) IS 'The same UUID as uuid_v1.';
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS
-'The same UUID as uuid.
-Drop-in for the function of the same name in uuid_v1 0.1.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
 
 -- Its parts.
 
@@ -86,10 +79,7 @@ COMMENT ON FUNCTION @extschema@.uuid_v1_get_node(@extschema@.uuid_v1) IS 'Node: 
 CREATE FUNCTION @extschema@.uuid_v1_nextval() RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
-'Next version-1 UUID of this session: a random node with the multicast bit and a random clock sequence, both kept '
-'for the session (RFC 9562 sections 5.1 and 6.10). Each tick of 100 ns is used once; when the clock steps back, the '
-'clock sequence is incremented.
-Range: the clock must show no later than 5236.';
+'Next version-1 UUID of this session, with a random node and a random clock sequence (RFC 9562 sections 5.1 and 6.10).';
 
 -- Comparisons, by the functions of uuid.
 

@@ -28,7 +28,7 @@ SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^
 def behind_other_objects(source: str) -> set[str]:
     used = r"(?:(?:FUNCTION|INPUT|OUTPUT|RECEIVE|SEND|SFUNC) =|FUNCTION \d+(?: \([^)]*\))?|SUPPORT) @extschema@\.(\w+)"
     comments = SQL_COMMENT.findall(source)
-    triggers = {name for schema, name, says in comments if schema == PUBLIC and says.startswith("Internal function.")}
+    triggers = {name for schema, name, says in comments if schema == PUBLIC and says.startswith("Internal function:")}
     return set(re.findall(used, source)) | triggers
 
 

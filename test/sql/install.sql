@@ -107,13 +107,11 @@ FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
 WHERE prokind = 'f' AND (provolatile, proparallel, proisstrict) <> ('i', 's', true)
   AND obj_description(p.oid, 'pg_proc') NOT LIKE 'Internal %'
 ORDER BY p.oid::regprocedure::text COLLATE "C";
--- Nothing that users see is without a comment, and what they call says its ranges.
+-- Nothing that users see is without a comment.
 SELECT pg_describe_object(classid, objid, 0) AS undescribed FROM members
 WHERE obj_description(objid, classid::regclass::name) IS NULL
   AND pg_describe_object(classid, objid, 0) !~ '^(function inorder_(internal|text)|type inorder_internal)\.'
   AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = typrelid WHERE t.oid = objid AND (typcategory = 'A' OR relkind <> 'c')));
-SELECT p.oid::regprocedure AS no_range_told FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
-WHERE proname ~ '(nextval|floor|ceiling|xact_id|_time)$' AND obj_description(objid, 'pg_proc') !~ 'Range|RFC 9562|operator|281474976710655|^Internal ';
 -- Arguments by name need no quotes.
 SELECT p.oid::regprocedure AS function, a AS quoted FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass, unnest(proargnames) AS a
 WHERE quote_ident(a) <> a;

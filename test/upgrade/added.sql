@@ -3,7 +3,7 @@ CREATE FUNCTION inorder_internal.added_in_c(number bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION inorder_internal.added_in_c(bigint) IS
-'Internal function. The next number.';
+'Internal function: the next number.';
 
 CREATE FUNCTION @extschema@.added(number bigint)
 RETURNS bigint
