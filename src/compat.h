@@ -22,9 +22,10 @@
 #include "utils/regproc.h"
 
 /*
- * 16 lets input functions, and taking a name apart, report an error without raising
- * it; 15 only raises.  And it asks about privileges on every kind of object by one
- * function, and finds out when it is needed how a row is changed for a partition.
+ * 16 lets input functions, and the parsing of a name, report an error without
+ * raising it; 15 always raises it.  16 also checks privileges on every kind of
+ * object by one function, and computes on demand how a row is converted for a
+ * partition.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -42,8 +43,8 @@
 #endif
 
 /*
- * 17 gave other names to the variables of all transactions, to the number of a
- * backend's own transaction, and to what compares search_path with what it was.
+ * 17 renamed the shared variables of transactions, the local transaction id of
+ * a backend, and the comparison of search_path with an earlier one.
  */
 #if PG_VERSION_NUM >= 170000
 #define transam_variables TransamVariables
@@ -55,7 +56,10 @@
 #define is_search_path_of_now(path) OverrideSearchPathMatchesCurrent(path)
 #endif
 
-/* 18 counts the searches of an index scan for EXPLAIN, 19 takes options of the table's scan, and flags for index entries */
+/*
+ * 18 counts the searches of an index scan for EXPLAIN; 19 takes options for
+ * table scans, and flags for index entries
+ */
 #if PG_VERSION_NUM >= 190000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, estate, 0, slot, NIL, NULL)
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, NULL, keys, 0, 0)
@@ -65,7 +69,7 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
-/* 16 may insert into indexes that summarize only */
+/* 16 can insert into summarizing indexes only */
 #if PG_VERSION_NUM < 160000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL)
 #elif PG_VERSION_NUM < 190000
@@ -73,8 +77,8 @@
 #endif
 
 /*
- * 18 does not ask any more whether a query is run once only, and refers to what is grouped by
- * through an entry of its own in the range table.
+ * 18 no longer takes a flag for queries that run only once, and has an entry for GROUP BY in
+ * the range table.
  */
 #if PG_VERSION_NUM >= 180000
 #define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0)

@@ -2,9 +2,9 @@
  * changes.c
  *	  Changes of a table, as they are returned to the caller.
  *
- * What is read, and why a copy that takes it is the table, is in
- * sql/changes/changes.sql.  The query has the columns of the table, since no text
- * names the table's type: here they become a row of that type.
+ * sql/changes/changes.sql says what is read, and why a copy that takes it equals
+ * the table.  The query returns the columns of the table, since no text names the
+ * table's type; here they become a row of that type.
  */
 #include "postgres.h"
 
@@ -38,8 +38,8 @@ typedef struct Composing
 } Composing;
 
 /*
- * A row of the query: op, version, and the columns of the table that were not
- * dropped, which become a row of its type.
+ * Send a row of the query: op, version, and the columns of the table that
+ * were not dropped, as one value of the table's type.
  */
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)

@@ -8,9 +8,10 @@
  * into the table.  That role needs no privilege on the log, because it reads nothing
  * there and chooses nothing: a key of a row that it may write is all that it adds.
  *
- * Anybody with the privilege TRIGGER on a table may make a trigger of this function.
- * So a table is not taken for a log because the trigger names it: it must belong to the
- * owner of the table, who must have made a trigger there that names the table in turn.
+ * Anybody with the privilege TRIGGER on a table may create a trigger with this
+ * function.  That a trigger names a table therefore does not make it a log: the log
+ * must also belong to the owner of the table, and have a trigger, created by that
+ * owner, that names the table.
  */
 #include "postgres.h"
 
@@ -45,8 +46,8 @@
 PG_FUNCTION_INFO_V1(changes_trigger);
 
 /*
- * The most keys in a row: few enough that it is seldom compressed, and that
- * readers can limit what they take
+ * Maximum number of keys in a row: few, so that rows are seldom compressed,
+ * and that readers can limit a batch
  */
 #define MOST_KEYS 32
 
@@ -67,7 +68,7 @@ typedef struct Log
 	int			count;
 	EState	   *estate;
 	ResultRelInfo *target;
-	ModifyTableState *state;	/* the partitions are searched in it; null if the log has none */
+	ModifyTableState *state;	/* to find partitions; null if the log has none */
 	PartitionTupleRouting *routing;
 	ResultRelInfo *checked;		/* partition of the last row, whose triggers were checked */
 	TupleTableSlot *row;
@@ -75,8 +76,8 @@ typedef struct Log
 } Log;
 
 /*
- * A partition whose detachment waits for older snapshots still claims to be
- * one, but has no table above it
+ * While DETACH CONCURRENTLY waits for older snapshots, the table is still
+ * marked as a partition, but has no parent
  */
 static Oid
 root_of(Relation table)
@@ -121,8 +122,8 @@ oid_argument(const Trigger *trigger, int number)
 }
 
 /*
- * True if a trigger on the log names the table.  Roles with TRIGGER on it could make that one, too; but only the
- * owner of a table can enable a trigger always, and a trigger that is replaced is no longer so.
+ * True if a trigger on the log names the table.  Other roles with TRIGGER on the log could create such a
+ * trigger, too.  But only the owner can set it to ENABLE ALWAYS, and replacing the trigger resets that.
  */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
@@ -141,9 +142,9 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * The log that the trigger names by its number, as the name may lead to another one for
- * a while; locked.  Null if it is no log of this table: a partition that was detached
- * may go on without, and nothing that others make a trigger of gets into a log.
+ * Open and lock the log that the trigger names by its OID, since a name may lead to
+ * another table for a while.  Null if it is not a log of this table: a detached
+ * partition continues without a log, and a trigger of another role writes into none.
  */
 static Relation
 open_log(TriggerData *data)
@@ -192,7 +193,7 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * The key for which the trigger was made: a table that has another key meanwhile may have this one again when it is read.
+ * The key for which the trigger was made: the table may have another key now, and this one again when the log is read.
  * The trigger for rows that move is made for the partitioned table, and the server copies it to partitions, where the
  * columns may have other numbers.
  */
@@ -230,9 +231,9 @@ is_trusted(Oid function, Oid owner)
 
 /*
  * Error if a row of a log fires code of another role, which would run as each role that
- * writes into the other table.  A role with TRIGGER on the log or on a partition of it, as
- * by default privileges, may have made such a trigger.  The functions that a condition
- * calls are not looked up here, so a condition is refused, too.
+ * writes into the other table.  A role with TRIGGER on the log or on a partition of it,
+ * for example by default privileges, may have created such a trigger.  The functions that
+ * a condition calls are not looked up here, so a condition is refused, too.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -394,10 +395,10 @@ next_row(Tuplestorestate *rows, TupleTableSlot *slot)
 }
 
 /*
- * Collect the keys that the rows had and have.  Those of an UPDATE come in the
- * same order, and a key that stays is mostly logged once.  Where a trigger
- * prevented a row from moving, the others are logged twice, which does no
- * harm.
+ * Collect the old and the new keys of the rows.  The old and new rows of an
+ * UPDATE come in the same order, and an unchanged key is usually logged once.
+ * After a row that a trigger kept from moving, unchanged keys are logged
+ * twice, which does no harm.
  */
 static void
 log_keys(Log *log, TriggerData *data)

@@ -2,11 +2,12 @@
  * partitions.c
  *	  The partitions of a log, into which rows are written as any role.
  *
- * All must be tables of the owner of the log: the wrapper of a foreign one wants a
- * plan, and code of another owner would run.  They are those that rows are routed to,
- * which the directory keeps.  To look at each of a thousand for every statement would
- * be most of its price, so what was proved is kept for the session, until the server
- * invalidates the log or a partition (ports/table_proof.c).
+ * All must be tables of the owner of the log: writing into a foreign table requires a
+ * plan, and code of another owner would run.  The partitions are those to which rows
+ * are routed, which the partition directory keeps.  Examining each of a thousand for
+ * every statement would cost more than the rest of it.  The result is therefore kept
+ * for the session, until the server invalidates the log or a partition
+ * (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -53,8 +54,8 @@ check_partition(Oid partition, Oid owner)
 }
 
 /*
- * Look up what is below a table in the directory: how many with the table, which are listed if there is a list.  That
- * evaluates what is constant in a partition key, so it must be the owner's.
+ * Count a table and the partitions below it in the directory, and append them to the list if there is one.  This
+ * evaluates constants in a partition key, which must therefore be the owner's.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
@@ -125,9 +126,10 @@ keep_proof(Oid log, uint64 since, const List *tree)
 
 /*
  * Error unless all partitions of a log are tables of its owner.  The directory, which
- * is made as the server makes one, looks up all of them before a proof is believed:
- * what is attached later gets no row of this statement.  An older snapshot has also
- * those whose detachment is pending, so that they are more than were proved.
+ * is created as the server creates one, looks up all of them before a kept proof is
+ * used: a partition that is attached later gets no row of this statement.  In an
+ * older snapshot partitions with a pending detachment are included; there are then
+ * more than were proved.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

@@ -3,9 +3,10 @@
  *	  The statement of feed_apply, which is given rows as the table "batch".
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
- * another table of that name would lose all of it, one that reads it below LIMIT
- * or OFFSET may lose the rest, whatever else it reads.  What it leaves out
- * otherwise (WHERE, a join, an aggregate), it has said itself.
+ * another table of that name would lose the whole batch.  A statement that reads
+ * the batch below LIMIT or OFFSET may lose part of it, whatever else it reads.
+ * Other ways to leave rows out (WHERE, a join, an aggregate) are what the
+ * statement asks for.
  */
 #include "postgres.h"
 
@@ -18,7 +19,7 @@
 #include "feed/apply.h"
 #include "ports/query.h"
 
-/* A query and the queries around it, to which its references to WITH lead */
+/* A query and the queries around it, in which its references to WITH are looked up */
 typedef struct Level
 {
 	Query	   *query;
@@ -26,7 +27,7 @@ typedef struct Level
 } Level;
 
 /*
- * How a query reads the batch; if it does so several times, the last of these
+ * How a query reads the batch; of several uses the last one in this order
  * counts
  */
 typedef enum BatchUse
@@ -58,8 +59,8 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * A statement that writes is run to its end; an aggregate without groups is
- * one row for all.
+ * A statement that writes runs to its end; an aggregate without groups is one
+ * row for all.
  */
 static bool
 takes_all(const Query *query)
@@ -68,7 +69,7 @@ takes_all(const Query *query)
 		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
 }
 
-/* The rows that an entry of FROM reads if it names a query of WITH */
+/* How an item of FROM that names a query of WITH reads the batch */
 static BatchUse
 use_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 {
@@ -100,7 +101,7 @@ use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* A subquery in an expression is run for a value of its own, to its end. */
+/* A subquery in an expression runs to its end, whatever limits the query around it. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -199,9 +200,9 @@ check_statement(List *queries, const Table *table)
 }
 
 /*
- * A plan that is not kept is parsed again only where the schemas of the
- * search_path have become others, which nothing shows before the next look at
- * it, when it is executed: so what was checked here is what runs.
+ * An unsaved plan is parsed again at its execution only if the schemas of the
+ * search_path have changed.  The loop ends when they are those of the checked
+ * statement, which is then the one that runs.
  */
 static SPIPlanPtr
 checked_plan(const Table *table, const char *text)
@@ -232,7 +233,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	int			code;
 
 	SPI_connect();
-	/* A statement of the caller's keeps all settings but what would let the owner of the table run code. */
+	/* The caller's statement keeps all settings, except those that would let the owner of the table run code. */
 	nest = NewGUCNestLevel();
 	(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));

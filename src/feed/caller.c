@@ -1,6 +1,7 @@
 /*
  * caller.c
- *	  Whether the caller of feed_read or changes_read takes all of its rows.
+ *	  Check that the caller of feed_read or changes_read takes all of its
+ *	  rows.
  *
  * These functions move the position over all rows that they return, before the
  * caller takes the first one: rows that the caller never takes would be lost.
@@ -9,9 +10,9 @@
  * above the call, and a cursor.  A caller that takes all rows and leaves some out
  * (WHERE, a join, an aggregate) has said so.
  *
- * Neither shows for how many rows a query is run (a fetch size, SELECT INTO):
- * docs/feed.md has a table of these cases.  The call is identified by the address
- * of its expression, which the executor does not copy.
+ * Neither shows how many rows the client or procedural language takes (a fetch
+ * size, SELECT INTO): docs/feed.md has a table of these cases.  The call is
+ * identified by the address of its expression, which the executor does not copy.
  */
 #include "postgres.h"
 
@@ -26,8 +27,8 @@
 #include "feed/caller.h"
 
 /*
- * A search for a call in the plan of a statement, which its reader may take
- * whole, or as far as the caller does
+ * A search for a call in the plan of a statement: is_whole if some node takes
+ * all of its rows
  */
 typedef struct CallSearch
 {
@@ -35,7 +36,7 @@ typedef struct CallSearch
 	Node	   *call;
 	Bitmapset  *searched;		/* subplans, by number */
 	bool		is_whole;
-	const char *cut;			/* where it is cut off, in words; or NULL */
+	const char *cut;			/* the node that may cut it off, in words; or NULL */
 } CallSearch;
 
 static void search_plan(CallSearch *search, Plan *plan, const char *cut);
@@ -57,8 +58,8 @@ makes_call(const Plan *plan, const Node *call)
 }
 
 /*
- * The cut that passes through a node: a node that writes ends only with its
- * last row, and one number of all rows is known only after it.
+ * The cut that applies below a node.  A node that writes, and an aggregate
+ * without groups, always take all rows.
  */
 static const char *
 through(const Plan *plan, const char *cut)
@@ -77,7 +78,7 @@ search_subplan(CallSearch *search, int number, const char *cut)
 	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
 }
 
-/* Subqueries that are run once: one of WITH is taken by those who scan it, unless it writes. */
+/* Subqueries that run once. A query of WITH is taken by the nodes that scan it, unless it writes. */
 static void
 search_links(CallSearch *search, List *links)
 {
@@ -104,7 +105,7 @@ search_list(CallSearch *search, List *plans, const char *cut)
 		search_plan(search, (Plan *) lfirst(cell), cut);
 }
 
-/* The tree of a plan is bounded by the stack; a query of WITH may be scanned any number of times. */
+/* The depth of the plan is limited by the stack. A query of WITH may be scanned any number of times. */
 static void
 search_plan(CallSearch *search, Plan *plan, const char *cut)
 {
@@ -134,7 +135,7 @@ search_plan(CallSearch *search, Plan *plan, const char *cut)
 		search_list(search, ((CustomScan *) plan)->custom_plans, cut);
 }
 
-/* A subquery in an expression is run for a value, to its end; the inner ones have the lower numbers. */
+/* A subquery in an expression runs to its end. Inner subqueries have lower numbers. */
 static void
 search_statement(CallSearch *search)
 {

@@ -1,6 +1,6 @@
 /*
  * caller.h
- *	  Whether the caller of feed_read takes all of its rows.
+ *	  Check that the caller of feed_read takes all of its rows.
  */
 #ifndef INORDER_CALLER_H
 #define INORDER_CALLER_H

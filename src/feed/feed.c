@@ -1,11 +1,10 @@
 /*
  * feed.c
- *	  Rows of feeds, as they are returned to the caller or given to her statement.
+ *	  Rows of feeds, returned to the caller or given to the caller's statement.
  *
- * Each call looks, runs, and is done.  What it returns, and how it moves the
- * position, is said by sql/feed/take.sql and sql/feed/reader.sql, as the owner of
- * the state (state.c).  Here the rows are read, with the rights of the caller
- * (query.c).
+ * The functions in sql/feed/take.sql and sql/feed/reader.sql, which run as the
+ * owner of the state (state.c), find the batch and move the position.  The rows
+ * are read here, with the privileges of the caller (query.c).
  */
 #include "postgres.h"
 
@@ -52,9 +51,9 @@ has_columns(Oid row_type, TupleDesc expected)
 }
 
 /*
- * Check that rows have the type of the table, which the caller names by
- * null::table. That locks nothing: the columns may have changed until we had
- * the lock.
+ * Check that row_type, given as null::table, is the type of the table.
+ * Naming a type locks nothing: the columns may have changed before the table
+ * was locked.
  */
 static void
 check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
@@ -89,7 +88,7 @@ found_column(HeapTupleHeader result, const char *name, Oid type)
 	return value;
 }
 
-/* The table that was proved, if it was, by an internal function; and what else this returns */
+/* Call an internal function that finds rows: note the table and, if the function has proved it, the proof */
 HeapTupleHeader
 look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments)
 {
@@ -124,10 +123,10 @@ query_for(const FoundRows *found, bool in_order)
 }
 
 /*
- * The next batch of a feed, if it is known at once, and no worker has a part of the feed; it is moved behind it.
- * False if more is to be looked at, or to be said: nothing has been done then but to lock.
+ * Find the next batch by the indexes, in a feed without workers, and move the feed over it.  False if SQL has to
+ * look, or to raise an error; then only locks have been taken.
  *
- * Nothing of this looks for a name or calls a function of anybody's, so it need not become the owner of the state.
+ * No name is looked up, and no function of a user is called: there is no need to become the owner of the state.
  */
 static bool
 take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, FoundRows *found)
@@ -154,7 +153,7 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 	return true;
 }
 
-/* The rows of an unfinished batch, if it is known at once that they can be read, and it is of no share */
+/* Find an unfinished batch that is not of a share; false if it is not known at once that its rows can be read */
 static bool
 look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 {
@@ -180,8 +179,7 @@ look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 }
 
 /*
- * The next batch of a feed; if it moves, the position is after the batch
- * afterwards.
+ * The next batch of a feed, over which the position moves if moves is true.
  */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
@@ -286,7 +284,8 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 /*
  * reader_batch_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type
  *
- * A standby may be promoted in mid-call: what a call says is of the timeline that it began on, or an error (origin.c).
+ * A standby may be promoted during the call: the result is of the timeline on which the call began, or an error
+ * (origin.c).
  */
 Datum
 reader_batch_rows(PG_FUNCTION_ARGS)

@@ -5,16 +5,16 @@
  * It adds up what a statement adds to each group, and writes a row for each into the
  * table of deltas (sql/feed/groups.sql), as COPY writes rows.  Values are compared by
  * their bytes, so that no function of a type is executed; groups that are equal, but
- * differ in their bytes, are added up by who reads them.  Triggers and rules of the
+ * differ in their bytes, are added up when they are read.  Triggers and rules of the
  * deltas are not executed.
  *
- * Anybody with the privilege TRIGGER on a table may make a trigger of this function.  So
- * the deltas are found by another trigger of the table, whose function nobody but its
- * owner may make a trigger of.  A partition that is detached has none, and is not counted.
- * What is unusual is left to that function.
+ * Anybody with the privilege TRIGGER on a table may create a trigger with this function.
+ * The deltas are therefore found by another trigger of the table, with whose function only
+ * the owner may create triggers.  A detached partition has no such trigger, and is not
+ * counted.  Unusual cases are left to that function.
  *
- * Deltas of a partitioned table keep a hash of its partitions, so that those of one that
- * is dropped later are not counted.
+ * Deltas of a partitioned table keep a hash of its partitions: if a partition is dropped
+ * later, its deltas are not counted.
  */
 #include "postgres.h"
 
@@ -122,7 +122,10 @@ hash_of_group(const Counter *counter, const Key *key)
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* Part of the name of a trigger of ours, which those of a set have in common: up to what comes after its last "_" */
+/*
+ * Length of what the names of all triggers of a set have in common, which ends
+ * with the last "_"; 0 for other triggers
+ */
 static int
 common_length(const Trigger *trigger)
 {
@@ -133,7 +136,7 @@ common_length(const Trigger *trigger)
 
 /*
  * The function of the trigger for rows of the set, or none.  If another role with TRIGGER on the table replaces that
- * trigger, it is for replicas no more: only the owner can enable it so.
+ * trigger, it is no longer ENABLE REPLICA, which only the owner can set.
  */
 static Oid
 function_of_set(TriggerData *data)
@@ -156,7 +159,7 @@ function_of_set(TriggerData *data)
 	return InvalidOid;
 }
 
-/* The table that has the name of the function, and with it one owner; locked.  Null if there is none. */
+/* Open and lock the table that has the name and the owner of the function; null if there is none. */
 static Relation
 open_deltas(Oid function, Oid owner)
 {
@@ -188,7 +191,7 @@ has_type(TupleDesc row, int place, Oid type)
 	return !TupleDescAttr(row, place)->attisdropped && TupleDescAttr(row, place)->atttypid == type;
 }
 
-/* True if a row of deltas may be null where it always is, and nothing of it is checked or computed */
+/* True if the other columns of deltas may be null, and the table has no constraints and no generated columns */
 static bool
 is_free(TupleDesc row, int columns)
 {
@@ -203,7 +206,10 @@ is_free(TupleDesc row, int columns)
 	return row->constr == NULL || row->constr->num_check == 0;
 }
 
-/* Find the columns that the trigger names.  False if the deltas have others than those and ours, or constraints. */
+/*
+ * Find the columns that the trigger names.  False if the deltas have columns
+ * besides these and the fixed ones, or constraints.
+ */
 static bool
 find_columns(Counter *counter)
 {
@@ -237,7 +243,7 @@ forget_tree(Datum unused, Oid relation)
 	changes++;
 }
 
-/* The table above all, or this one */
+/* The topmost parent of a table, or the table itself */
 static Oid
 root_of(Relation table)
 {
@@ -247,8 +253,9 @@ root_of(Relation table)
 }
 
 /*
- * A hash of the partitions as they are now, those that are being detached included, as delta_tree() has it
- * (sql/feed/groups.sql).  Those that this statement has written into are locked.  Others are not, and may go.
+ * A hash of the present partitions, including those that are being detached, as delta_tree() in
+ * sql/feed/groups.sql computes it.  Partitions into which this statement has written are locked.  The others
+ * are not, and may be dropped meanwhile.
  */
 static uint64
 hash_of_tree(Oid root)
@@ -270,7 +277,10 @@ hash_of_tree(Oid root)
 	return hash;
 }
 
-/* A text that deltas of a partitioned table keep, or null.  The server reports a new partition before it is used. */
+/*
+ * The text by which deltas of a partitioned table identify its partitions, or
+ * null.  The server reports a new partition before it is used.
+ */
 static char *
 tree_of(Relation table)
 {
@@ -294,7 +304,7 @@ tree_of(Relation table)
 	return psprintf(INT64_FORMAT, (int64) known_tree);
 }
 
-/* Write what was added to groups, and forget it */
+/* Write the changes of all groups as deltas, and forget them */
 static void
 write_deltas(Counter *counter)
 {
@@ -379,7 +389,7 @@ read_from_beginning(Tuplestorestate *rows)
 	}
 }
 
-/* Rows of an UPDATE come in the same order, as they were and as they are, and mostly stay in their group. */
+/* Old and new rows of an UPDATE come in the same order, and most rows stay in their group. */
 static void
 count_rows(Counter *counter)
 {
@@ -416,7 +426,10 @@ count_rows(Counter *counter)
 	ExecDropSingleTupleTableSlot(present);
 }
 
-/* True if this transaction has updated rows that are to be moved to another partition, which MERGE hides from us */
+/*
+ * True if this transaction has updated rows that move to another partition,
+ * which MERGE does not show to the trigger
+ */
 static bool
 may_have_moved(TriggerData *data)
 {
@@ -432,8 +445,9 @@ may_have_moved(TriggerData *data)
 }
 
 /*
- * One of 2,000 transactions folds, as the owner, as ANALYZE runs what an index computes.  A fold takes the time of some
- * 80 statements, so one of 1,000 took 8 % of all that is written by single rows.
+ * One of 2,000 transactions folds, as the owner, in the way in which ANALYZE evaluates index expressions.  A fold takes
+ * as long as about 80 statements of one row: with one fold in 1,000 transactions, folds took 8 % of the time of such
+ * statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)
@@ -463,7 +477,10 @@ is_empty(Tuplestorestate *rows)
 	return rows == NULL || tuplestore_tuple_count(rows) == 0;
 }
 
-/* exact_count_trigger() -> trigger: after a statement; with any argument, and those columns by which it is counted */
+/*
+ * exact_count_trigger() -> trigger: after a statement; the arguments are one
+ * that is not used here, and the columns of the groups
+ */
 Datum
 exact_count_trigger(PG_FUNCTION_ARGS)
 {

@@ -9,14 +9,14 @@
  *
  * Contract:
  *	- A word is handed out once and overwritten with zero at that moment, so
- *	  that a core file or a stray read shows none that is in a key already.
+ *	  that a core file or a stray read shows no word that is already in a key.
  *	- A process never uses words that its parent drew: the pool remembers which
  *	  process filled it.
  *	- A statement never uses words that were drawn more than a second before it
  *	  began: two clones of a virtual machine have the same pool, and the same
- *	  processes.  Those that the server's own source gives differ, once the
- *	  hypervisor has told the kernel.  The time of the statement is known anyway;
- *	  that it is set back or forward when a clone starts counts, too.
+ *	  processes.  Words from the server's own source differ once the hypervisor
+ *	  has informed the kernel.  The start time of the statement costs no call.
+ *	  If the clock of a clone is set, forward or back, the pool counts as old.
  *	- An error while filling leaves the pool empty; the next call tries again.
  */
 #include "postgres.h"

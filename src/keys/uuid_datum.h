@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Between keys as two words and uuid values as the server passes them; and the keys and number of a transaction.
+ *	  Conversion between keys as two words and uuid values of the server; and the keys and number of a transaction.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H
@@ -20,11 +20,11 @@ uuid_datum(UuidWords words)
 	return UUIDPGetDatum(uuid);
 }
 
-/* For every error about a uuid of the wrong version */
+/* The DETAIL of every error about a uuid of the wrong version */
 #define UUID_VERSION_DETAIL \
 	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
 
-/* Error unless a uuid has the layout that its reader reads */
+/* Error unless a uuid is of the version that a function reads */
 static inline UuidWords
 uuid_arg_of_version(Datum arg, unsigned version)
 {

@@ -1,6 +1,6 @@
 /*
  * uuid_layout.h
- *	  Where the bits of every key lie.
+ *	  The layout of the bits of every key.
  *
  * Pure arithmetic: nothing here allocates, reports an error, reads a clock or
  * draws a random number; all of that is passed in.  A key is handled as two
@@ -188,7 +188,7 @@ typedef struct V7State
 } V7State;
 
 /*
- * Go on to the next key, always greater than the last.
+ * Compute the next key, which is always greater than the last.
  *
  * The plain form takes the clock and 62 random bits.  It fails when the clock
  * stands still (25 million calls a second share a tick among six) or steps

@@ -6,8 +6,9 @@
  * pg_current_xact_id() shows, plus a base.  Savepoints and EXCEPTION blocks
  * have ids of their own, but not a number of their own: a reader needs the
  * transaction that commits.  Asking for it assigns the id if there is none,
- * which a standby cannot; and a parallel worker, with a tail of its own, would
- * make keys that do not follow on the leader's.  Hence PARALLEL UNSAFE.
+ * which a standby cannot do.  A parallel worker, with a tail of its own,
+ * would make keys that do not continue the leader's: the functions are
+ * PARALLEL UNSAFE.
  */
 #include "postgres.h"
 
@@ -127,10 +128,11 @@ xact_id(PG_FUNCTION_ARGS)
 /*
  * xact_id_generated(base bigint) -> bigint
  *
- * The same number under another label.  A generated column takes an immutable
- * function only, and the executor folds that one when it starts a statement:
- * never in a cached plan, so each statement has the number of its transaction.
- * Anywhere else the label would be a lie; hence a function of its own.
+ * The same number under another label.  A generated column takes only an
+ * immutable function.  The executor evaluates its call when it starts a
+ * statement, and never in a cached plan: each statement has the number of its
+ * transaction.  Anywhere else the label would be wrong, which is why this is
+ * a separate function.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

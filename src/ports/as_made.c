@@ -1,11 +1,12 @@
 /*
  * as_made.c
- *	  Whether a table is as it was made readable: by the relation cache.
+ *	  Check by the relation cache that a table is as feed_enable() made it.
  *
- * It says yes, or nothing: then the queries of prove_table() (sql/ports/proof.sql)
- * say what is wrong, or that the table may be read all the same.  For these a
- * new session compiles functions and plans over ten catalogs, which touches
- * hundreds of pages, and then a hundred for each partition.
+ * The check succeeds, or decides nothing: then the queries of prove_table()
+ * (sql/ports/proof.sql) report what is wrong, or that the table may be read all
+ * the same.  For these a new session compiles functions and plans over ten
+ * catalogs, which accesses hundreds of pages, and a hundred more for each
+ * partition.
  */
 #include "postgres.h"
 
@@ -34,8 +35,8 @@
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * A key of type uuid is itself the order; for other keys the primary key has
- * to be examined. A generated number has an expression.
+ * True unless more has to be examined: the primary key, which orders the rows
+ * if the key is not a uuid, or the expression of a generated number.
  */
 static bool
 is_usual(const Reading *reading)
@@ -73,9 +74,9 @@ key_of(Relation table, const Reading *reading)
 }
 
 /*
- * The function of a trigger that is as feed_enable() makes it, on all columns
- * if the key is 0; otherwise none.  Nothing here may build the relation cache
- * anew.
+ * The function of a trigger, if feed_enable() creates such triggers (on all
+ * columns if the key is 0); otherwise none.  Nothing here may rebuild the
+ * relation cache.
  */
 static Oid
 guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
@@ -149,8 +150,8 @@ finds_rows(Oid index, AttrNumber key)
 }
 
 /*
- * The index by which the rows of a table are found; none if it is not known
- * that one finds them
+ * The index by which the rows of a table are found; none if that is not
+ * certain
  */
 static Oid
 index_of(Relation table, const Reading *reading)
@@ -188,7 +189,7 @@ is_member_as_made(Oid member, TableProof *proof)
 bool
 is_as_made(TableProof *proof)
 {
-	/* In parallel mode nothing new may be seen. */
+	/* In parallel mode no invalidation may be processed. */
 	if (IsInParallelMode() || !is_usual(&proof->reading))
 		return false;
 	AcceptInvalidationMessages();	/* the locks may have been taken before */

@@ -4,12 +4,12 @@
  *
  * A function AS 'MODULE_PATHNAME', 'as_owner' has its body in a twin in the
  * internal schema: of the same name, in PL/pgSQL, with the role of the caller
- * before the same arguments.  What a twin reaches is what state.c says:
- * catalogs and the state, nothing that a user made.  If it returns a set, all
- * of it is made before the caller sees a row of it.  Nobody but the owner may
- * execute a twin, or a function in PL/pgSQL that one calls: PL/pgSQL keeps
- * plans for the session, not for the role, so what a caller had it parse under
- * settings of hers would run as the owner.
+ * before the same arguments.  A twin accesses only catalogs and the state,
+ * and nothing that a user made: see state.c.  A set is computed completely
+ * before the caller sees its first row.  Only the owner may execute a twin,
+ * or a function in PL/pgSQL that it calls: PL/pgSQL keeps plans for the
+ * session, not for the role, and a plan that was parsed under the settings of
+ * a caller would run as the owner.
  */
 #include "postgres.h"
 
@@ -88,8 +88,8 @@ as_owner(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	/*
-	 * The caller's collation is not used, under which another name could be
-	 * equal
+	 * Names are not compared by the caller's collation, by which another name
+	 * could be equal
 	 */
 	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};

@@ -1,9 +1,9 @@
 /*
  * batches.c
- *	  Batches of workers: given, and finished.
+ *	  Giving batches to workers, and finishing them.
  *
- * As in kept.c, without the executor.  A batch that another worker had, or that
- * is of a share, is given by take_batch() in sql/feed/batches.sql.
+ * As in kept.c, the executor is not used.  A batch that another worker had, or
+ * that is of a share, is given by take_batch() in sql/feed/batches.sql.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(delete_batch);
 /* No token has more bits: a number of JSON holds integers up to 2^53 exactly. */
 #define TOKEN_BYTES 6
 
-/* As an INSERT would compute them: feed * 1024 + share is what the batches of a share are found by */
+/* Compute the generated columns, as INSERT does; the batches of a share are found by feed * 1024 + share */
 static void
 set_generated(Row *batch)
 {
@@ -67,7 +67,7 @@ insert_row(Relation table, HeapTuple row)
 	CommandCounterIncrement();
 }
 
-/* Store a batch under its number, in the place of a row that the extension did not write: no other can have this one. */
+/* Store a batch under its number. If a row has that number, a restore brought it, and it is replaced. */
 static void
 store_batch(Row *batch)
 {
@@ -138,8 +138,8 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 /*
  * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
  *
- * What follows the position of a feed that is in no order, and in which no other batch waits; with a feed and no
- * number, if nothing does.  Null if more is to be looked at.
+ * A new batch of a feed that has no order, and in which no other batch waits.  If nothing follows the position,
+ * the result has a feed and no number.  Null if SQL has to look.
  */
 Datum
 new_batch(PG_FUNCTION_ARGS)
@@ -175,7 +175,7 @@ new_batch(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &given, KEPT_COLUMNS));
 }
 
-/* Lock a row as it is now, after others that changed it; false if there is none any more */
+/* Lock the newest version of a row, after transactions that change it; false if it was deleted */
 static bool
 lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 {
@@ -201,7 +201,7 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
 }
 
-/* True if the caller may still move a feed whose table is there: the lock on a batch may have been waited for. */
+/* True if the caller may still move the feed, and its table exists: the lock on a batch may have been waited for. */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
 {
@@ -216,7 +216,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 /*
  * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
  *
- * That a worker finishes by its token, or anybody if it is dead; false unless it is there, and the caller may.
+ * Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes.  False unless
+ * it exists, and the caller may finish it.
  */
 Datum
 delete_batch(PG_FUNCTION_ARGS)

@@ -2,8 +2,9 @@
  * bounds.c
  *	  A batch as ranges of keys.
  *
- * The keys of a uuid are in the order of a batch, so a part of a transaction is a range, too.  Of numbers
- * of type bigint only whole transactions are: the rows of one are ordered by other columns.
+ * Keys of type uuid are in the order of a batch: a part of a transaction is a range, too.  With numbers
+ * of type bigint only whole transactions are ranges, because the rows of a transaction are ordered by
+ * other columns.
  */
 #include "postgres.h"
 
@@ -72,8 +73,8 @@ key_ranges(Numbers set, bool is_uuid)
 }
 
 /*
- * The key after the one that a batch remembers; false if it remembers none of
- * a single column
+ * The key after the one that a batch remembers; false unless it remembers a
+ * key of a single column
  */
 static bool
 key_after(Datum remembered, UuidWords *after)

@@ -15,7 +15,7 @@ typedef struct KeyRange
 	UuidWords	high;
 } KeyRange;
 
-/* The end of a range that has none */
+/* The end of a range without an upper bound */
 #define LAST_KEY ((UuidWords) {PG_UINT64_MAX, PG_UINT64_MAX})
 
 /* In the order of the batch.  The rest of a transaction comes first, whatever its number is; all others ascend. */

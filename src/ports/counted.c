@@ -1,11 +1,10 @@
 /*
  * counted.c
- *	  Exact counts that this session has made, to which the next ones add what is new.
+ *	  Exact counts of this session, to which later ones add the new rows.
  *
- * A number of rows is that of some transactions.  In a snapshot in which all of these
- * have ended, it is the number of their rows, if the table is as it was then (next.c).
- * A partition that was made after the guard can be truncated, by which it gets another
- * file.
+ * A count is the number of rows of some transactions.  It holds in each snapshot in
+ * which all of these have ended, if the table is unchanged (next.c).  A partition that
+ * was created after the guard can be truncated, which gives it another file.
  */
 #include "postgres.h"
 
@@ -40,10 +39,10 @@ typedef struct Count
 	Oid			file;			/* file of that */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
-	int64		folded;			/* when this session last folded, or might have */
+	int64		folded;			/* the count when this session last could fold */
 } Count;
 
-static Count counts[KEPT_COUNTS];	/* each at the place of its table */
+static Count counts[KEPT_COUNTS];	/* the place is that of count_of() */
 
 static Count *
 count_of(Oid relation)

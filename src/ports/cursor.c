@@ -4,8 +4,8 @@
  *
  * Entries between two ranges are skipped one by one, or by another descent in the index if they are many.  No code of
  * the owner's runs: the first column of the index is a uuid or a bigint, compared as the server does (index_of()), and
- * of the row only its visibility is looked at.  Of a page that all snapshots see, the row is not looked at, as in a
- * scan of the index alone.
+ * of a row only the visibility is checked.  In an all-visible page even that is not necessary, as in an index-only
+ * scan.
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 #include "compat.h"
 #include "ports/cursor.h"
 
-/* Entries of an index that are skipped one by one; a descent takes as long */
+/* Number of index entries that are skipped in the time of a descent */
 #define STEPS_MAX 16
 
 /* The table is locked: see lock_tree() in table_proof.c. */
@@ -115,7 +115,7 @@ find_visible(Cursor *cursor)
 	return cursor->place != NULL;
 }
 
-/* Move to the first entry after so many ranges of a cursor that has keys. */
+/* Skip so many ranges, and move to the first entry after them; the cursor must have keys. */
 void
 skip_ranges(Cursor *cursor, int count)
 {
@@ -191,8 +191,8 @@ close_cursor(Cursor *cursor)
 }
 
 /*
- * Open an index at its first entry, if it has one; with the keys of entries
- * or, if all are in one range, possibly without
+ * Open an index at its first entry in the ranges, if any. with_keys: also
+ * read the keys of entries, which several ranges need anyway.
  */
 Cursor *
 open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys)

@@ -1,10 +1,10 @@
 /*
  * end.c
- *	  Where a batch ends: the last row within a limit, by the indexes.
+ *	  The end of a batch: the last row within a limit, found by the indexes.
  *
- * The entries of the indexes are passed in the order of the batch, up to one more than the limit.  If there
- * are no more of them, the batch has no more rows.  If there are, they are passed again, and those are left out
- * whose rows the active snapshot does not see: of dead ones there may be any number.
+ * The entries of the indexes are passed in the order of the batch, up to one more than the limit.  If there are
+ * no more of them, the batch has no more rows.  If there are, they are passed again, without those whose rows
+ * the active snapshot does not see: any number of them may be dead.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@ typedef struct End
 {
 	int64		most;
 	bool		has_row;		/* visible */
-	int64		rows;			/* counts at most one more than these */
+	int64		rows;			/* limit; rows counts at most one more */
 	UuidWords	key;			/* key of the last row within the limit */
 	int64		number;			/* its transaction */
 	int64		place;			/* its place among the rows of this */

@@ -1,12 +1,13 @@
 /*
  * files.c
- *	  Whether a snapshot sees the files and partitions that are read.
+ *	  Check that a snapshot sees the files and partitions that are read.
  *
  * A snapshot says which rows are visible, not which files they are in.  After
- * a command that writes a table anew (ALTER TABLE ... TYPE, VACUUM FULL,
- * CLUSTER, REPACK, TRUNCATE) a snapshot that is older finds no rows, or some,
- * in the new file; and partitions that were detached or dropped since it was
- * taken are not read at all, though their rows belong to it.
+ * a command that rewrites a table (ALTER TABLE ... TYPE, VACUUM FULL,
+ * CLUSTER, REPACK, TRUNCATE), an older snapshot finds none or only some of
+ * the rows in the new file.  Partitions that were detached or dropped since
+ * the snapshot was taken are not read at all, although it includes their
+ * rows.
  */
 #include "postgres.h"
 
@@ -33,9 +34,9 @@ PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 
 /*
- * A table and all partitions below it.  The partitions are locked in this mode, unless it is NoLock, the table is not.
- * None if it was dropped, perhaps while its lock was waited for: the server's
- * function would end in an internal error.
+ * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless it is
+ * NoLock.  Empty if the table was dropped, perhaps while its lock was waited for; the server's function would raise an
+ * internal error.
  */
 List *
 tree_of(Oid relation, LOCKMODE mode)
@@ -113,8 +114,8 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if others have written a table anew since: our own later changes have
- * replaced its row in the catalog again.
+ * True if another transaction has rewritten the table since. file_before()
+ * leaves out later changes by this transaction.
  */
 static bool
 others_wrote(Relation classes, Oid relation, Snapshot snapshot)
@@ -180,10 +181,11 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees the partitions that are read.  Those attached
- * since are more than it sees: each table but the first is below another.  And
- * it may see more: new snapshots see a commit before the server sends its
- * invalidations, and to attach a partition waits for no reader.
+ * Error unless a snapshot sees the partitions that are read.  The tables may
+ * include partitions that were attached since, and are not in the snapshot
+ * (each table but the first has a parent).  The snapshot may also have more
+ * partitions: new snapshots see a commit before the server sends its
+ * invalidations, and attaching a partition waits for no reader.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

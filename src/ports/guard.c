@@ -7,10 +7,11 @@
  * and must neither lose it nor vanish afterwards.
  *
  * Two triggers fire for rows.  The first, for INSERT and DELETE, has the base as
- * its argument, and names the columns that readers rely on, the one with the number
- * first, as UPDATE OF …: so the server follows them when they are renamed, and
- * into partitions where they have other numbers.  The second fires for every
- * UPDATE, since UPDATE OF does not when another trigger changes the column.
+ * its argument.  It names the columns that readers rely on as UPDATE OF …, the one
+ * with the number first.  The server therefore tracks these columns when they are
+ * renamed, and in partitions where they have other attribute numbers.  The second
+ * trigger fires for every UPDATE, since UPDATE OF does not fire when another
+ * trigger changes the column.
  */
 #include "postgres.h"
 
@@ -64,8 +65,9 @@ refuse_trigger(Trigger *trigger, const char *fault)
 
 /*
  * Error if a trigger fires after the guard, whose name is given: it may change what the
- * guard has looked at.  Triggers fire by name.  Readers look for one, and so does the
- * guard: one that is there for a while leaves no trace.
+ * guard has checked.  Triggers fire in the order of their names.  Both readers and the
+ * guard look for such a trigger, because a trigger that existed for a while leaves no
+ * trace.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -121,8 +123,8 @@ is_guard_function(Oid function)
 }
 
 /*
- * The base of keys in the first column of a table, by its guard; 0 if it has
- * none, and no feed reads it
+ * The base of the keys in the first column of a table, from its guard; 0
+ * without a guard, since no feed reads the table
  */
 int64
 guard_base(Relation table)

@@ -1,12 +1,13 @@
 /*
  * kept.c
- *	  What is kept of a feed: looked up by its name, as it is now, and moved.
+ *	  The stored state of a feed: found by the name of the feed, read as it is
+ *	  now, and moved.
  *
- * Each read of a feed does so, and to start the executor for it takes ten times
- * as long as to find these rows by their keys.  So they are found as the server
- * finds those of the catalog: by the index, in a snapshot.  Who comes here is
- * the owner of the tables, under the lock of become_owner(); and what is not as
- * a read needs it is left to SQL, which says why (checked_feed(), find_feed()).
+ * Each read of a feed needs this, and starting the executor takes ten times as
+ * long as finding the rows by their keys.  They are therefore found as the
+ * server finds rows of the catalog: by the index, in a snapshot.  The current
+ * role is the owner of the tables, under the lock of become_owner().  If a feed
+ * cannot be read, SQL reports why (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 
@@ -68,8 +69,8 @@ state_table(const char *name)
 }
 
 /*
- * Error unless the current role may write the state.  The functions that SQL calls ask this, since nothing else does:
- * EXECUTE on all functions of a schema is given away easily, and the caller is an argument.
+ * Error unless the current role may write the state.  The functions that SQL calls check this themselves: EXECUTE on
+ * all functions of a schema is easily granted, and the caller is an argument.
  */
 void
 check_state_writer(void)
@@ -87,7 +88,7 @@ equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
 	return key;
 }
 
-/* The first row of an index with these keys, in the active snapshot: from its end if it is read backward */
+/* The first row of an index with these keys, in the active snapshot; the last row if the index is read backward */
 static Row
 first_row(Relation table, const char *index_name, int count, ScanKeyData *keys, ScanDirection direction)
 {
@@ -119,7 +120,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 	return row;
 }
 
-/* True if a role is the one that has this name, or is of this server: is_right() */
+/* True if a role has this name, or was stored by this server: is_right() in sql/ports/state.sql */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -157,7 +158,7 @@ is_mover(Oid caller, Datum movers, const char *system)
 	return false;
 }
 
-/* Its owner, the owner of its table, roles of feed_grant() */
+/* True for the owner of a feed, the owner of its table, and roles of feed_grant() */
 bool
 role_may_move(Oid caller, const Row *feed)
 {
@@ -177,7 +178,7 @@ may_move(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !feed.nulls[FEED_ID] && role_may_move(PG_GETARG_OID(0), &feed));
 }
 
-/* One of a role of this server, which the caller may move; false if it is not known to be one */
+/* Find a feed of a role of this server that the caller may move; false if that is not certain */
 static bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
 {
@@ -250,7 +251,7 @@ batch_by_number(Datum feed, Datum number)
 	return row_by_key("worker_batch", KEPT_COLUMNS, "worker_batch_pkey", lengthof(keys), keys, ForwardScanDirection);
 }
 
-/* True if a batch is one that is looked for */
+/* A condition for first_unfinished() */
 typedef bool (*IsWanted) (HeapTuple batch, TupleDesc columns, Datum worker);
 
 static Datum
@@ -268,7 +269,7 @@ is_any(HeapTuple batch, TupleDesc columns, Datum worker)
 	return true;
 }
 
-/* One that the worker has, or that another one may have */
+/* True for the worker's own batch, and for one that any worker may have */
 static bool
 is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 {
@@ -279,8 +280,9 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number, from one on, of an unfinished batch of workers that is not
- * dead; or of one that is.  0 if there is none.
+ * The lowest number, from the given one on, of an unfinished batch that
+ * satisfies a condition, among the dead ones or the others.  0 if there is
+ * none.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -335,7 +337,7 @@ time_of_read(void)
 	return XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
 }
 
-/* True if the caller may read a table, which then is locked; one that lost the privilege while it waited may not */
+/* Lock a table that the caller may read; false if the caller may not, or lost the privilege during the wait */
 static bool
 lock_readable(Oid caller, Oid relation)
 {
@@ -366,7 +368,7 @@ is_one_free(const Feed *feed, Datum worker)
 	return result;
 }
 
-/* Look up what is to be known of a feed before it is read; false if its table cannot be read as its description says */
+/* Look up what a read needs to know of a feed; false if its table cannot be read as described */
 static bool
 read_details(Feed *feed, bool must_read)
 {
@@ -393,8 +395,8 @@ read_details(Feed *feed, bool must_read)
 }
 
 /*
- * A feed as it is now, after the table was waited for; false unless the caller may
- * move it and, if she must, read its table.
+ * Read a feed as it is now, after the lock of the table; false unless the caller
+ * may move it and, if must_read, read its table.
  */
 static bool
 read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
@@ -415,8 +417,8 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * A feed that the caller may move and read, as it is now; if she moves it, once it is her turn.  False if it is
- * not known to be one.
+ * Find a feed that the caller may move and read, as it is now; with moves, after the turns of other readers.
+ * False if that is not certain.
  */
 bool
 open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
@@ -429,7 +431,7 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 		take_turn(row.values[FEED_ID]);
 	if (read_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
 		return true;
-	/* The error about what came meanwhile, unless it went again */
+	/* Raise the error about what has changed meanwhile, unless it has changed back */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) owner_call("checked_feed", 4, (Value[]) {
 		value_of(row.values[FEED_ID], INT8OID), value_of(ObjectIdGetDatum(caller), OIDOID),
@@ -467,7 +469,7 @@ view_feed(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &view, VIEW_COLUMNS));
 }
 
-/* As the executor says it */
+/* The message is the executor's */
 void
 refuse_concurrent(void)
 {
@@ -503,7 +505,7 @@ is_plain_step(const Row *position, const Row *batch)
 		batch->nulls[BATCH_RESUMED] && batch->nulls[BATCH_RESUMED_AFTER] && batch->nulls[BATCH_ORDERING];
 }
 
-/* True if one set has no number of another, and both are of numbers that transactions have */
+/* True if two sets are disjoint, and have only numbers that transactions can have */
 static bool
 are_apart(Numbers set, Numbers other)
 {
@@ -533,7 +535,7 @@ add_batch(const Row *position, const Row *batch, Numbers *read)
 	return true;
 }
 
-/* The position after a batch: advance(), of which this is the part that most calls need */
+/* The position after a batch: the part of advance() that most calls need */
 Datum
 position_after(Datum from_position, HeapTupleHeader batch)
 {
@@ -560,7 +562,10 @@ position_after(Datum from_position, HeapTupleHeader batch)
 	return row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(header));
 }
 
-/* The number of the next batch, and the first unfinished one: not when one ends, for which the feed is not locked */
+/*
+ * Set the number of a new batch, and the lower bound of unfinished ones, which
+ * is not set when a batch ends: then the feed is not locked
+ */
 static void
 give_batch(Row *state, Datum feed, Datum origin)
 {
@@ -578,7 +583,7 @@ give_batch(Row *state, Datum feed, Datum origin)
 	set_column(state, STATE_BATCH_ORIGIN, origin);
 }
 
-/* Move a feed that is locked; the number of the batch that is given away, if one is */
+/* Move a feed that is locked; returns the number of the batch if it is given to a worker */
 int64
 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
 {

@@ -1,6 +1,6 @@
 /*
  * kept.h
- *	  What is kept of a feed.
+ *	  The stored state of a feed.
  */
 #ifndef INORDER_KEPT_H
 #define INORDER_KEPT_H
@@ -38,7 +38,7 @@ typedef struct Feed
 	bool		is_shared;		/* workers have unfinished batches of it */
 	bool		is_poll_due;	/* a poll that finds nothing is to be recorded */
 	bool		is_renamed;		/* its owner has another name */
-	TimestampTz asked;			/* when it was looked at */
+	TimestampTz asked;			/* time of the look */
 } Feed;
 
 extern Oid	state_table(const char *name);
@@ -53,7 +53,7 @@ extern Datum position_after(Datum from_position, HeapTupleHeader batch);
 extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives);
 
 /* next.c */
-/* The request: at most so many rows, if there is a limit; whole transactions only; also such as have no rows */
+/* The request for a batch: at most max_rows rows if it is limited; whole transactions; including ones without rows */
 typedef struct BatchRequest
 {
 	bool		is_limited;

@@ -2,8 +2,9 @@
  * key_base.c
  *	  The base of an expression that makes transaction numbers.
  *
- * It is a call of one function, without an argument or with a constant.  It is
- * looked at as a tree, and never evaluated: it is of the owner of a table.
+ * It is a call of one function, without an argument or with a constant.  The
+ * expression is examined as a tree, and never evaluated, because the owner of
+ * a table wrote it.
  */
 #include "postgres.h"
 

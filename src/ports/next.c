@@ -1,10 +1,10 @@
 /*
  * next.c
- *	  What follows a position, if it is known by the indexes.
+ *	  The batch that follows a position, if the indexes show it.
  *
  * Most looks find nothing, or rows of some transactions in a table that is as the position remembers
- * it: then the batch that follows is found by a few descents in the indexes (probe.c, end.c).  Whatever
- * else there may be is looked for by look() in sql/feed/next.sql.
+ * it: then the batch that follows is found by a few descents in the indexes (probe.c, end.c).  All
+ * other cases are left to look() in sql/feed/next.sql.
  */
 #include "postgres.h"
 
@@ -33,9 +33,9 @@ PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * The pages that a probe may read before its answer is too costly: index entries of a load
- * that was rolled back are read at each probe, until VACUUM removes them.  The look
- * that is made instead may pass these transactions: see find_next_batch().
+ * The number of pages above which a probe counts as costly: index entries of a load that
+ * was rolled back are read at each probe, until VACUUM removes them.  The look that is
+ * made instead may pass these transactions: see find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
@@ -44,7 +44,7 @@ static int64 pages_in_vain;		/* read by such a probe, before the look that is ma
 /* The format of positions and batches: position_format() in sql/ports/position.sql */
 #define FORMAT 1
 
-/* True if a position is between two batches: all of what it has read is transactions, which this server has had */
+/* True if a position consists of whole transactions of this server, and is not inside an ordered set */
 static bool
 is_between(const Row *position, const Table *table, Numbers *read)
 {
@@ -101,7 +101,7 @@ pages_used(void)
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/* True if an answer came at once, since there were so many pages: else another look shall find out what it may pass. */
+/* True unless a probe was costly: then another look finds out which transactions the position may pass. */
 static bool
 is_cheap(int64 before)
 {
@@ -120,8 +120,8 @@ position_row(HeapTupleHeader position)
 }
 
 /*
- * True if the active snapshot sees all rows of a position, and the table is as it was then.  Then also the other
- * numbers, none if it sees no row of these.
+ * True if the active snapshot sees all rows of a position, and the table is as it was then.  Returns the other
+ * numbers, or none if the snapshot sees no row of these.
  */
 bool
 holds_again(Table *table, HeapTupleHeader position, Numbers *others)
@@ -143,8 +143,9 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *others)
 }
 
 /*
- * True if it is known at once that the rows of a batch can be read: it is of the table as it is, in no order, and of
- * transactions that have ended in the newest snapshot.  Then the table is locked and proved.
+ * True if it is known at once that the rows of a batch can be read: the batch is of the table as it is now, not in
+ * the order of a column, and of transactions that have ended in the newest snapshot.  Then the table is locked and
+ * proved.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -211,8 +212,8 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * The batch of a set, in the snapshot that is active, and its end; null if it has no rows, and the caller does not pass
- * over them.  False if the indexes do not show it.
+ * The batch of a set, in the snapshot that is active, and its end; null if the set has no rows, unless the caller
+ * passes over such transactions.  False if the indexes do not show the batch.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -225,7 +226,7 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 		*batch = batch_of(table, set, 0, (Datum) 0);
 	if (!probe.has_rows)
 		return true;
-	/* Without a limit it is whether there is a row. */
+	/* Without a limit, find only whether there is a row. */
 	if (!find_end(table, *batch, request->is_limited ? request->max_rows : 0, end))
 		return false;
 	end->is_all = end->is_all || !request->is_limited;
@@ -249,7 +250,10 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	*batch = NULL;
 	*end = (BatchEnd) {.is_all = true};
 	set = ended_numbers(table->reading.base, true);
-	/* Nor if such a look was just made in vain: it has removed what it met from the indexes, and seems cheap now. */
+	/*
+	 * After a costly probe the other look follows, even if a probe seems cheap
+	 * now: the first has removed dead index entries.
+	 */
 	if (pages_in_vain > 0 || !is_between(position, table, &read))
 		return false;
 	set = difference(set, read);

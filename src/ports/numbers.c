@@ -169,7 +169,7 @@ united(Numbers set, Numbers other)
 	return combine(set, other, in_either);
 }
 
-/* True if all can be those of transactions */
+/* True if transactions can have all of these numbers */
 bool
 are_numbers(Numbers set)
 {

@@ -1,6 +1,7 @@
 /*
  * numbers.h
- *	  Sets of the numbers of transactions, as arrays of their ranges; which have ended, and on which server.
+ *	  Sets of transaction numbers, as arrays of ranges; the transactions that have ended, and the server
+ *	  they belong to.
  */
 #ifndef INORDER_NUMBERS_H
 #define INORDER_NUMBERS_H

@@ -1,10 +1,10 @@
 /*
  * origin.c
- *	  Which server this is, on which timeline.
+ *	  Identification of this server and its timeline.
  *
  * Transaction numbers are valid on one timeline of one server: after a
- * promotion, or a recovery to an earlier point, those of transactions that did
- * not get there are used again.
+ * promotion, or a recovery to an earlier point, the numbers of transactions
+ * that were lost are used again.
  *
  * Two servers that were promoted from copies of one backup, neither of which
  * knew of the other, have the same system identifier and the same timeline.

@@ -2,13 +2,15 @@
  * parts.c
  *	  Queries over those partitions only that have rows.
  *
- * To plan a query over 1,000 partitions takes 45 ms, however few of them have
+ * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
  * rows of a batch.  The indexes show which do, in a few microseconds each.  The
- * query still reads the table, since a reader needs no privilege on partitions:
- * what all rows of some partitions satisfy lets the planner leave out others.
+ * query still reads the table, since a reader needs no privilege on partitions.
+ * A condition that all rows of these partitions satisfy lets the planner leave
+ * out others.
  *
- * That is taken from the bounds of partitions by range or list, of the first
- * column of each key.  It need not be exact: more partitions may satisfy it.
+ * The condition is taken from the bounds of partitions by range or list, for
+ * the first column of each key.  It need not be exact: other partitions may
+ * satisfy it, too.
  *
  * The bounds are constants of types of the server, read as they are stored.  The
  * relation cache and pg_get_partition_constraintdef() would simplify the
@@ -71,9 +73,10 @@ first_of(HeapTuple key, AttrNumber attribute)
 }
 
 /*
- * The first column of the key of a table, if it is compared as the server
- * compares such a column in a query; or none.  Read from the catalog: the
- * relation cache would evaluate expressions of the key, that are the owner's.
+ * The first column of the partition key of a table, if it is compared as the
+ * server compares such a column in a query; otherwise none.  It is read from
+ * the catalog: the relation cache would evaluate expressions of the key,
+ * which the owner wrote.
  */
 static const char *
 key_column(Oid table)
@@ -220,8 +223,8 @@ leaf_condition(Oid leaf, Oid root)
 }
 
 /*
- * The condition that all rows of some leaves satisfy; null if they are many,
- * or if nothing is known of one
+ * The condition that all rows of some leaves satisfy; null if there are too
+ * many leaves, or if nothing is known about one of them
  */
 static char *
 condition_of(const TableProof *proof, const bool *has)

@@ -2,15 +2,15 @@
  * plan.c
  *	  Rows of a batch by a plan that is kept.
  *
- * To parse and plan a query takes longer than to read some hundred rows.  A
- * batch whose rows are ranges of keys (bounds.c) is one of two queries over its table: of one range, or of
- * several, with parameters for their bounds.  The plan of each is kept for the session, as those of
- * foreign keys are.  The plan cache notices what changes.  The executor runs the plan with the
- * rights of the caller, who may have lost these since it was made.
+ * Parsing and planning a query takes longer than reading some hundred rows.  A batch whose rows are ranges
+ * of keys (bounds.c) is one of two queries over its table: of one range, or of several, with parameters
+ * for their bounds.  The plan of each is kept for the session, as those of foreign keys are.  The plan
+ * cache notices changes of the objects in the plan.  The executor checks the privileges of the caller, who
+ * may have lost them since the plan was made.
  *
- * A plan that has become invalid is made of the text again, which may mean something else then: so what
- * is planned anew is looked at again (query.c), before it is planned and after.  While
- * the table is as it was proved, its names are those of the text.
+ * An invalid plan is made from the text again, which may mean something else then: the query is checked
+ * again (query.c), before and after it is planned.  While the table is as it was proved, its names are
+ * those in the text.
  */
 #include "postgres.h"
 

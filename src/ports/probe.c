@@ -1,10 +1,10 @@
 /*
  * probe.c
- *	  Whether a table has rows of some numbers, by its indexes.
+ *	  Find out by the indexes of a table if it has rows of some numbers.
  *
- * Most polls find nothing.  A query that finds nothing has to be planned
- * all the same, over all partitions, which takes 75 ms where there are 1,000:
- * a descent in each index takes a few microseconds (cursor.c).
+ * Most polls find nothing.  A query that finds nothing still has to be
+ * planned over all partitions, which takes 75 ms for 1,000 of them.  A
+ * descent in each index takes a few microseconds (cursor.c).
  */
 #include "postgres.h"
 
@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
-/* A query is about as fast as counts in so many indexes */
+/* Number of indexes in which counting takes about as long as a query */
 #define PROBES_MAX 4096
 
 /*
@@ -92,8 +92,8 @@ typedef struct RangeSearch
 } RangeSearch;
 
 /*
- * Search one more leaf.  Once enough ranges are known, those above them are
- * of no use, whatever other leaves have.
+ * Search one more leaf.  Once enough ranges with rows are known, higher
+ * ranges are not searched in other leaves.
  */
 static void
 search_leaf(RangeSearch *search, const Table *table, int leaf)
@@ -233,7 +233,10 @@ parts_with_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
 }
 
-/* The number of rows of these transactions in the indexes or, if these are old ones, besides, at most so many */
+/*
+ * The number of rows of these transactions in the indexes, or with old, of the
+ * rows of number 0 that are not in them; at most so many
+ */
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 {
@@ -248,8 +251,9 @@ sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 }
 
 /*
- * True if there are rows of these transactions (in which partitions, if there
- * are many), and if there are rows beyond all
+ * True if there are rows of these transactions, and if there are rows with
+ * numbers that no transaction has had yet.  In a table of many partitions,
+ * note which have rows.
  */
 ProbeResult
 probe_table(const Table *table, Value numbers)
@@ -330,8 +334,8 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * The indexes are counted first: a table that has few rows there has no
- * others, or begins with them.
+ * The indexes are counted first.  If they have few rows, either all rows are
+ * in them, or the others are at the beginning of the table.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

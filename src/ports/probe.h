@@ -1,6 +1,6 @@
 /*
  * probe.h
- *	  Whether a table has rows of some numbers, by its indexes.
+ *	  Find out by the indexes of a table if it has rows of some numbers.
  */
 #ifndef INORDER_PROBE_H
 #define INORDER_PROBE_H
@@ -9,8 +9,8 @@
 #include "ports/table.h"
 
 /*
- * With fewer ranges a query is made sooner than it is known which of them have
- * rows
+ * With fewer ranges, making a query is faster than finding out which of them
+ * have rows
  */
 #define MANY_RANGES 64
 
@@ -21,14 +21,14 @@ typedef struct ProbeResult
 	bool		has_beyond;		/* a row with a number that no transaction of this server has had yet */
 } ProbeResult;
 
-/* Where a batch ends that is limited to so many rows: see batch_end in sql/ports/ports.sql */
+/* The end of a batch that is limited to so many rows: see batch_end in sql/ports/ports.sql */
 typedef struct BatchEnd
 {
 	bool		has_row;
 	bool		is_all;			/* there are no more rows */
 	int64		number;			/* the transaction of the last row within the limit */
 	int64		place;			/* its place among the rows of this, if the next row is of it; else 0 */
-	Datum		last_key;		/* text[]: its key then, if it is a uuid */
+	Datum		last_key;		/* text[]: the key of that row, if it is a uuid */
 } BatchEnd;
 
 extern ProbeResult probe_table(const Table *table, Value numbers);

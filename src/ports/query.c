@@ -2,14 +2,13 @@
  * query.c
  *	  Queries over one table, with the rights of the caller.
  *
- * The texts are made by the internal functions (sql/feed/query.sql).  Before one is
- * planned it is looked at as the server has understood it: it reads the given
- * table or partitions of it and nothing else, no policy is in it, and it calls
- * immutable functions of the server only, and the one of ours that looks whether
- * the name of the table still leads to it.  So neither a view that has taken the
- * place of the table, nor an overload, an operator or a cast that somebody
- * made, runs as our caller.  (Of the server's other functions several run any
- * SQL: ts_stat, query_to_xml, table_to_xml.)
+ * The texts are made by the internal functions (sql/feed/query.sql).  Before a
+ * query is planned, its parse tree is checked: it reads only the given table or
+ * partitions of it, contains no policy, and calls only immutable functions of the
+ * server, and the extension's function that checks the name of the table.
+ * Therefore neither a view that has taken the place of the table, nor an overload,
+ * operator or cast made by a user, runs as the caller.  (Of the server's other
+ * functions several run any SQL: ts_stat, query_to_xml, table_to_xml.)
  */
 #include "postgres.h"
 
@@ -272,8 +271,8 @@ query_texts(const Table *table, const char *query, const Setting *more, Datum *t
 /*
  * as_caller(t feed_table, query text, walks boolean, caller oid) -> text[]
  *
- * What the caller's policies and functions set, or how they leave the role, ends
- * with the query, as it does in a function with SET.
+ * Changes of settings and of the role by the caller's policies and functions end
+ * with the query, as in a function with SET.
  */
 Datum
 as_caller(PG_FUNCTION_ARGS)

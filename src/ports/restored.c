@@ -1,20 +1,20 @@
 /*
  * restored.c
- *	  What a restore brought, and nobody has accepted yet.
+ *	  State that a restore brought, and that has not been accepted yet.
  *
- * A dump has the positions of feeds.  They say which numbers are read, of the
- * server and the moment that the dump is of.  In the database that it is
- * restored into these numbers may still be to come: feeds would pass over the
- * rows that get them, and nothing of the numbers shows it once they have come.
- * So each row of the state says whether the extension wrote it here.  The column
- * is a generated one: nobody supplies its value, a dump leaves it out, COPY and
- * INSERT compute it anew, and whatever copies files or tuples as they are
- * (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keeps it.
+ * A dump includes the positions of feeds: the numbers that were read, on the
+ * server and at the time of the dump.  In the restored database these numbers
+ * may still be in the future.  Feeds would pass over the rows that get them, and
+ * the numbers would not show it afterwards.  Each row of the state therefore
+ * says whether the extension wrote it here.  The column is a generated one:
+ * nobody supplies its value, a dump leaves it out, COPY and INSERT compute it
+ * anew, and whatever copies files or tuples as they are (VACUUM FULL, CLUSTER,
+ * REPACK, pg_upgrade, standbys, backups) keeps it.
  *
  * The guard asks for the row of its table once in a session, and forgets the
  * answer when the server says that something about the table has changed.  A
  * row that the extension wrote here stays so until it is deleted, which
- * feed_disable() does, or a DROP: with either the triggers go.
+ * feed_disable() or a DROP does; both also drop the triggers.
  *
  * On a subscriber rows of the state come by replication, or not at all.  Neither
  * is written here, so until feed_rebase() the table may receive rows of its publisher.
@@ -45,7 +45,7 @@
 PG_FUNCTION_INFO_V1(is_written_here);
 
 /*
- * is_written_here(anyelement) -> boolean, labelled immutable as for a generated column it has to be
+ * is_written_here(anyelement) -> boolean, labelled immutable, as a generated column requires
  *
  * Only state.c runs statements as a superuser in a context of this kind.
  */
@@ -58,7 +58,7 @@ is_written_here(PG_FUNCTION_ARGS)
 /*
  * A table that takes rows.  State that was written in this transaction, or
  * does not exist yet, may change until the end of the transaction or of a
- * savepoint: then it is known as long as neither ends.
+ * savepoint: the answer is then kept until either ends.
  */
 typedef struct KnownTable
 {
@@ -165,9 +165,9 @@ verdict_of(Oid table)
 }
 
 /*
- * The table that a guard was made for: a partition inherits that of the one above
- * it that was made readable.  What the state says of the partition itself does
- * not count: a restore brings nothing of it, so somebody has inserted it.
+ * The table for which a guard was made: a partition inherits the guard of its
+ * parent that was made readable.  State of the partition itself does not count:
+ * no restore brings such state, which means that another role inserted it.
  */
 static Oid
 guarded_table(Oid guard)
@@ -226,8 +226,8 @@ is_known(const KnownTable *known, Oid guard, uint64 transaction)
 }
 
 /*
- * True if rows of a publisher may come and change as they do there: nobody
- * reads the table here before feed_enable() or feed_rebase(), which checks all
+ * True if rows of a publisher may come and change as they do there: the table
+ * is not read here before feed_enable() or feed_rebase(), which check all
  * numbers.
  */
 bool

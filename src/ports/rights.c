@@ -1,7 +1,8 @@
 /*
  * rights.c
- *	  What a role may do with a table, and what kind of table it is, for the
- *	  internal functions: each call asks, so it takes a microsecond.
+ *	  The privileges of a role on a table, and the kind of a table, for the
+ *	  internal functions.  Every call of these checks them, which takes a
+ *	  microsecond.
  */
 #include "postgres.h"
 
@@ -58,7 +59,10 @@ may_read(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* is_plain(relation regclass) -> boolean: a permanent heap, with nothing below it; then there is nothing to be said against it */
+/*
+ * is_plain(relation regclass) -> boolean: true for a permanent heap without
+ * partitions or children, which needs no further checks
+ */
 Datum
 is_plain(PG_FUNCTION_ARGS)
 {

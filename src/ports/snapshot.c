@@ -1,6 +1,6 @@
 /*
  * snapshot.c
- *	  Which transactions have ended, as a set of their numbers.
+ *	  The transactions that have ended, as a set of their numbers.
  *
  * A reader wants to know what is new.  The simple form, "everything above the
  * last number I saw", loses rows: a transaction with a smaller number may
@@ -15,13 +15,15 @@
  * A transaction open for hours costs one gap in the set, and its own rows
  * come when it commits.
  *
- * Numbers are top-level ids: no row carries the id of a savepoint, so on one
- * server it does not matter on which side those fall.  But a standby does not
- * know which of the ids in progress are of savepoints.  A batch with one would
- * be refused there as long as that transaction is open, so batches and
- * positions are made of what has ended everywhere.  A set is checked against
- * what has ended: a snapshot does not list ids of savepoints when one
- * transaction has more than 64, so the smaller set may lose members again.
+ * Numbers are top-level ids: no row carries the id of a savepoint, and on one
+ * server it does not matter if a set includes ids of savepoints.  But a
+ * standby does not know which of the ids in progress are of savepoints.  A
+ * batch with the id of a savepoint would be refused there as long as its
+ * transaction is open: batches and positions are therefore made of
+ * ended_everywhere(), which leaves these ids out.  A set is checked against
+ * ended_transactions(), because the smaller set may lose members again: a
+ * snapshot does not list ids of savepoints when one transaction has more than
+ * 64.
  */
 #include "postgres.h"
 
@@ -145,8 +147,9 @@ next_transaction(PG_FUNCTION_ARGS)
 }
 
 /*
- * The end of the last record, where the next one starts after a page header:
- * XLogFlush() takes a place after that header for WAL that is not there.
+ * The end of the last record.  If the next record begins after a page header,
+ * the insert position is after that header, which XLogFlush() would take for
+ * WAL that does not exist.
  */
 static XLogRecPtr
 end_of_wal(void)
@@ -188,9 +191,9 @@ is_snapshot_durable(void)
 }
 
 /*
- * For rows that leave the database, once they were read: however they were found,
- * they are as their snapshot has them, which sees no transaction but those that have
- * ended by now.  Where none has since the last flush there is nothing to do.
+ * Flush the WAL for rows that leave the database, after they were read.  Their
+ * snapshot sees only transactions that have ended by now.  If none has ended since
+ * the last flush, there is nothing to do.
  */
 void
 make_seen_durable(void)
@@ -200,8 +203,8 @@ make_seen_durable(void)
 }
 
 /*
- * The commit of a transaction that has written flushes what came before it, too,
- * whatever synchronous_commit is or will be; false if it has not written.
+ * Make the commit of this transaction flush the WAL, whatever synchronous_commit
+ * is or will be; false if the transaction has not written.
  */
 bool
 make_commit_durable(void)

@@ -2,14 +2,14 @@
  * state.c
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
- * Everybody calls the functions of the extension, nobody may touch its tables
- * or its internal schema.  So each call takes on the role that owns these,
- * for the time of one internal function, with a search_path on which there is
- * nothing but the server's own.  What such a function reaches reads catalogs and
- * the extension's tables, and evaluates nothing that a user made: no row,
- * expression or type of a user's table.  Those are read in query.c, with the
- * rights of the caller: either after the function of the owner, or by
- * as_caller(), which becomes the caller for one query and undoes all that it set.
+ * Everybody may call the functions of the extension, but nobody may access its
+ * tables or its internal schema.  Each call therefore takes on the role that owns
+ * these, for one internal function, with a search_path of the server's own schema
+ * only.  Such a function reads catalogs and the extension's tables, and evaluates
+ * nothing that a user made: no row, expression or type of a user's table.  Tables
+ * of users are read in query.c, with the privileges of the caller: either after
+ * the function of the owner, or by as_caller(), which becomes the caller for one
+ * query and undoes all that it set.
  *
  * No PG_TRY restores anything: when an error or a cancel ends the (sub)transaction, the
  * server restores role and settings.
@@ -107,7 +107,7 @@ empty_row(void)
 	return row;
 }
 
-/* The attributes of a composite value, all null if it is */
+/* The attributes of a composite value; all of them are null if the value is null */
 Row
 row_of(Datum value, bool is_null, int count)
 {
@@ -148,14 +148,14 @@ row_datum(Row *row, int count, Oid type)
 	return HeapTupleGetDatum(tuple);
 }
 
-/* The same of the type that a function returns */
+/* The same, for the type that a function returns */
 Datum
 result_row(FunctionCallInfo fcinfo, Row *row, int count)
 {
 	return row_datum(row, count, get_func_rettype(fcinfo->flinfo->fn_oid));
 }
 
-/* None if it is not there */
+/* InvalidOid if there is no such schema */
 static Oid
 owner_of_schema(Oid schema)
 {
@@ -168,7 +168,7 @@ owner_of_table(Oid table)
 	return GetSysCacheOid1(RELOID, Anum_pg_class_relowner, ObjectIdGetDatum(table));
 }
 
-/* As errors name a table */
+/* The name of a table for an error message */
 char *
 relation_name(Oid relation)
 {
@@ -179,7 +179,7 @@ relation_name(Oid relation)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
 }
 
-/* A table of the state as its name leads to it now */
+/* The table of the state that now has this name */
 static Oid
 find_table(const char *name, Oid *schema)
 {
@@ -199,9 +199,9 @@ find_table(const char *name, Oid *schema)
  * A table of the state, locked until the transaction ends.
  *
  * The role that installed the extension may drop it, and make another schema of that
- * name, while we run.  DROP EXTENSION needs a lock on all of its tables before
- * it removes anything, so under ours everything that we find by name is the
- * extension's; and what we found while we waited is looked up again.
+ * name, while we run.  DROP EXTENSION needs a lock on all of its tables before it
+ * removes anything, and under our lock every name leads to an object of the
+ * extension.  Objects found before the wait are looked up again.
  */
 static Oid
 lock_state(const char *name, Oid *schema)
@@ -221,7 +221,10 @@ lock_state(const char *name, Oid *schema)
 	}
 }
 
-/* The superuser who made the extension, whose tables are locked; read, since it may be another one than the first */
+/*
+ * The superuser who made the extension, whose tables are locked; read from the
+ * catalog, since it need not be the bootstrap superuser
+ */
 Oid
 state_owner(Oid *schema)
 {
@@ -237,9 +240,9 @@ state_owner(Oid *schema)
 }
 
 /*
- * Settings for the names that are found, how these are written (a position
- * remembers them as text), and how the internal functions are compiled and
- * executed.
+ * Settings that determine which names are found, how names are written (a
+ * position remembers them as text), and how the internal functions are
+ * compiled and executed.
  */
 static const char *const settings[][2] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -258,7 +261,10 @@ static const char *const settings[][2] = {
 	{"citus.override_table_visibility", "off"}	/* else it adds a condition to queries on pg_class that hides shards */
 };
 
-/* One that is as it should be is not touched, which takes a tenth of the time; nor one that no library has defined. */
+/*
+ * A setting that has its value already is skipped, which takes a tenth of the
+ * time.  So is one that no library has defined.
+ */
 static void
 pin(const char *name, const char *value)
 {
@@ -284,11 +290,12 @@ become_owner(void)
 }
 
 /*
- * For one statement, while we are the owner; nothing that it sets stays.
+ * Become the caller for one statement, while we are the owner; its changes of
+ * settings are undone.
  *
- * It may run code of the table's owner, who perhaps installed the extension.
- * Our lock keeps others from dropping it, not this session: what the owner then
- * looked for by name would be what that code has put there.
+ * The statement may run code of the table's owner, who perhaps installed the
+ * extension.  Our lock keeps other sessions from dropping the extension, but
+ * not this one: names would then lead to objects that this code has created.
  */
 Self
 become_caller(Oid caller)
@@ -297,7 +304,7 @@ become_caller(Oid caller)
 
 	self.state = find_table("feed", &self.schema);
 	GetUserIdAndSecContext(&self.user, &self.context);
-	/* The caller is an argument of internal functions, which EXECUTE may be granted on by hand. */
+	/* The caller is an argument of internal functions, on which EXECUTE may have been granted by hand. */
 	if (caller != self.user && OidIsValid(self.state) && self.user != owner_of_table(self.state))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -410,8 +417,8 @@ owner_error(const char *name, int count, const Value *arguments)
 
 /*
  * Object locks whose class is a table of ours: no command of SQL takes these,
- * unlike advisory locks, and taking one writes nothing, unlike row locks.  So
- * only those can hold one who were allowed to before we came here.
+ * unlike advisory locks, and taking one writes nothing, unlike row locks.
+ * Only a role whose privileges were checked before can therefore hold one.
  */
 static LOCKTAG
 feed_tag(Oid feed)

@@ -1,6 +1,7 @@
 /*
  * table.h
- *	  A table as a reader reads it, what was proved of it, and what others ask of it.
+ *	  A table as a reader reads it, what was proved of it, and functions that examine
+ *	  it.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
@@ -91,7 +92,7 @@ typedef struct Table
 	/* the proof of its state (table_proof.c) */
 	TableProof *proof;
 	Value		members;		/* feed_member[]: its partitions as they were proved */
-	Oid			joined;			/* a table that is read with it, only for changes */
+	Oid			joined;			/* second table of the query; only for changes */
 } Table;
 
 /* rights.c */

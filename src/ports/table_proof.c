@@ -1,14 +1,14 @@
 /*
  * table_proof.c
- *	  What is proved of a table before a read, and checked again after it.
+ *	  Proofs about a table, made before a read and checked again after it.
  *
- * A batch has every row of its transactions only if nothing went past the
- * guard and no rows are somewhere else.  So before a read the table and all of
- * its partitions are locked, and of each that holds rows it is proved that the
- * guard is on it, that its numbers are made as they were, and that an index
- * finds them (sql/ports/proof.sql); then that the snapshot sees the files and partitions
- * that are read (files.c).  After the read the partitions must be the same:
- * the locks of a reader keep nobody from attaching one.
+ * A batch has every row of its transactions only if nothing went past the guard and no
+ * rows are somewhere else.  Before a read the table and all of its partitions are
+ * therefore locked.  For each of them that holds rows it is proved that it has the
+ * guard, that its numbers are made as before, and that an index finds them
+ * (sql/ports/proof.sql); then, that the snapshot sees the files and partitions that are
+ * read (files.c).  After the read the partitions must be the same: the locks of a reader
+ * do not keep others from attaching one.
  *
  * The proof is kept for the session until the server invalidates the
  * table, a partition or an index.  Rights are not part of it: they are looked
@@ -71,8 +71,8 @@ depends_on(const TableProof *proof, Oid relation)
 }
 
 /*
- * True if nothing that a proof depends on was invalidated since there were so
- * many invalidations
+ * True if nothing that a proof depends on was invalidated after the
+ * invalidation with this number
  */
 bool
 is_untouched(const TableProof *proof, uint64 since)
@@ -120,7 +120,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
-/* From now on at least, they are counted */
+/* The number of invalidations so far, which are counted from the first call on */
 uint64
 invalidations_noticed(void)
 {
@@ -216,8 +216,8 @@ table_with_proof(Datum description, Oid reader)
 }
 
 /*
- * The table whose description is an argument of a function of the owner's, and
- * the argument with its reader, if any
+ * The table described by the first argument of an internal function, for the
+ * role in argument reader, if that is not negative
  */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)

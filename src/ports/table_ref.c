@@ -1,12 +1,12 @@
 /*
  * table_ref.c
- *	  The type by which the state names a table: as regclass, but for tables that are not there;
- *	  and who has the name of a table now.
+ *	  The type by which the state names a table: regclass, except for missing tables; and the
+ *	  table that has a name now.
  *
- * A dump has the state of all tables, also of those that were left out of it, or
- * are left out of the restore.  To regclass their names are an error, with which
- * COPY leaves out the state of all others as well; to this type they are no
- * table, 0, which a trigger then leaves out.
+ * A dump includes the state of all tables, even of those that were left out of
+ * the dump or of the restore.  With regclass the name of a missing table would
+ * be an error, and COPY would then skip the state of all other tables as well.
+ * With this type it is read as 0, and a trigger skips the row.
  */
 #include "postgres.h"
 
@@ -32,8 +32,8 @@ table_ref_in(PG_FUNCTION_ARGS)
 	char	   *name = PG_GETARG_CSTRING(0);
 
 	/*
-	 * The text of regclass for a table that is gone, or never existed: here
-	 * the number may be another table's
+	 * A number, or "-", is the text of regclass for a table that was dropped,
+	 * or never existed; here the number may be another table's
 	 */
 	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);
@@ -47,7 +47,10 @@ table_ref_out(PG_FUNCTION_ARGS)
 	return DirectFunctionCall1(regclassout, PG_GETARG_DATUM(0));
 }
 
-/* Another table that has a name in a schema, or none.  A view of that name may well show the table that had it. */
+/*
+ * Another table that has a name in a schema, or none.  Views do not count:
+ * such a view may show the table that had the name.
+ */
 static Oid
 namesake_of(Name schema_name, Name name, Oid relation)
 {

@@ -1,19 +1,19 @@
 /*
  * version.c
- *	  Whether this library and the SQL of the extension fit together.
+ *	  Check that this library and the SQL of the extension fit together.
  *
  * They are replaced at different times.  A package brings a new library, which each
  * new session loads, days before somebody runs ALTER EXTENSION UPDATE; pg_upgrade
- * brings the old SQL to the new library.  And a session keeps the library that it
- * has loaded, when the SQL is newer already.  So a library serves the SQL of
- * all releases before it: no function of it goes away or takes other arguments.
+ * brings the old SQL to the new library.  A session also keeps the library that it
+ * has loaded after the SQL was updated.  A library therefore serves the SQL of all
+ * earlier releases: no function of it goes away or takes other arguments.
  *
- * What it reads of the state, and the internal functions that it calls, are an
- * interface, whose versions have numbers.  The labels of the type interface_version
- * are those that the SQL serves; the library asks for the one that it needs.  The
- * number changes only in a release that cannot avoid it.  Then calls are
- * refused that need the state.  Keys and the guard need nothing of it that may
- * change, so writers are not stopped.
+ * The state that it reads, and the internal functions that it calls, are an
+ * interface with numbered versions.  The labels of the type interface_version are
+ * the versions that the SQL serves; the library requires one of them.  The number
+ * changes only in a release that cannot avoid it.  Then calls that need the state
+ * are refused.  Keys and the guard need nothing of it that may change: writers are
+ * not stopped.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * version.h
- *	  Whether this library and the SQL of the extension fit together.
+ *	  Check that this library and the SQL of the extension fit together.
  */
 #ifndef INORDER_VERSION_H
 #define INORDER_VERSION_H

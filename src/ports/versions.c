@@ -1,6 +1,6 @@
 /*
  * versions.c
- *	  Which version of its guard a table has.
+ *	  The version of the guard of a table.
  *
  * Disabling a trigger and enabling it again, or changing an expression and
  * restoring it, leaves no other trace than new versions of rows of the catalog.
@@ -94,8 +94,8 @@ is_generated(Oid relation, AttrNumber column)
 
 /*
  * Note a trigger of the guard, and the column that the first one names, if that is generated.  Triggers come in the
- * order of their names.  That for TRUNCATE counts where the guard is not inherited: a partition has one only if it
- * was there when feed_enable() was called.
+ * order of their names.  The trigger for TRUNCATE counts only where the guard is not inherited: a partition has
+ * that trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)

@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(await_look);
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define USUAL_CHECK_MS 0.4		/* CPU time of the first one, once its queries are planned */
+#define USUAL_CHECK_MS 0.4		/* CPU time of a first check whose queries are planned */
 
 /*
  * State at the start of the last look: transactions that had ended, and CPU
@@ -110,8 +110,8 @@ check_pause(double used, double waited)
 }
 
 /*
- * Wait until another look is worthwhile, after one in vain; false if the time
- * is over
+ * After a look that found nothing, wait until another one is worthwhile;
+ * false if the time is over
  */
 static bool
 wait_for_look(double duration)
@@ -133,7 +133,10 @@ wait_for_look(double duration)
 	return true;
 }
 
-/* await_look(seconds float8, is_first boolean) -> boolean: before each look of a call, which waits so long at most */
+/*
+ * await_look(seconds float8, is_first boolean) -> boolean: called before each
+ * look of a call that waits at most this long
+ */
 Datum
 await_look(PG_FUNCTION_ARGS)
 {

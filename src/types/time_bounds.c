@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * range.
  */
 
-/* The microsecond after, staying at the end */
+/* The next microsecond, or the last one if there is no next */
 static inline TimestampTz
 next_us(TimestampTz us)
 {
@@ -197,7 +197,8 @@ v1_words(Datum id)
 }
 
 /*
- * A moment has a place among other keys, but it says nothing about their time.
+ * Keys of other versions sort somewhere among the bounds of moments, but have
+ * no time.
  */
 static UuidWords
 v7_words(Datum id)

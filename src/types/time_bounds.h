@@ -1,6 +1,6 @@
 /*
  * time_bounds.h
- *	  How a function that gives a bound knows that the planner calls it.
+ *	  How a function that returns a bound recognizes a call by the planner.
  */
 #ifndef INORDER_TIME_BOUNDS_H
 #define INORDER_TIME_BOUNDS_H

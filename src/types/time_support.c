@@ -1,6 +1,6 @@
 /*
  * time_support.c
- *	  What the planner makes of comparisons of keys with timestamps.
+ *	  Planner support for comparisons of keys with timestamps.
  *
  * The simple form, uuid_v1_get_timestamp(id) >= t, hides the key behind a
  * function: no index, no statistics, no partition pruning.  A cross-type
@@ -133,9 +133,9 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query so many levels up, or NIL.  Once the planner has
- * made its relations, the expressions of the query are simplified; then come those of
- * tables, whose columns are all said to be of the first entry: CHECK constraints.
+ * The range table of the query so many levels up, or NIL.  Once the planner has made
+ * its relations, all expressions of the query have been simplified.  Those that
+ * follow are CHECK constraints of tables, whose columns all refer to the first entry.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -283,9 +283,9 @@ clause_of(Comparison *comparison, Oid operator, Node *bound)
 }
 
 /*
- * id < bound, or its negation id >= bound.  Below what is above all is the
- * same as not above the greatest; that can be shown, and sent to another
- * server.
+ * id < bound, or its negation id >= bound.  If the bound is above all values,
+ * the comparison is with the greatest value instead, which can be shown, and
+ * sent to another server.
  */
 static Node *
 below(Comparison *comparison, bool second, bool negated)
@@ -333,9 +333,10 @@ bounds(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * The check comes first, for where the planner keeps the order, as in the list
- * of results: nothing is decided about a key without a time.  A constant puts
- * it nowhere else; left out, one check implies another, as partial indexes need.
+ * The check comes first, for places where the planner keeps the order, such as
+ * the select list: a key without a time is not compared.  Its argument only
+ * determines where it is evaluated, and is left out if it is a constant.  One
+ * check then implies another, as partial indexes require.
  */
 static Node *
 with_check(Comparison *comparison, Node *compared)

@@ -2,8 +2,9 @@
  * uuid_v1.c
  *	  The type uuid_v1: text, binary, casts, the parts of a value, and its generator.
  *
- * Text and binary forms are those of uuid, so that clients need to know
- * nothing; what is no version-1 UUID of the RFC's variant is refused in both.
+ * Text and binary forms are those of uuid, so that clients need no support
+ * for the type.  Both refuse a value that is not a version-1 UUID of the
+ * RFC's variant.
  */
 #include "postgres.h"
 
@@ -38,8 +39,8 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 
 /*
  * Collect the 32 digits of any form that uuid accepts: braces around all,
- * hyphens after any even number of bytes.  False if it is none of these.
- * Whether a character is a digit is seen later.
+ * hyphens after any even number of bytes.  False if it is none of these.  The
+ * digits are checked later.
  */
 static bool
 collect_digits(const char *text, char *digits)

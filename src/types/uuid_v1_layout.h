@@ -84,13 +84,14 @@ typedef struct V1State
 } V1State;
 
 /*
- * Go on to the next value.
+ * Compute the next value.
  *
- * A tick that was used already is moved on by one: 25 million calls a second
- * want 2.5 ticks of each 100 ns, and get ahead of the clock.  A clock that has
- * stepped back begins a new clock sequence, under which the ticks are new
- * again (RFC 9562, section 5.1).  What the clock
- * showed last distinguishes the two, not what was used last.
+ * If the tick of the clock was used already, the tick after the last one is
+ * used: 25 million calls a second need 2.5 ticks every 100 ns, and get ahead
+ * of the clock.  A clock that has stepped back begins a new clock sequence,
+ * under which the ticks are new again (RFC 9562, section 5.1).  The two cases
+ * are distinguished by the last reading of the clock, not by the last tick
+ * that was used.
  */
 static inline void
 v1_advance(V1State *last, uint64 clock)
