@@ -13,8 +13,8 @@ COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
 -- Functions that the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool
--- calls. In the schema of public functions others might create a function that matches better. Only a superuser creates
--- objects here, and there is no state to be locked.
+-- calls. In the schema of public functions other roles might create a function that matches better. Only a superuser
+-- creates objects here, and there is no state to be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that texts of queries of the extension inorder, and of its tool, call.';

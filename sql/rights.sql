@@ -3,8 +3,8 @@
 -- For pg_dump and pg_restore by the role that owns the extension, and by the owner of the database. An update may be
 -- run by another role than the owner: not @extowner@, which is the role that runs the script.
 --
--- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It
--- also evaluates the generation expression of a column as that role, which does.
+-- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It also
+-- evaluates the generation expression of a column as that role, which needs the privilege.
 DO $$
 DECLARE
     owner regrole := (SELECT e.extowner FROM pg_extension AS e WHERE e.extname = 'inorder');
@@ -23,8 +23,7 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 
--- Called by the public functions and the view: these functions read the catalog, and return nothing that it does not
--- show.
+-- Functions that public functions and the view call: they read the catalog, and return nothing that it does not show.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
@@ -36,7 +35,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.by_index(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_batch(regclass, @extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema@.feed_position,
                                                            @extschema@.feed_batch) TO PUBLIC;
--- reader_advance() calls these, which access nothing.
+-- Functions that reader_advance() calls: they access nothing.
 GRANT EXECUTE ON FUNCTION inorder_internal.are_numbers(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.common(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.say_not_following(
@@ -92,10 +91,10 @@ ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CH
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
--- Functions that only the owner can execute, and to which only functions refer, are only called while the path is
--- pinned, which become_owner() does (state.c). Pinning it in each function again took a tenth of the time of a call.
--- (In the SQL edition callers can execute all functions, on any path: PL/pgSQL keeps the types of variables, as names
--- led to them, for the session, in which a function of another role may call them.)
+-- Functions that only the owner can execute, and to which only functions refer, are called only after become_owner()
+-- has pinned the path (state.c). Pinning it again in each function took a tenth of the time of a call. (In the SQL
+-- edition callers can execute all functions, on any path: PL/pgSQL keeps the types of variables, as names led to them,
+-- for the session, in which a function of another role may call them.)
 DO $$
 DECLARE
     function regprocedure;

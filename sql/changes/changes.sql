@@ -1,6 +1,6 @@
--- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table.
--- A copy that takes each of them is the table, since the state of a key is read after its change was committed: the
--- proof is in docs/feed-proofs.md. The list of what checks its premises is in test/model/README.md.
+-- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table. A copy that applies
+-- all of them equals the table, since the row of a key is read after its change was committed: the proof is in
+-- docs/feed-proofs.md. The list of what checks its premises is in test/model/README.md.
 
 -- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
 -- calling statement sees its rows and columns.
@@ -28,7 +28,7 @@ BEGIN
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
-    -- Names and privileges are those of now; the latter are null for a column that is not there.
+    -- The present names and privileges of columns; privileges are null for a column that does not exist.
     IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
@@ -95,9 +95,9 @@ END $$;
 
 -- The query for changes, made from the query for the rows of a batch of the log. It returns what is to be done with a
 -- row, the version of the snapshot, and the columns of the row in this form. Keys with a null are left out: only roles
--- that write into the table can have put them there by hand. After a marker all rows come. Otherwise deleted rows come
--- first, because a sink may take a deleted key and an existing one for equal. Keys are sorted, and each is looked up by
--- the index, even if the planner expects few or many.
+-- that write into the table can have put them there by hand. After a marker all rows are returned. Otherwise deleted
+-- rows come first, because a sink may take a deleted key and an existing one for equal. Keys are sorted, and each is
+-- looked up by the index, even if the planner expects few or many.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -151,7 +151,7 @@ BEGIN
                       relation, t, inorder_internal.text_for_rows(t, r.batch, true), form) END;
 END $$;
 
--- The changes that come next of a feed, which is locked, and moved over them.
+-- The next changes of a feed, which is locked, and moves over them.
 CREATE FUNCTION inorder_internal.next_changes(
     caller oid, name text, owner oid, max_rows int, row_type oid,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -194,7 +194,7 @@ BEGIN
         inorder_internal.plus(inorder_internal.passed_by(from_position),
                               inorder_internal.one_number(from_position.partial)),
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
-    -- A row would be set back to what it was before.
+    -- The copy would get an older version of the row.
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;

@@ -3,8 +3,9 @@
 -- Triggers write it (logging_triggers()), on the table and on each of its partitions, as the role that changes rows:
 -- changes_trigger(), or in the SQL edition one function for each table. The columns of a log are known by their places,
 -- since a key may have columns of any name: the transaction number, the primary key, the kind of the change. A row has
--- up to 32 keys of a statement, as an array for each column: what a row and its place in the index cost would be most
--- of the price. A row without keys is a marker: whatever the table had before, it now has the rows that it has.
+-- up to 32 keys of a statement, as an array for each column: with a row for each key, most of the cost would be that of
+-- rows and index entries. A row without keys is a marker: the copy must take all rows of the table, whatever was there
+-- before.
 
 -- The primary key of a table in the order of its columns, with those of its log. Where equal values may differ, their
 -- text distinguishes them.
@@ -35,7 +36,7 @@ BEGIN
                      WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
-        -- For such a column the server shows statement triggers the value from before its partition computed it.
+        -- Triggers for statements see the value of such a column from before its partition computed it.
         WHEN EXISTS (SELECT FROM inorder_internal.changed_key(relation) AS k
                      JOIN pg_attribute AS a ON a.attrelid = relation AND a.attname = k.name AND a.attgenerated <> ''
                      JOIN pg_partitioned_table AS p ON p.partrelid = a.attrelid)
@@ -49,9 +50,9 @@ CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if it has none. Whoever may make triggers on a table may name any log there. So the log must
--- name the table in turn, and belong to its owner. It does so by a trigger that is enabled always: only the owner of a
--- table can do that, and who replaces the trigger by the privilege TRIGGER undoes it.
+-- The log of a table; null if it has none. Any role with TRIGGER on a table may name any log there. The log must
+-- therefore name the table in turn, and belong to its owner. It names the table by a trigger that is ENABLE ALWAYS:
+-- only the owner can set that, and a role with TRIGGER that replaces the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -62,7 +63,7 @@ BEGIN
             WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
--- The columns of a log in order, their types, and those that the log of a table has.
+-- The columns of a log in order, with their types, and with the types that the log of a table has.
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
 )
@@ -75,8 +76,9 @@ BEGIN
                                      ORDER BY k.place) || ARRAY['"char"'];
 END $$;
 
--- The triggers that log changes: of which statements, and the rows that these have. The last one is for each row of a
--- partitioned table whose key changes: the trigger for UPDATE has none that MERGE moves to another partition.
+-- The triggers that log changes: their statements, and the transition tables of these. The last one is for each row of
+-- a partitioned table whose key changes: the trigger for UPDATE does not see rows that MERGE moves to another
+-- partition.
 CREATE FUNCTION inorder_internal.logging_triggers()
 RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
@@ -93,8 +95,8 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- A fingerprint of a table when its changes began to be logged: another key, other columns, triggers or partitions may
--- have let changes go past the log. Statistics, and the name of the table, do not matter.
+-- A fingerprint of a table when its changes began to be logged: with another key, or other columns, triggers or
+-- partitions, changes may have gone past the log. Statistics, and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -120,7 +122,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that make a table the log of another one, as that is now: the trigger that names it.
+-- The statements that mark a table as the log of another one in its present state: they create the trigger that names
+-- it.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -128,7 +131,7 @@ RETURN ARRAY[
            inorder_internal.mark_trigger(log), relation::oid, inorder_internal.table_fingerprint(relation)),
     format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
--- True if the triggers of a table call what writes its log. In the extension that is one function in C.
+-- True if the triggers of a table call the function that writes its log. In the extension that is one function in C.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN true;

@@ -1,4 +1,4 @@
--- Logging the changes of a table: what its owner calls.
+-- Logging the changes of a table: functions for its owner.
 
 -- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
@@ -27,7 +27,7 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The name of the log that a table gets: names have 63 bytes, and characters may have four.
+-- The name of the log of a table: names have at most 63 bytes, and characters up to four.
 CREATE FUNCTION inorder_internal.log_name(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('%I.%I', n.nspname, concat(
@@ -66,9 +66,9 @@ BEGIN
 END $$;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
--- rows of the logged table. A role that once had TRIGGER, or owned the table, may have left such code. The guard
--- belongs to the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another
--- trigger is refused.
+-- rows of the logged table. A role that had TRIGGER, or owned the table, may have left such code. The guard belongs to
+-- the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another trigger is
+-- refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -79,7 +79,7 @@ BEGIN
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
       AND (g.tgqual IS NOT NULL AND f.pronamespace <> 'inorder_internal'::regnamespace
            AND f.oid <> inorder_internal.guard_function()
-           -- Its function, and what its condition calls.
+           -- The function of the trigger, and the functions that its condition calls.
            OR EXISTS (SELECT FROM pg_depend AS d
                       LEFT JOIN pg_proc AS p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
                       LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
@@ -102,7 +102,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a table is a log of the changes of another one, or can be.
+-- Error unless a table is, or can be, a log of the changes of another one.
 CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -154,8 +154,8 @@ BEGIN ATOMIC
     SELECT NULL::text WHERE false;
 END;
 
--- The statements that take TRIGGER on a log from other roles, to whom default privileges may have given it: code of
--- theirs would run as whoever changes rows of the logged table.
+-- The statements that take TRIGGER on a log from other roles, to which default privileges may have given it: their code
+-- would run as each role that changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -167,8 +167,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that make the triggers, including those that exist, and drop the triggers of tables that no longer
--- belong to this one or had its name before.
+-- The statements that create all triggers again, and drop the triggers of tables that no longer belong to this one or
+-- had its name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -193,7 +193,7 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
--- The table that is the log of another one, or has the name of one, or null.
+-- The table that is the log of another one, or has the name of its log; or null.
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -204,8 +204,8 @@ BEGIN
         to_regclass(inorder_internal.log_name(relation)));
 END $$;
 
--- Log the changes of a table from now on. If some may have gone past the log, or if asked for, a marker is written:
--- feeds read all of the table then.
+-- Log the changes of a table from now on. If changes may have gone past the log, or on request, a marker is written:
+-- feeds then read the whole table.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -233,7 +233,7 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The mark includes the triggers. Changes made in between are found by the checks.
+    -- The fingerprint includes the triggers. Changes of them in between are found by the checks.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

@@ -12,7 +12,7 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- The view must show the other feeds, whatever an owner did to a table.
+    -- The view must show the other feeds, whatever the owner of a table has done to it.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
@@ -22,8 +22,8 @@ BEGIN
     IF isempty(numbers) THEN
         rows := 0;
     ELSE
-        -- An error rolls back to a savepoint, which releases the locks of the look: the error raised here, or that of a
-        -- table that cannot be locked or read.
+        -- The error that is raised here, or that of a table that cannot be locked or read, rolls back to a savepoint,
+        -- which releases the locks of the look.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(

@@ -1,5 +1,5 @@
--- A batch: the query for its rows, by number or in the order of a column (order.sql); what such queries find; and the
--- parts that a batch is reduced to.
+-- A batch: the query for its rows, by number or in the order of a column (order.sql); running such queries; and
+-- reducing a batch to a part.
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -7,13 +7,13 @@ RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_i
                               inorder_internal.one_number((b).cut));
 
 -- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
--- transactions, the first part of one.
+-- transactions, and the first part of one more.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- A condition that all rows of the partitions satisfy (parts.c); null to read all partitions.
+    -- A condition that all rows of the batch satisfy, by their partitions (parts.c); null to read all partitions.
     source text := inorder_internal.whole_table(t) || coalesce('(' || parts || ') AND ', '');
     query text;
 BEGIN
@@ -78,7 +78,7 @@ BEGIN
         inorder_internal.batch_with_rows(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
 END $$;
 
--- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
+-- A batch reduced to one of its transactions, as if a batch had ended inside it, or just before it: its query then
 -- reads by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch

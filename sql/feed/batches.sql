@@ -1,5 +1,5 @@
--- Unfinished batches of workers: which worker has one, what becomes of them when their feed changes, and the view
--- feed_batches.
+-- Unfinished batches of workers: which worker has a batch, what happens to batches when their feed changes, and the
+-- view feed_batches.
 --
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
 -- prolong the lease. A worker that asks under the same name gets the batch again at once, with another token: this is a
@@ -11,7 +11,8 @@
 -- The unfinished batches of the workers of a feed. Finished batches before them are skipped, because a transaction that
 -- is open for long keeps their versions.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
--- Few feeds have any. If 1000 were expected of each, the server would compile the views (jit), which takes a second.
+-- Few feeds have such batches. With the default estimate of 1000 rows for each, JIT would compile the queries of the
+-- views, which takes a second.
 LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
@@ -34,8 +35,8 @@ END $$;
 
 -- Workers that get a batch
 
--- True if a worker got the batch in this transaction. Such a batch comes before one of the same worker that another
--- session finished, or prolonged, until that transaction ended: the same call returns the same answer.
+-- True if a worker got the batch in this transaction. Such a batch has precedence over a batch of the same worker that
+-- another session was finishing or prolonging at that time: the same call returns the same answer.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
@@ -54,7 +55,7 @@ BEGIN ATOMIC
     WHERE f.dead_since IS NULL;
 END;
 
--- True if rows are left for a worker in a feed that is divided, perhaps after other rows of their share.
+-- True if a divided feed has rows for a worker, even if other rows of their share come first.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -160,7 +161,7 @@ DECLARE
     is_in_try boolean := inorder_internal.is_in_try(b, worker);
 BEGIN
     b.worker := given.worker;
-    -- 48 random bits. A JSON number holds integers up to 2^53 exactly.
+    -- 48 random bits, because a JSON number holds integers up to 2^53 exactly.
     b.token := concat('x', right(gen_random_uuid()::text, 12))::bit(48)::bigint;
     b.taken := pg_current_xact_id();
     b.max_tries := given.max_tries;
@@ -213,8 +214,9 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         before := b.number;
-        -- A batch gets its number when its first worker gets it. An earlier copy of the server that takes its place
-        -- knows the batch without this number, and perhaps with fewer rows: the batches must not have the same number.
+        -- A batch gets its number when its first worker gets it. If an earlier copy of the server takes its place, it
+        -- has the batch without this number, and perhaps with fewer rows: the two batches must not have the same
+        -- number.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -236,7 +238,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Error if a batch and a token do not belong together. The message says what became of the batch, and why.
+-- Error if a batch and a token do not belong together. The message says what happened to the batch, and why.
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -277,9 +279,9 @@ END $$;
 
 -- When the feed changes
 
--- The unfinished batches of workers: how many, the first one and its worker, and their transactions, of which at least
--- some rows are not read; the dead batches, and how many shares they hold back; and whether the sets are small
--- enough to be joined for everybody who sees the feed.
+-- Totals of the unfinished batches of workers: their number, the first one and its worker, and their transactions, some
+-- rows of which are not read; the number of dead batches, and of the shares that they hold back; and whether the sets
+-- are small enough to be joined for each role that sees the feed.
 CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT dead bigint, OUT dead_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -332,7 +334,7 @@ BEGIN
                          'feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_of_dead(f);  -- their transactions have other numbers here
+        PERFORM inorder_internal.warn_of_dead(f);  -- on this server their transactions have other numbers
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
@@ -382,7 +384,7 @@ BEGIN ATOMIC
            (SELECT c.oid::regclass FROM pg_class AS c WHERE c.oid = (s.f).relation),
            CASE WHEN NOT b.is_open THEN b.number END, b.worker, b.tries, b.max_tries,
            nullif(b.lease_end, '-infinity'::timestamptz), b.failed,
-           -- It may quote rows.
+           -- The reason may quote rows.
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
            b.dead_since, (b.batch).transactions, b.share, b.rows

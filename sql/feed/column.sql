@@ -1,7 +1,7 @@
--- A column on which a feed depends, besides the column with the number: its rows are delivered in the order of this
--- column (order.sql), or workers divide them by its hash (shares.sql). Before each use the column is proved in the
--- table and in each partition, which are locked. Otherwise rows that have no place in the order, or whose key changed
--- its share, would be lost or repeated.
+-- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
+-- (order.sql), or workers divide them by its hash (shares.sql). Before each use the column is proved in the table and
+-- in each partition, which are locked. Otherwise rows that have no place in the order, or whose key changed its share,
+-- would be lost or repeated.
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
@@ -68,7 +68,7 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- A value that differs if this server hashes keys differently than the server that stored it: the hash of a value and,
+-- A value that shows if this server hashes keys differently from the server that stored it: the hash of a constant and,
 -- for text, the encoding of the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
@@ -88,7 +88,7 @@ DECLARE
 BEGIN
     SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
-    -- The number of the column is an impossible one if the column is missing or has an unsuitable type. Each read then
+    -- If the column is missing or has an unsuitable type, its number is set to an impossible one. Each read then
     -- reports this.
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));

@@ -1,11 +1,11 @@
--- Exact counts: rows of all transactions in a set, counted once, plus the rows
--- of the others in the caller's own snapshot. That is count(*), at any size.
+-- Exact counts: rows of all transactions in a set, counted once, plus the rows of the others in the caller's own
+-- snapshot. The sum equals count(*), at any size of the table.
 --
 -- The stored number and its set are read under the same snapshot as the rows. If
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
 -- so each row is counted in exactly one of the two parts.
 
--- An identification of the file for which a stored number is valid: system identifier, file, and the versions of the
+-- An identification of the file for which a stored count is valid: system identifier, file, and the versions of the
 -- attachments of a partition and of its guard; if is_placed, to be compared with a stored one.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
@@ -58,8 +58,8 @@ DECLARE
     now text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- Numbers that the server has not reached yet are from the server of the dump. A table that receives rows gets rows
-    -- with numbers that were counted, and loses rows that were counted.
+    -- Numbers that the server has not reached yet are from the server of the dump. A subscription may add rows with
+    -- numbers that were counted, and remove rows that were counted.
     IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(now, ' ', 2), '/')::bigint[])
@@ -111,8 +111,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The query that counts a table: the stored number, and the rows of all other transactions in the wanted ones of the
--- tables that known_parts() returns.
+-- The query that counts a table: the stored number, and the rows of all other transactions, in the wanted tables among
+-- those that known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 ) RETURNS text
@@ -135,13 +135,13 @@ BEGIN
 END $$;
 
 -- A fold of one table or partition: the file and the server for which the number is valid, in the snapshot that counts;
--- the set of transactions and the number of rows after the fold; how many rows it adds; and whether the set is stored
--- even if it adds none.
+-- the set of transactions and the number of rows after the fold; the number of rows that it adds; and true if the set
+-- is stored even if that is 0.
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
 
--- The steps of a fold of a table that is locked. They use one snapshot, in which everything that has ended is visible.
+-- The steps of a fold of a table that is locked. They use one snapshot, which sees every transaction that has ended.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -191,7 +191,7 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
--- Fold what is not, unless another session does.
+-- Fold a table, unless another session does.
 CREATE FUNCTION inorder_internal.fold_soon(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -201,10 +201,10 @@ BEGIN
         PERFORM inorder_internal.fold_table((SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation), relation);
     END IF;
 EXCEPTION WHEN OTHERS THEN
-    NULL;  -- exact_count_fold() says it to the owner
+    NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- Add the rows that this session has not counted to those that it has.
+-- Add the rows that this session has not counted to its count.
 CREATE FUNCTION inorder_internal.count_others(
     t inorder_internal.feed_table, known inorder_internal.known_count, caller oid
 ) RETURNS inorder_internal.known_count
@@ -219,7 +219,7 @@ BEGIN
     RETURN known;
 END $$;
 
--- Count all that is not folded.
+-- Count a table: the stored number, and all rows that are not folded.
 CREATE FUNCTION inorder_internal.count_unfolded(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -277,7 +277,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = fold_table.relation
-      -- A subquery, so that the leaves are looked up once.
+      -- The subquery makes the planner look up the leaves once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(fold_table.relation)) AS l WHERE l = p.part);
     t := inorder_internal.lock_table(inorder_internal.counted(relation, caller), caller);
     FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP

@@ -3,7 +3,7 @@
 -- The statements of DDL run with the privileges of the caller. Their result is checked afterwards by the oids of the
 -- table and of the guard's function.
 
--- Lock a table with its partitions. It may have another owner, or be gone, by the time the lock is granted.
+-- Lock a table with its partitions. By the time the lock is granted, the table may have another owner, or be dropped.
 CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -12,7 +12,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Make the triggers of the guard anew. If they replace an intact guard, the feeds of the table remember the new one.
+-- Create the triggers of the guard again. If they replace an intact guard, the feeds of the table remember the new one.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -23,7 +23,7 @@ DECLARE
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     was_guarded := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
-    -- No other role had the table since, and feeds may know the new triggers for the old ones.
+    -- No other role has had access since: feeds may take the new triggers for the old ones.
     IF was_guarded THEN
         before := inorder_internal.members(was, true);
     END IF;
@@ -40,9 +40,9 @@ BEGIN
     END IF;
 END $$;
 
--- The role as which the rows of a table are looked at before it gets the guard: for a superuser the owner of the table,
--- because planning a query evaluates functions in the indexes, statistics and partition keys of that role. Without C a
--- statement runs as who calls.
+-- The role as which the rows of a table are checked before it gets the guard: for a superuser it is the owner of the
+-- table, because planning a query evaluates that role's functions in indexes, statistics and partition keys. Without C
+-- a statement runs as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
@@ -96,12 +96,12 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- This finds faults that a read would refuse, in partitions, too.
+            -- This finds faults that a read would refuse, also in partitions.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Call feed_enable() unless the table is enabled: then no writer has to wait, and a caller who is not the owner may go
--- on.
+-- Call feed_enable() unless the table is enabled: in that case no writer has to wait, and the caller need not be the
+-- owner.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -119,7 +119,7 @@ CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
-    -- State of a restored table must not be taken for state that was recorded here.
+    -- The state of a restored table must not be taken for state that was recorded here.
     PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = feed_enable.relation;
     PERFORM inorder_internal.enable_table(caller, relation, key_column);

@@ -1,5 +1,5 @@
 -- Faults of a table, a position or a batch that would lose rows, or deliver them twice, found before rows are read. The
--- queries look for such rows; the roles for whom they are made have them executed (find_fault in next.sql), and
+-- queries look for such rows. They are executed with the privileges of the reader (find_fault in next.sql), and
 -- complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
@@ -85,8 +85,8 @@ BEGIN
                   inorder_internal.partition_bounds(relation, member));
 END $$;
 
--- The probe for rows of a table or partition that are in a set of transactions, or in one more up to a key. Such rows
--- are the given fault.
+-- The probe for rows of a table or partition that are in a set of transactions, or in one more transaction up to a key.
+-- Such rows are the given fault.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text

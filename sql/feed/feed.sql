@@ -20,7 +20,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     drawn bigint;
 BEGIN
-    -- Random, since with a counter sessions that create feeds would wait for each other's transactions.
+    -- The number is random: with a counter, sessions that create feeds would wait for each other's transactions.
     LOOP
         drawn := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
         EXIT WHEN drawn > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = drawn);
@@ -125,7 +125,7 @@ BEGIN
     WHERE s.feed = f.id;
 END $$;
 
--- Set the position of a feed to these transactions or, if they are null, to the place that a word names.
+-- Set the position of a feed to these transactions or, if they are null, to the place named by start.
 CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -223,7 +223,7 @@ BEGIN
     IF inorder_internal.role_name(role) IS NULL THEN
         RAISE 'role with OID % does not exist', role USING ERRCODE = 'undefined_object';
     END IF;
-    -- Dropped roles are removed, too.
+    -- Grants to dropped roles are removed, too.
     rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
                   WHERE m.id <> role AND inorder_internal.role_name(m.id) IS NOT NULL);
     IF allowed THEN

@@ -32,11 +32,11 @@ BEGIN
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished_totals(f.id) AS u
-    -- Readers of a table may create feeds on it with sets of any size. Everybody who sees these feeds would wait until
-    -- the sets are read and decompressed, once for each mention.
+    -- Readers of a table may create feeds on it with sets of any size. Each role that sees these feeds would wait until
+    -- the sets are read and decompressed, once for each reference to them.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
-    -- Dead batches are no backlog.
+    -- Dead batches do not count as backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
         t, CASE WHEN s.is_small THEN p.position END, u.transactions, false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
@@ -67,7 +67,8 @@ BEGIN ATOMIC
         GROUP BY l.pid, l.virtualtransaction
         HAVING bool_or(l.locktype = 'relation')
     ), ids AS (
-        -- The distance of an id of 32 bits from the next one that the snapshot knows. It may have been assigned since.
+        -- The distance of a 32-bit id from the next id of the snapshot. The id may have been assigned after the
+        -- snapshot was taken.
         SELECT w.pid, x.xid,
                (x.xid::text::bigint - (SELECT inorder_internal.next_transaction(0::bigint)) + 2147483648
                 & 4294967295::bigint) - 2147483648 AS distance
@@ -89,7 +90,7 @@ CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
     SELECT * FROM inorder_internal.seen_feeds()
 ), held AS (
-    -- Once for each table, whatever the number of its feeds.
+    -- Holders are looked up once for each table, whatever the number of its feeds.
     SELECT r.relation, h.* FROM (SELECT DISTINCT s.relation FROM seen AS s) AS r
     CROSS JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
                         FROM @extschema@.feed_holders(r.relation) AS o LIMIT 1) AS h

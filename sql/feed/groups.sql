@@ -1,24 +1,24 @@
 -- Exact counts by group, of tables whose rows may change: a view that is always GROUP BY, and seldom reads the table.
 --
--- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction).
--- A fold replaces those of ended transactions by their sums. It keeps which these are: all below "xact" but those in
--- "open". A snapshot that sees the fold sees all that it has counted, so the groups are
+-- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
+-- fold replaces the deltas of ended transactions by their sums. It records these transactions: all below "xact" except
+-- those in "open". A snapshot that sees the fold sees everything that it has counted. The groups are therefore
 --
 --     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
 --
 -- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
--- proof: files, triggers and columns of the table. The view compares it with what the table is now; if they differ, it
--- counts the table. Deltas of a partitioned table keep its partitions as they were for the statement: if one that is
--- counted has others than the fold, the view counts the table, too. All of these objects belong to the owner of the
--- table. A set of groups is found by the function that its triggers call.
+-- proof: files, triggers and columns of the table. The view compares it with the present state of the table; if they
+-- differ, it counts the table. Deltas of a partitioned table record the partitions of the time of the statement: if a
+-- delta that counts has other partitions than the fold, the view counts the table, too. All of these objects belong to
+-- the owner of the table. A set of groups is found by the function that its triggers call.
 
--- A set of groups: the table; the qualified names of the view, of the table of deltas, which the function of the
--- triggers has, too, and of the function that folds; columns of the table; and a part of the names of triggers.
+-- A set of groups: the table; the qualified names of the view, of the table of deltas (also that of the function of the
+-- triggers), and of the function that folds; columns of the table; and a part of the names of triggers.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
 
--- A part of the names of triggers of a view, which tells those of several sets from each other.
+-- The part of trigger names that distinguishes the sets of a table.
 CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN to_hex(hashtext(view));
@@ -59,14 +59,14 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
         FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 
--- The GROUP BY of a query with the groups first: by their places, since a column may have the name of another result.
--- Without columns there is one group, which is always there.
+-- The GROUP BY of a query whose first columns are the groups: by position, since a column may have the name of another
+-- result. Without columns there is exactly one group.
 CREATE FUNCTION inorder_internal.grouping(columns name[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN columns <> '{}'::name[]
             THEN concat(' GROUP BY ', substr(inorder_internal.group_list(columns, ', %s'), 3)) END;
 
--- The columns by which a table and its partitions are partitioned; of an expression, all.
+-- The columns by which a table and its partitions are partitioned; all columns if a partition key has an expression.
 CREATE FUNCTION inorder_internal.partition_columns(relation regclass) RETURNS SETOF name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -77,18 +77,18 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- A trigger of a partitioned table or its partitions that may move a row after our trigger "move", or null: one
--- before UPDATE, for each row, whose name comes later.
+-- A trigger of a partitioned table or its partitions that may move a row after the trigger "move", or null: a trigger
+-- BEFORE UPDATE, for each row, whose name sorts later.
 CREATE FUNCTION inorder_internal.late_trigger(relation regclass) RETURNS name
 LANGUAGE sql STABLE
 RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
         JOIN pg_trigger AS g ON g.tgrelid = ANY (inorder_internal.tree(relation)::oid[])
         WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 
--- The table as it was when it was counted: null if that cannot be said. The files, and who is a partition, are those of
--- now, as they are for the planner; all else is what the snapshot sees. The last word is that of deltas, where they
--- have one (delta_tree). A child by inheritance that came and went leaves deltas of its rows. It has changed the row of
--- the table in pg_class, unless another child had done so before, and no ANALYZE has undone that.
+-- The state of the table when it was counted; null if that is unknown. Files and partitions are the present ones, as
+-- for the planner; everything else is as the snapshot sees it. The last word is the one that deltas have, if any
+-- (delta_tree). A child by inheritance that was added and removed leaves deltas of its rows. It has changed the row of
+-- the table in pg_class, unless an earlier child had done so and no ANALYZE has reset it since.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -111,7 +111,7 @@ BEGIN
               AND inorder_internal.late_trigger(relation) IS NULL);
 END $$;
 
--- True; error unless a role may write into a table, by column or by a view.
+-- True if a role may write into a table, by column or by a view; otherwise an error.
 CREATE FUNCTION inorder_internal.exact_count_writes(caller oid, relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -122,8 +122,9 @@ BEGIN
           DETAIL = 'Only roles that may write into a table write its counts.';
 END $$;
 
--- The first part of the function that writes deltas. After a swap by rename their name may be that of the table of
--- another function, or of another owner, whose triggers a writer must not run; after a restore it is another table.
+-- The first part of the function that writes deltas. After a swap by rename, the name of the deltas may lead to the
+-- table of another function, or of another owner, whose triggers a writer must not run. After a restore it leads to
+-- another table.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -141,7 +142,7 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text);
 
--- The last part of that function, after a statement.
+-- The last part of the function that writes deltas, after a statement.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -158,8 +159,8 @@ CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RE
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- The part of that function after an UPDATE of a table by partitions: MERGE hides from its trigger the rows
--- that it moves to another one. Rows of both tables are in the same order.
+-- The part of that function that handles an UPDATE of a partitioned table, in which MERGE does not show the trigger the
+-- rows that it moves to another partition. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -191,9 +192,9 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The part of that function that finds the partitions of the table, or null. A partition that is made and dropped
--- between two folds leaves nothing but its deltas. What is not visible in the snapshot, but already written into, is
--- told by a function that locks all partitions. The trigger in C writes the same text (tree_of).
+-- The part of that function that finds the partitions of the table, or null. A partition that is created and dropped
+-- between two folds leaves nothing but its deltas. A partition that the snapshot does not see, but that was already
+-- written into, is found by a function that locks all partitions. The trigger in C writes the same text (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT '
@@ -212,13 +213,13 @@ RETURN (SELECT '
                               THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- A number higher than that of any transaction. A range is taken for a small part of a table, so it is read by the
--- index.
+-- A condition with a number above that of any transaction: the planner takes a range for a small part of a table, and
+-- uses the index.
 CREATE FUNCTION inorder_internal.below_all() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
 
--- The condition that deltas that count beside a fold "f" have its partitions; of a table without partitions, null.
+-- The condition that all deltas that are added to a fold "f" have its partitions; null for a table without partitions.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.open IS NULL '
@@ -227,7 +228,7 @@ RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.open IS NULL
                       (s).deltas, inorder_internal.below_all())
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The columns of deltas that any role writes.
+-- The columns of deltas that every role that writes into the table writes.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
@@ -283,18 +284,18 @@ CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set)
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
--- The triggers of a set, which write deltas: on the table and its partitions those of statements or, in the role of a
--- replica, as a subscription has, whose rows come without a statement, those of rows. One on the deltas leaves out
--- those that come from a publisher. Those without a definition the server makes with that of the table, and drops when
--- a partition is detached.
+-- The triggers of a set. On the table and its partitions, triggers for statements write deltas; in the replication role
+-- replica, as in a subscription, rows come without a statement, and triggers for rows write them. A trigger on the
+-- deltas leaves out deltas that come from a publisher. Triggers without a definition are created by the server with
+-- that of the table, and dropped when a partition is detached.
 --
--- The trigger "routed" does nothing. A partition that has a trigger before INSERT, whether it fires or not, makes the
--- server show the triggers of statements each row as the partition has it. Otherwise it shows the row as it was before
--- generated columns were computed; and after MERGE has inserted a row, 18.6 shows that row in the place of each one
--- that it updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
+-- The trigger "routed" does nothing. If a partition has a trigger before INSERT, even one that does not fire, the
+-- server shows triggers for statements each row as the partition stores it. Otherwise it shows the row from before
+-- generated columns were computed; and after MERGE has inserted a row, 18.6 shows that row instead of each row that it
+-- updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
--- The trigger "alone" never fires. With one of its kind a table cannot become a child or a partition of another one,
--- whose statements would fire no trigger of this one, and leave no trace.
+-- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table,
+-- whose statements would fire no trigger of this table, and leave no trace.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -339,8 +340,8 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that make the table of deltas. The default asks who writes: a trigger with a condition, which the
--- server parses for each statement, takes half of the time of a delta.
+-- The statements that make the table of deltas. The default checks the privileges of the writer. A trigger with a
+-- condition, which the server parses for each statement, would take half of the time of a delta.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -365,14 +366,14 @@ LANGUAGE sql IMMUTABLE
 RETURN format('SELECT f.xact AS bound, f.open, f.proof%s FROM %s AS f WHERE f.open IS NOT NULL AND f.proof IS NOT NULL '
               'ORDER BY f.xact DESC LIMIT 1'::text, more, (s).deltas);
 
--- The call that proves a set.
+-- The call of exact_count_proof() for a set.
 CREATE FUNCTION inorder_internal.proof_call(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The view, which is made again if columns were renamed. An unknown LIMIT is taken for a tenth of the rows:
--- three of them keep the planner from starting workers and from compiling for what is seldom read.
+-- The view, which is created again if columns were renamed. The planner estimates an unknown LIMIT as a tenth of the
+-- rows: three of them keep it from planning workers and JIT compilation for a part that is seldom read.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
@@ -397,7 +398,7 @@ RETURN format(
     inorder_internal.grouping((s).columns),
     CASE WHEN (s).columns <> '{}'::name[] THEN ' HAVING sum(k.n) <> 0'::text END);
 
--- True if columns that the view of a set counts have other names now.
+-- True if columns by which the view of a set counts have been renamed.
 CREATE FUNCTION inorder_internal.has_renamed(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -406,11 +407,11 @@ BEGIN
                      AND strpos(pg_get_viewdef(to_regclass(s.view)), format('.%I AS g%s', k.name, k.place)) = 0);
 END $$;
 
--- The statements that make a set, or repair it, once there is its table of deltas.
+-- The statements that create or repair a set whose table of deltas exists.
 CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Default privileges may have given some away. Every role that writes into the table writes deltas.
+    -- Default privileges may have granted some. Every role that writes into the table writes deltas.
     RETURN QUERY SELECT format('REVOKE ALL ON %s FROM %s CASCADE', s.deltas, CASE
                             WHEN a.grantee = 0 THEN 'PUBLIC'
                             ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
@@ -485,7 +486,7 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The definition of a trigger, without its condition, or its first argument, which a restore makes another one.
+-- The definition of a trigger, without its condition and its first argument, which is another one after a restore.
 CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
@@ -524,7 +525,7 @@ BEGIN
 END $$;
 
 -- The statement that adds up the groups in one snapshot, without deltas of transactions that have not ended in it, and
--- deletes what is added. If the proof does not stand, the view counts the table.
+-- deletes the deltas that are added. If the proof does not hold, the view counts the table.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, removals text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -547,7 +548,8 @@ RETURN format('
     (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
     inorder_internal.group_list((s).columns, 'NULL, '));
 
--- True if so many transactions have passed since the newest fold as it has groups, all of which a fold writes.
+-- True if at least as many transactions have passed since the newest fold as it has groups, since a fold writes all
+-- groups.
 CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('EXISTS (
@@ -557,11 +559,11 @@ RETURN format('EXISTS (
             SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d))'::text,
     inorder_internal.newest_fold(s, NULL), (s).deltas);
 
--- The statement that folds a set. Folds take turns. Where the proof does not stand, and if it waits, it counts the
--- table, but not in a transaction that has written into it: deltas of a statement that has not ended may be missing.
--- The proof is that of the table in which no fault was found afterwards. What was added up is of this table only if the
--- proof is the same at the end: a trigger may have been disabled since, and a partition could come and go, but not once
--- its rows were counted, which locks it.
+-- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table,
+-- except in a transaction that has written into it: deltas of a statement that has not ended may be missing. The proof
+-- describes the table in which no fault was found afterwards. The sums are valid for this table only if the proof is
+-- the same at the end: meanwhile a trigger may have been disabled, or a partition added and removed; a partition cannot
+-- be removed once its rows were counted, which locks it.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -598,7 +600,7 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- True if this transaction has locked a table or its partitions in some modes: perhaps to change it.
+-- True if this transaction has locked a table or its partitions in one of some modes, perhaps to change it.
 CREATE FUNCTION inorder_internal.has_locked(relation regclass, modes text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -609,7 +611,7 @@ BEGIN
                      AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 END $$;
 
--- The modes in which what is proved of a table is changed: this transaction could do so again, unseen.
+-- The lock modes of statements that change what the proof describes: this transaction could do so again, unnoticed.
 CREATE FUNCTION inorder_internal.changing_modes() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'::text[];
@@ -646,7 +648,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- A writer does this now and then, if it may and need not wait.
+-- Writers fold now and then, if they may and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -670,7 +672,8 @@ BEGIN
     END IF;
 END $$;
 
--- The set of a table with some columns, as it is there or as it would be made: then its names must not be taken.
+-- The set of a table with some columns, if it exists; otherwise as it would be created, with an error if its names are
+-- taken.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -34,7 +34,7 @@ BEGIN
               || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
--- A feed that is known at once to be one that the caller may move (kept.c); otherwise null.
+-- A feed that the caller may move, found without SQL (kept.c); null if that is not certain.
 CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -119,7 +119,7 @@ CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same; an error instead of null.
+-- The same, with an error instead of null.
 CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -134,7 +134,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed that the caller may move, as it is now; if must_read is true, one whose table she may read.
+-- A feed that the caller may move, as it is now; if must_read is true, the caller may read its table, too.
 CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -152,15 +152,15 @@ CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- The number from which the batches of a feed count that is new or renamed. It is higher than all numbers of earlier
--- feeds of this name: no feed has a batch each microsecond, and a promotion adds at most 10^9 to the time.
+-- The number from which the batches of a new or renamed feed count. It is higher than all numbers of earlier feeds of
+-- this name: no feed has a batch each microsecond, and a promotion adds at most 10^9 to the time.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
 -- The number of the batch that follows the given one. On the same server and timeline it is the next number. On another
--- server it is unknown how many numbers were given out before, but they are fewer than 10^9. The clock of this server
+-- server it is unknown how many numbers were given out before, but there are fewer than 10^9. The clock of this server
 -- may be behind.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -176,8 +176,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move a feed that is locked over a batch, which has all rows that were committed when it was looked for, or not. If
--- the batch is given away, its number.
+-- Move a feed that is locked over a batch. is_all: the batch has all rows that were committed at the time of the look.
+-- Returns the number of the batch if it is given to a worker.
 CREATE FUNCTION inorder_internal.move_state(
     feed bigint, from_position @extschema@.feed_position, past_batch @extschema@.feed_batch, asked timestamptz,
     is_all boolean, gives boolean
@@ -237,8 +237,8 @@ CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes; false unless it is
--- there, and the caller may.
+-- Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes; false unless the batch
+-- exists, and the caller may finish it.
 CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -8,8 +8,8 @@
 --  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows; next_value
 --
 -- find_next_batch() asks the indexes first (next.c), then find_batch(). The latter is STABLE: functions that it calls
--- see the snapshot of the statement that called it. Thereby the set of transactions that have ended, the proofs of the
--- table, and the rows by which a batch is limited belong to one snapshot.
+-- see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the table,
+-- and the rows by which a batch is limited therefore belong to one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -117,7 +117,7 @@ BEGIN
                   inorder_internal.found_query(t, b, NULL, '1', false));
 END $$;
 
--- Error if a probe finds a fault of the table; otherwise, if it looks for rows, whether it finds any.
+-- Error if a probe finds a fault of the table; otherwise true if it looks for rows and finds any.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -182,15 +182,15 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch, limited to so many rows if a limit is given. Everything that is known of its rows is place here or, for a
--- batch in the order of a column, by find_batch_in_order().
+-- The batch, limited to so many rows if a limit is given. The result of everything that limits a batch is computed here
+-- or, for a batch in the order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.found_batch;
-    -- Without a limit the number says whether there is a row.
+    -- Without a limit the number only shows whether there is a row.
     e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
     IF e.has_rows IS NULL AND max_rows IS NOT NULL THEN
@@ -281,7 +281,8 @@ END $$;
 
 -- Batches that were made before
 
--- Waiting, or a new transaction, lets the caller see what is missing, unless this primary has not come so far.
+-- After waiting, or in a new transaction, the caller sees the missing transactions, unless this primary has not reached
+-- them.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,9 +1,9 @@
 -- Delivery in the order of a column.
 --
 -- Transactions are numbered at their first write. If A is numbered, then B writes version 1 of a stream and commits,
--- then A locks the stream and writes version 2, the numbers are in the wrong order. A column that is drawn after the
--- lock has the right one. Such a feed freezes the batch B = ended(S) - P and delivers all of it by that column, in
--- pieces; the next set is frozen when this one is done:
+-- then A locks the stream and writes version 2, the numbers are in the wrong order. Values of a column that are drawn
+-- after the lock are in the right order. A feed in the order of such a column freezes the batch B = ended(S) - P and
+-- delivers all of it by that column, in pieces; the next set is frozen when this one is done:
 --
 --  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
 --     ended, that of row 1 has ended, too. So row 1 is in the same set, or in an earlier one.
@@ -40,9 +40,9 @@ CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS 
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
--- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself: it has the
--- number, or the sequence from which its values are drawn caches, descends or cycles, or there are several.
--- Volatile, so that it sees the sequence as it is now: nothing locks that, and the proof is kept until it changes.
+-- Error if rows cannot be delivered in the order of a column for one of these reasons: the column has the transaction
+-- number, its values are drawn from several sequences, or its sequence caches, descends or cycles. The function is
+-- VOLATILE to see the sequence as it is now: nothing locks it, and the proof is kept until it changes.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -81,7 +81,7 @@ BEGIN
     END IF;
 END $$;
 
--- A condition for the order column that always holds, as typed() makes them.
+-- A condition for the order column that always holds: see typed().
 CREATE FUNCTION inorder_internal.typed_order(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_column((t).relation, order_column::name)

@@ -14,14 +14,14 @@ CREATE TYPE inorder_internal.found_batch AS (
     rest @extschema@.feed_batch, is_costly boolean
 );
 
--- A search for a piece: the value from which the index of the column is walked, null if rows are found by number; the
--- value where it ends; and of the first rows, at most one more than are wanted, the number, the lowest and the highest
--- value.
+-- A search for a piece: the value where the walk along the index of the column begins, null if rows are found by
+-- number; the value where it ends; and the number, the lowest and the highest value of the first rows, at most one more
+-- than are wanted.
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
 
--- The first rows of what is left of a set, within a budget of rows that are looked at.
+-- The first rows of the rest of a set, within a budget of rows that are read.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid
@@ -59,7 +59,7 @@ CREATE FUNCTION inorder_internal.first_by_either(
 ) RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- A walk that goes too far costs less than a new one: if the set is most of what there is, the walk ends before.
+    -- A walk that goes too far costs less than a second walk. If the set has most of the rows, the walk ends early.
     budget bigint := 100 + 16 * max_rows::bigint;
 BEGIN
     LOOP

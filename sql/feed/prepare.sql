@@ -1,7 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
--- The index on a column that an earlier run has made for a table, or the server for a partition because of the index
--- above it; or null. Ten characters are at most 40 of the 63 bytes of a name.
+-- The index on a column of a table that an earlier run created, or that the server created for a partition because of
+-- the parent's index; or null. Ten characters are at most 40 of the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -16,8 +16,8 @@ CREATE FUNCTION inorder_internal.index_name(member oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_class AS c WHERE c.oid = member);
 
--- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and the name of
--- the index above it; and whether the index is there (null: it is missing; false: it is not valid) and attached.
+-- A table and its partitions, each with the name of the index on a column that feed_prepare() creates, the name of the
+-- parent's index, and the state of the index (null: it is missing; false: it is not valid), and whether it is attached.
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
@@ -82,8 +82,8 @@ LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
     columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
-    -- An index of partitions becomes valid when the last one is attached. It never does if that partition is detached
-    -- or dropped before.
+    -- An index of partitions becomes valid when the last one is attached. If that partition is detached or dropped
+    -- before, the index never becomes valid.
     is_torn boolean := (SELECT bool_and(m.is_done IS TRUE AND (m.is_attached OR m.above IS NULL))
                         FROM inorder_internal.index_tree(relation, key_column) AS m);
 BEGIN
@@ -94,7 +94,7 @@ BEGIN
             RAISE 'relation % exists, which is no index on column %', member.qualified, key_column
             USING ERRCODE = 'duplicate_table', HINT = 'Drop or rename it: feed_prepare() makes an index of this name.';
         ELSIF is_torn THEN
-            IF member.above IS NULL THEN  -- the others go with it
+            IF member.above IS NULL THEN  -- the others are dropped with it
                 RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
                                    member.qualified);
             END IF;
@@ -146,9 +146,9 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse what an existing column holds. For a superuser other
--- than the owner no rows are read: planning a query evaluates functions that the owner's indexes use, which is not
--- expected by somebody who only wants to see the statements.
+-- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. For a superuser
+-- other than the owner no rows are read: planning a query evaluates functions of the owner's indexes, which a superuser
+-- does not expect when only asking for the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -160,8 +160,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the table, or the result of the other statements
--- would be refused. Returns the column as it is or will be.
+-- Error if feed_enable(), the last of the statements, would refuse the table as it is, or as the other statements leave
+-- it. Returns the column as it is or will be.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -5,9 +5,8 @@
 -- operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
 -- The name of a table may lead to another relation when a text is run, because its schema can be renamed. Each text
--- therefore names the row type of the relation. Of the functions in a statement, the planner evaluates those in FROM
--- first, before it looks at policies, indexes and partition keys; those with constant arguments then vanish from the
--- plan.
+-- therefore names the row type of the relation. The planner evaluates functions in FROM first, before it examines
+-- policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
 
 -- A table as the source of a query, which is an error if its name leads to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
@@ -19,20 +18,20 @@ BEGIN
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
--- A condition that always holds, which stands before others. A query that has it is an error if the column is not of
--- this type; otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
+-- A condition that always holds, and stands before others. It makes a query an error if the column is not of this type;
+-- without it casts that other roles created could be evaluated before feed_is_table(), in a query around this one.
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
-LANGUAGE sql STABLE  -- STABLE as format() is: the server inlines only such a function
+LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same for some columns, or for all, that have a type of the server; null if no column has.
+-- The same for some or all columns that have a type of the server; null if no column has one.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- int2vector and oidvector are left out, which are arrays and have array types; so are pg_node_tree and others
-    -- without an array type.
+    -- Left out are int2vector and oidvector, which are arrays and have array types, and types without an array type,
+    -- such as pg_node_tree.
     RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
                                    ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
                                                a.attname, y.typname) END, '' ORDER BY a.attnum)
@@ -83,7 +82,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     list text;
 BEGIN
-    -- A query would take ten times as long.
+    -- A query instead of the loop would take ten times as long.
     FOR i IN 1 .. cardinality(columns) LOOP
         list := concat_ws(', ', list, format(form, columns[i]));
     END LOOP;
@@ -129,9 +128,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    -- A bigint is compared by equality: then an index returns the rows in the order of the key, be it that of the
-    -- primary key or one of number and key, and a read that continues after a key begins there. For a range the planner
-    -- would sort the whole transaction.
+    -- A bigint is compared by equality: an index, on the primary key or on number and key, then returns the rows in the
+    -- order of the key, and a read that continues after a key begins there. For a range the planner would sort the
+    -- whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
                   WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one_number(number))
                   ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)

@@ -96,7 +96,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The statements found the functions by their names.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
-        t.written_here := true;  -- the table was not restored: it has lost the guard since the last statement
+        t.written_here := true;  -- the table was not restored: it lost the guard after the last statement
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
     PERFORM inorder_internal.sweep();

@@ -58,13 +58,13 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
 
--- Assign the feeds of a restored table to the roles of this cluster, by name; and forget what was counted and passed
--- here, if it received rows since.
+-- Assign the feeds of a restored table to the roles of this cluster, by name. If the table received rows since, forget
+-- what was counted and passed here.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
--- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump:
--- on this server a role is not the dropped role that had its name. A role that has since created another feed of the
--- same name keeps that one.
+-- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump.
+-- On the server that stored them, a role is not taken for a dropped role of the same name. A role that has since
+-- created another feed of the same name keeps that one.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f
@@ -98,8 +98,8 @@ END $$;
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- A member of another server or table stays as it is: it may have changed since the dump. Only the table itself has no
--- attachment.
+-- A member of another server or table stays unchanged, since the table may have changed since the dump. Only the table
+-- itself has no attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
@@ -110,8 +110,8 @@ END;
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
--- Batches get numbers in a new range, since those returned elsewhere since the dump are unknown here.
--- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
+-- Batches get numbers in a new range: the numbers that were given out elsewhere since the dump are unknown here. If the
+-- numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
     -- This comes first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b

@@ -26,7 +26,7 @@ BEGIN
     RETURN number;
 END $$;
 
--- The query for the partitions that have rows, none of which a feed still has to read; null without partitions.
+-- The query for the partitions that have rows, all of which every feed has read; null without partitions.
 CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Shares: how workers divide a feed by a column, so that rows of one key are processed in order.
 --
 -- A key belongs to the share hash(key) mod shares. What comes next in the feed, a piece of at most max_rows rows, is
--- distributed: each share that has rows in it gets a batch with these, after its other ones. So:
+-- distributed: each share that has rows in it gets a batch with these rows, after its other batches. So:
 --
 --  1. Pieces follow each other in the order of the feed, and the batches of a share have its rows of the pieces, in the
 --     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
@@ -56,8 +56,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- A batch of a share that has the rows of two others, of which the second follows the first, and no worker has had the
--- first; null if no batch has them in order.
+-- The union of two batches of a share, of which the second follows the first, and no worker has had the first; null if
+-- no batch has their rows in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -92,9 +92,10 @@ END $$;
 -- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
 -- rows, otherwise as a batch of their own, whose number is its place until a worker gets it.
 --
--- Under a transaction that is open for long each addition and each batch leaves versions behind. So places only go up,
--- also that of a batch whose versions have filled a page, and none is looked for below the first. Those of a share are
--- 1024 apart, the largest number of shares: no two shares have the same one, which is a number of the feed, too.
+-- While a transaction stays open for long, each addition and each batch leaves row versions behind. Places therefore
+-- only go up, even the place of a batch whose versions have filled a page, and no batch is looked for below the first
+-- place. The places of a share are 1024 apart, the largest number of shares: no two shares have the same place, which
+-- also serves as a number of the feed.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void
@@ -186,7 +187,7 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough);
-        -- Others who ask have to wait; the next call takes the rest.
+        -- Other workers have to wait for the lock; the next call distributes the rest.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         f := inorder_internal.distribute_piece(f, max_rows);
         EXIT WHEN f.is_found;
@@ -196,7 +197,7 @@ BEGIN
         b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, 0);
     END IF;
     IF b.number IS NOT NULL AND pieces > 0 AND (f.next).is_all THEN
-        -- Workers have been given all rows that were committed, unless batches wait for one.
+        -- Workers have been given all committed rows, unless batches wait for a worker.
         UPDATE inorder_internal.feed_state AS s
         SET caught_up_at = f.asked,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)

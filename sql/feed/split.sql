@@ -106,7 +106,7 @@ BEGIN
         false, caller))[3:];
 END $$;
 
--- Transactions of a batch, in its order, and the number of rows of the batch for which each stands.
+-- Transactions of a batch, in its order, and the number of rows of the batch that each represents.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )
@@ -156,7 +156,7 @@ DECLARE
     before bigint := 0;
     place bigint;
     last int;
-    -- The rest begins with this transaction, without the first rows of it.
+    -- The rest begins with this transaction, without its first rows.
     first int := 1;
     taken bigint := 0;
 BEGIN
@@ -171,7 +171,7 @@ BEGIN
         END LOOP;
         place := div(total * i, parts) - before;
         CONTINUE WHEN at = first AND place <= taken;
-        -- A part ends inside of a large transaction, or at the end of a small one.
+        -- A part ends inside a large transaction, or at the end of a small one.
         key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
                     THEN inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END,
                                                     caller) END;
@@ -243,7 +243,7 @@ BEGIN
     IF (batch.ordering).column_name IS NOT NULL THEN
         RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Readers in parallel keep no order.';
-    -- A batch of no transactions ends where it begins, perhaps inside of one: see no_batch().
+    -- A batch of no transactions ends where it begins, perhaps inside a transaction: see no_batch().
     ELSIF NOT isempty(batch.transactions)
           AND (NOT batch.transactions @> inorder_internal.one_number(batch.resumed)
                                          + inorder_internal.one_number(batch.cut)

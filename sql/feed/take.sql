@@ -1,7 +1,7 @@
 -- Calls that take what comes next in a feed.
 --
--- Readers of a feed take turns. If locking writes nothing, the feed is locked first. Otherwise a poll that finds
--- nothing would cost WAL; the feed is locked once there is something to move over, and looked at again if another
+-- Readers of a feed take turns. If locking writes no WAL, the feed is locked first. Otherwise, to avoid WAL for a poll
+-- that finds nothing, the feed is locked only when there are rows to move over; the call then looks again if another
 -- reader had its turn in the meantime: see begin_turn().
 
 -- True if no batch can follow, because an unfinished one is the last in the order of a column.
@@ -9,7 +9,7 @@ CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS b
 LANGUAGE sql STABLE
 RETURN (f).shared AND ((f).at_position).ordering.column_name IS NOT NULL;
 
--- Error for a reader who would skip batches of workers.
+-- Error for a reader that would skip batches of workers.
 CREATE FUNCTION inorder_internal.refuse_taken(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -57,9 +57,9 @@ BEGIN
                         'let its owner call feed_enable(%L).', f.name, other, t.relation);
 END $$;
 
--- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then passes the
--- rest of a transaction or of an ordered set without rows, and transactions whose look took long: the next poll does
--- not look for them again.
+-- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then also passes
+-- the rest of a transaction or of an ordered set that has no rows, and transactions without rows that took long to
+-- examine: the next poll does not examine them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,7 +71,7 @@ BEGIN
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
-        -- A reader that has moved the feed in the meantime has passed it, too.
+        -- If a reader has moved the feed in the meantime, it has passed that rest, too.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
             polled = f.asked,
@@ -105,7 +105,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed with what follows its position, which is looked for unless it was.
+-- A feed with the batch that follows its position, which is looked for unless it has been found already.
 CREATE FUNCTION inorder_internal.add_next_batch(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -117,7 +117,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The batch after the position of a feed, also for a caller who only waits for it. If the caller is to move the feed,
+-- The batch after the position of a feed, also for a caller that only waits for it. If the caller is to move the feed,
 -- and there are rows, the feed is locked, and the result is the batch under the lock; a poll that finds none is
 -- recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(

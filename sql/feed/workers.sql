@@ -33,8 +33,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
--- follows its position, if there is no unfinished batch for the worker.
+-- A feed as it is now, locked if there may be rows for a worker. If it was not locked at once, and there is no
+-- unfinished batch for the worker, the result includes the batch that follows its position.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view
@@ -60,7 +60,7 @@ BEGIN
                 ELSE inorder_internal.read_state_for_worker(feed, caller) END;
 END $$;
 
--- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
+-- Give a worker a batch of a feed that is locked: an unfinished batch, or a new one.
 CREATE FUNCTION inorder_internal.take_any_batch(
     f inorder_internal.feed_view, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -90,8 +90,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- A new batch for a worker, if it is known at once that there is none that it has or may have, and that the feed has no
--- order (batches.c); with a feed, and no number, if nothing follows. Otherwise null.
+-- A new batch for a worker, if the feed has no order, and it is certain that no unfinished batch is for this worker
+-- (batches.c); if nothing follows the position, the result has a feed and no number. Otherwise null.
 CREATE FUNCTION inorder_internal.new_batch(
     feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -205,7 +205,7 @@ BEGIN
                                 'It was finished, or there was none.'),
               HINT = 'The view feed_batches shows them.';
     END IF;
-    -- This is always called: a caller with an older snapshot, in which the batch is dead, gets an error instead of
+    -- This is called in any case: a caller with an older snapshot, in which the batch is dead, gets an error instead of
     -- passing the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,

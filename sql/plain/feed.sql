@@ -1,6 +1,6 @@
--- For a batch that leaves the database: a crash must not take it back, and the commit of this transaction flushes it.
--- This needs a deferred trigger, because a function that sets synchronous_commit would undo settings that are made
--- while it runs, and because a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
+-- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. This
+-- needs a deferred trigger, because a function that sets synchronous_commit would undo settings that are made while it
+-- runs, and because a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -36,8 +36,8 @@ DECLARE
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- The statement is planned with the search_path of the caller, for which it is written. A loop is a cursor, which
-    -- refuses several statements before it executes one.
+    -- The statement is planned with the search_path of the caller, for which it is written. The loop opens a cursor,
+    -- which refuses several statements before it executes the first.
     FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING row_type LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;

@@ -1,18 +1,18 @@
--- The guard: the WHEN clauses of its triggers are evaluated for each row, and feed_guard() is called only for what these
--- refuse. They fire AFTER, so no other trigger changes a row that they have looked at.
+-- The guard: the WHEN clauses of its triggers are evaluated for each row, and feed_guard() is called only for rows that
+-- these refuse. They fire AFTER, so no other trigger changes a row that they have looked at.
 --
 -- guarded_number() is labelled immutable, as xact_id_generated() is, and its arguments are constants: it is called once for
 -- each statement, when the server plans the clause, of which no plan is kept. For keys is_foreign() is called for each row:
 -- a clause that compares them with such a constant takes 3 to 6 us more for each statement, and 0.4 us less for each row.
 --
--- A WHEN clause has the table both by name and by number. After a restore the name leads to a table of another number, and
--- the trigger fires for each row until feed_rebase() makes it anew. If the number happens to be the same, the state shows it:
--- each session looks there once, and keeps in a setting that it has.
+-- A WHEN clause has the table both by name and by OID. After a restore the name leads to a table with another OID, and
+-- the trigger fires for each row until feed_rebase() creates it again. If the OID happens to be the same, the state
+-- shows the restore: each session looks there once, and remembers the result in a setting.
 --
--- Not in SQL, which would be inlined and planned for each statement: 0.7 us for each function, operator and constant. Without
--- settings, which take 0.2 us for each call: so everything is qualified.
+-- The functions are not in SQL, which would be inlined and planned for each statement: 0.7 us for each function,
+-- operator and constant. They have no SET clauses, which take 0.2 us for each call: all names are therefore qualified.
 
--- True if a table was restored from a dump, and not accepted since; if false, the setting becomes yes.
+-- True if a table was restored from a dump, and not accepted since; if not, the setting is set to yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,8 +51,8 @@ BEGIN
            AND inorder_internal.is_restored(root, setting);
 END $$;
 
--- True if rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
--- feed_rebase(), which checks all numbers.
+-- True if rows of a publisher may come and change as they do there: the table is not read here before feed_enable() or
+-- feed_rebase(), which check all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -118,7 +118,7 @@ BEGIN
         WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
           AND t.written_here IS NOT TRUE AND inorder_internal.has_own_guard(t.relation);
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
-        -- Converted by the output function of its type: a cast could be anybody's function.
+        -- The value is converted by the output function of its type: a cast could be a function of another role.
         EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
         said := inorder_internal.number_of(key, is_uuid);
         IF said = number THEN
@@ -126,7 +126,7 @@ BEGIN
         END IF;
         PERFORM inorder_internal.say_foreign(TG_RELID, names[1], is_uuid, key, said, number);
     ELSIF TG_NAME = 'zz_inorder_guard' THEN
-        RETURN NULL;  -- zz_inorder_update looks at what has changed
+        RETURN NULL;  -- zz_inorder_update compares the columns
     END IF;
     FOREACH changed IN ARRAY names || names[1] LOOP
         EXECUTE format('SELECT pg_catalog.concat(ROW(($1).%1$I)) OPERATOR(pg_catalog.<>) pg_catalog.concat(ROW(($2).%1$I))',

@@ -1,8 +1,7 @@
 -- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
 --
--- Any role with CREATE on the database runs it, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file or a tool for
--- migrations. Which functions it lacks, and what it cannot know, is in docs/hosted.md. script/edition
--- wrote it.
+-- Any role with CREATE on the database runs it, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file or a tool
+-- for migrations. docs/hosted.md lists the functions that it lacks, and its limits. script/edition wrote it.
 --
 -- No function is SECURITY DEFINER: each runs with the privileges of its caller, which are those that feed_admit() grants
 -- on the state (rights.sql, last).
@@ -38,7 +37,7 @@ BEGIN
     END;
 END $$;
 
--- The script fails if one of these exists already: it does not take over what others have put there.
+-- The script fails if one of these schemas exists already: it does not take over objects that others created there.
 CREATE SCHEMA @extschema@;
 COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';
 CREATE SCHEMA inorder_internal;

@@ -1,7 +1,7 @@
 ---- lock_feed: plpgsql keys
 BEGIN
-    -- A row lock, which only roles that are admitted can take; any role could take an advisory lock. It writes, so it is
-    -- taken when there is something to write.
+    -- A row lock, which only admitted roles can take; any role could take an advisory lock. A row lock writes WAL: it
+    -- is taken only when there is something to write.
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
 END
@@ -12,7 +12,7 @@ DECLARE
     f inorder_internal.feed_view;
     is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
 BEGIN
-    IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
+    IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- the table still exists after the wait
         SELECT known.id, caller, known.name, known.relation, t, s.position, known.whole_transactions,
                (known.shared_by).shares IS NULL
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
@@ -89,8 +89,8 @@ BEGIN
     PERFORM FROM inorder_internal.worker_batch AS w
     WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number AND w.written_here
       AND (w.token = delete_batch.token OR delete_batch.token IS NULL AND w.dead_since IS NOT NULL) FOR UPDATE;
-    -- As it is now: the look at the batch may have waited.
-    IF FOUND AND has_table_privilege(relation, 'SELECT') IS NOT NULL  -- it is there
+    -- The feed is read again, since the lock of the batch may have been waited for.
+    IF FOUND AND has_table_privilege(relation, 'SELECT') IS NOT NULL  -- the table exists
        AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = feed)) THEN
         DELETE FROM inorder_internal.worker_batch AS w
         WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number;

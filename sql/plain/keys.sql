@@ -94,7 +94,7 @@ DECLARE
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(known, 16);
-    -- The lowest 62 bits, below the variant, which makes them negative.
+    -- The lowest 62 bits with the variant, which makes the number negative.
     low pg_catalog.int8 := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(known, 16))::pg_catalog."bit"(64)::pg_catalog.int8;
 BEGIN
     known := '';
@@ -111,7 +111,7 @@ BEGIN
     RETURN known;
 END $$;
 
--- The next key of this transaction, with base 0, and those that were made with it, each as 32 digits.
+-- The next key of this transaction, with base 0, and the keys that were made with it, each as 32 digits.
 CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -163,7 +163,7 @@ DECLARE
     -- The last key of this session: its tick, a space, and its tail.
     known text := current_setting('inorder.last_v7', true);
     last_tick bigint := coalesce(nullif(split_part(known, ' ', 1), ''), '0')::bigint;
-    -- As a float8, which is exact to the microsecond until 2255, and five times as fast as numeric.
+    -- A float8 is exact to the microsecond until 2255, and five times as fast as numeric.
     tick bigint := inorder_internal.v7_first_tick((date_part('epoch', clock_timestamp()) * 1000000)::bigint);
     tail bigint;
 BEGIN
@@ -202,8 +202,9 @@ BEGIN
 END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE
-    -- The setting has the last key of this transaction, with base 0, and those that follow, which are made eleven at once.
-    -- It is empty in each new transaction, unless someone has set it: so a key counts only if it has the transaction's number.
+    -- The setting has the last key of this transaction, with base 0, and the keys that follow, which are made eleven at
+    -- once. It is empty in each new transaction, unless a user has set it: a key counts only if it has the
+    -- transaction's number.
     coming pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
 BEGIN
     IF base OPERATOR(pg_catalog.<>) 0 THEN

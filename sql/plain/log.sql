@@ -1,6 +1,6 @@
 -- Logging changes without C: a function in PL/pgSQL for each table, which has the name and schema of the log and runs
--- as the role that changes rows. Everybody may therefore insert into the log, as far as its triggers allow: an
--- additional key does no harm to a copy, a marker makes it read the whole table.
+-- as the role that changes rows. Every role may therefore insert into the log, as far as its triggers allow: an
+-- additional key does no harm to a copy, and a marker makes it read the whole table.
 
 -- The trigger for rows of a log, which also marks the log: its arguments are the table and a description of it
 -- (mark_statements()).

@@ -7,8 +7,8 @@ DECLARE
     newest bigint;
     probe text;
 BEGIN
-    -- Most looks find nothing. A batch has no rows if there are none from its first transaction on, and then there are
-    -- no numbers either that this server has not reached. Most other looks find the newest row, which is in the batch.
+    -- Most looks find nothing. A batch has no rows if the table has none from its first transaction on; then there are
+    -- no numbers either that this server has not reached. In most other looks the newest row is in the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
         newest := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',

@@ -74,7 +74,7 @@ RETURN array_fill(true, ARRAY[cardinality(leaves)]);
 ---- probe: sql IMMUTABLE
 RETURN NULL::boolean[];
 ---- is_idle: sql STABLE
--- Where no transaction has ended there is no row to prove anything for.
+-- If no transaction has ended, no proof is needed, since there are no rows.
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 ---- known_count: sql IMMUTABLE
@@ -92,9 +92,10 @@ RETURN NULL::int8multirange;
 RETURN NULL::text;
 ---- partition_bounds: plpgsql STABLE keys
 BEGIN
-    -- Only if every partition key above is a plain column of a type of the server. Otherwise functions of the owner would be
-    -- executed, or a type be named for whose schema the reader may lack USAGE. The keys above are those of now, as they are
-    -- for the function below: the locks on the table keep them. A key that the snapshot does not see may be any.
+    -- The constraint is used only if every partition key above is a plain column of a server type. Otherwise functions
+    -- of the owner would be executed, or a type would be named in a schema for which the reader may lack USAGE. The
+    -- keys are the present ones, as for the function below: the locks on the table keep them. A key that the snapshot
+    -- does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
@@ -106,7 +107,7 @@ BEGIN
 END
 ---- unread_rows: plpgsql VOLATILE keys reads SET lock_timeout = 1
 BEGIN
-    -- Planning a query may run what the owner of the table made. It is therefore planned only for a caller who names
+    -- Planning a query may run what the owner of the table made. It is therefore planned only for a caller that names
     -- the table, or owns it.
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000
        AND (asked OR EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation AND c.relowner = inorder_internal.caller()))
@@ -167,9 +168,9 @@ END
 DECLARE
     at_once boolean := current_setting('server_version_num')::int >= 170000;
 BEGIN
-    -- If the transaction gives a batch away, its commit flushes, which the trigger keep_commit sees to. Otherwise at once from
-    -- version 17 on, before that by the commit; once in a transaction, if that is for its end or it has one snapshot. Its
-    -- time says which one it is.
+    -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
+    -- the WAL is flushed at once from version 17 on, and by the commit before. Once in a transaction suffices if the
+    -- commit flushes, or the transaction has one snapshot; the setting identifies the transaction by its start time.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text
           AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
@@ -185,8 +186,8 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- SQL has no clock that nobody can set: a wait ends by the clock that it has or, if that was set back, by the
-    -- length of its own sleeps.
+    -- SQL has no clock that nobody can set: a wait ends by the clock or, if that was set back, by the sum of its
+    -- sleeps.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN
@@ -208,7 +209,7 @@ END
 BEGIN
     -- Privileges on the table suffice for this lock.
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    -- The table is found by name, and may be another table that had this name at that time.
+    -- LOCK TABLE finds the table by name, which may have led to another table at that time.
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN
@@ -225,7 +226,7 @@ BEGIN
     END LOOP;
 END
 ---- expect_origin: sql IMMUTABLE
--- Nobody reads by this edition on a standby, which may be promoted meanwhile.
+-- This edition does not read on a standby, which could be promoted meanwhile.
 BEGIN ATOMIC
 END;
 ---- passes_empty_batches: sql IMMUTABLE

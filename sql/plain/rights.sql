@@ -1,8 +1,8 @@
 -- The last file: the roles that may use inorder.
 --
--- Each function runs with the privileges of its caller, so nothing that a third party makes runs as the role that installed
--- this. feed_admit() grants the privileges that a role needs. Roles that are admitted write all of the state, and trust each
--- other; no other role has a privilege on anything here, and PUBLIC has none.
+-- Each function runs with the privileges of its caller, so that no object of a third party runs as the role that
+-- installed inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted write all of the
+-- state, and trust each other; no other role has a privilege on anything here, and PUBLIC has none.
 
 -- The objects of inorder, as GRANT names them, and what a role needs on each to use it.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (
@@ -91,7 +91,7 @@ BEGIN
         RAISE 'permission denied to admit or dismiss roles' USING ERRCODE = 'insufficient_privilege',
               DETAIL = format('Role %s, which installed inorder, and its members may do that.', installer);
     ELSIF role <> installer THEN
-        -- Two at a time would change the same rows of the catalog.
+        -- Two sessions at a time would change the same rows of the catalog.
         LOCK TABLE inorder_internal.upgrade_mark IN SHARE UPDATE EXCLUSIVE MODE;
         PERFORM inorder_internal.set_rights(quote_ident(pg_get_userbyid(role)), uses, writes);
     END IF;
@@ -114,7 +114,8 @@ END $$;
 COMMENT ON FUNCTION @extschema@.feed_dismiss(regrole) IS
 'Revert feed_admit: the role has no privilege on anything of inorder, except through other roles.';
 
--- Take away what default privileges have given; in an update give new objects to roles that were admitted before.
+-- Revoke privileges that default privileges have granted; in an update grant privileges on new objects to roles that
+-- were admitted before.
 DO $$
 DECLARE
     is_update boolean := false;

@@ -7,16 +7,16 @@ RETURN quote_ident(current_user)::regrole::oid;
 DECLARE
     context text;
 BEGIN
-    -- A function that writes is in the context, with its statement. INSERT has none there but this one, COPY and a
-    -- subscription a line of their own.
+    -- The context of a write by a function has a line for the function and one for its statement. An INSERT by a client
+    -- has only the line of this function; COPY and a subscription add one line of their own.
     GET DIAGNOSTICS context = PG_CONTEXT;
     RETURN cardinality(string_to_array(context, chr(10))) > 2;
 END
 ---- owns: plpgsql keys
 BEGIN
-    -- There may be two rows, if this transaction has changed one of which its older snapshot sees the version before
-    -- others did. The owner of the table at that time may own it no more: an owner has each privilege with grant
-    -- option, which is looked up as it is now.
+    -- The snapshot may see two rows: an older version, and one that this transaction wrote after another one had
+    -- changed the row. An owner of an older version may no longer own the table: therefore the present privilege is
+    -- checked, too, since an owner has each privilege with grant option.
     RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')
                                      AND has_table_privilege(caller, c.oid, 'SELECT WITH GRANT OPTION'))
                      FROM pg_class AS c WHERE c.oid = relation), false);

@@ -31,7 +31,7 @@ BEGIN
     RETURN NULL;
 END
 ---- guard_definitions: sql
--- A generated column has the number of its transaction by itself; the columns are named all the same.
+-- A generated column needs no check of its number, but the columns are listed all the same.
 BEGIN ATOMIC
     SELECT d.name, d.definition
     FROM (SELECT quote_ident((inorder_internal.known_columns(t))[1]) AS key,

@@ -6,8 +6,8 @@ LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that makes the function of triggers, or replaces the one that exists, whose owner was compared. A
--- function that another role makes meanwhile is not taken for ours.
+-- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. A
+-- function that another role creates meanwhile is not taken for the extension's.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,
@@ -30,8 +30,8 @@ BEGIN
                 SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
-                -- A trigger that is changed again in the transaction that made it is so before its version is kept. Its
-                -- cmin would change with each transaction that rolls back.
+                -- If a trigger is changed again in the transaction that created it, that happens before its version is
+                -- kept. cmin is not used: it would change with each transaction that rolls back.
                 SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 WHERE g.tgrelid = m.oid AND g.tgname = ANY (triggers)
                 UNION ALL
@@ -63,7 +63,7 @@ BEGIN
                                AND d.classid = 'pg_rewrite'::regclass
             JOIN pg_rewrite AS w ON w.oid = d.objid
             JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
-            -- A view with the rights of its callers gives them none.
+            -- A view that runs with the privileges of its callers (security_invoker) gives them none.
             WHERE pg_relation_is_updatable(v.oid, true) <> 0
               AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
               AND (has_table_privilege(v.relowner, r.oid, privileges)

@@ -77,7 +77,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- How rows can be deleted and changed all the same, as text of a HINT; of a log of changes they cannot.
+-- The way to delete and change rows all the same, as text of a HINT; rows of a log of changes have none.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

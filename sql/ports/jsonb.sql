@@ -1,9 +1,9 @@
--- Positions and batches as jsonb, and as text, which is that of jsonb: so readers keep them.
+-- Positions and batches as jsonb, and as text, which is the text of the jsonb: the forms in which readers keep them.
 --
--- An object has the attributes of the type. A later version may add one: then what was kept lacks it, and has a lower
--- format. So what is missing is null, and what is unknown an error: neither is a batch taken for a position, nor what a
--- later version writes for what this one would make of it. What the server itself writes and reads of a composite type
--- has no names, and is of one version only.
+-- An object has the attributes of the type. A later version may add one: kept objects then lack it, and have a lower
+-- format. Missing members are therefore null, and unknown members an error: a batch is not taken for a position, and an
+-- object of a later version is not misread. The server's own text of a composite type has no names, and fits one
+-- version only.
 
 -- Sets of transactions are written and read by functions of their own, which are called once, and not in each function
 -- that looks at the object.
@@ -23,8 +23,8 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
     || jsonb_build_object('transactions'::text, inorder_internal.text_of((batch).transactions));
 
--- A position or batch from an object: kind is one with its sets, in the format that this version writes, nothing a null
--- of its type. A later version converts those of lower formats here.
+-- A position or batch from an object: kind is a value with the sets of the object, in the format that this version
+-- writes; nothing is a null of its type. A later version converts objects of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(kind anyelement, nothing anyelement, value jsonb, known_format int)
 RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -42,7 +42,7 @@ BEGIN
     END IF;
     rest := (value - 'transactions') #- '{ordering,frozen}';
     written := to_jsonb(jsonb_populate_record(nothing, rest));
-    -- Objects in it have members, too.
+    -- Nested objects have members, too.
     FOREACH path IN ARRAY '{$, $.ordering, $.members[*]}'::jsonpath[] LOOP
         known := jsonb_path_query_first(written, path);
         unknown := (SELECT string_agg(DISTINCT m.name, ', ') FROM jsonb_path_query(rest, path) AS o(object)

@@ -31,7 +31,7 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The row that a query of text[] over one table returns, with the privileges of the caller (query.c); null if there is
--- none. If it walks, it ends after some rows of an index, and the planner sorts nothing.
+-- none. walks: the query ends after some rows of an index, and must not be planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
@@ -42,8 +42,8 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- For each of the tables that contain the rows of one, true if it has rows of a set of transactions; or may have, if
--- the set is null or no index shows it.
+-- For each of the tables that contain the rows of a table, true if it has rows of a set of transactions, or may have:
+-- if the set is null, or no index shows it.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -66,17 +66,16 @@ CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange
 );
 
--- That of a table that is locked, as far as the snapshot of the calling statement sees it; null if there is none
--- (counted.c).
+-- The count of a table that is locked, for the snapshot of the calling statement; null if there is none (counted.c).
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may write what it has counted. Then this session asks again when more rows have come.
+-- True if a query may store its count. The session remembers the count, and asks again when more rows have come.
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- This session has counted the rows of some transactions in a table, all of which are in one leaf.
+-- Remember that this session has counted the rows of some transactions in a table, all of whose rows are in one leaf.
 CREATE FUNCTION inorder_internal.keep_count(
     relation oid, leaf oid, counted @extschema@.feed_position, amount bigint, folded bigint
 ) RETURNS void
@@ -124,7 +123,7 @@ BEGIN
 END $$;
 
 -- The number of pages that this session has read so far, which includes at least those of a table and its indexes, to
--- compute differences; at the beginning of a look, without those of a probe in vain before it.
+-- compute differences; begins: without the pages of a probe that found nothing just before.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -150,8 +149,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Make readers of one feed take turns: at once if that writes nothing (then this returns null), or once there is
--- something to move over, by take_turn(), which returns whether no other reader had its turn since this version.
+-- Make readers of one feed take turns. If locking writes nothing, the turn begins at once, and the result is null.
+-- Otherwise it begins when there are rows to move over, by take_turn(), which returns true if no other reader had its
+-- turn since the version that is the result.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -159,8 +159,8 @@ CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS bo
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
--- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
--- kept, the commit of this one, which then flushes both. Returns true.
+-- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended nor, with
+-- keeps_commit, the commit of this transaction, which then flushes the WAL. Returns true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -74,7 +74,7 @@ CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirang
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
--- A set as a message shows it: four ranges at most, and how many there are more.
+-- A set as a message shows it: at most four ranges, and the number of the others.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -92,8 +92,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
--- True if a position is in whole transactions, inside of one, or in the order of a column: then between two sets, or in
--- the middle of one that is disjoint from the rows read.
+-- True if a position has a valid form: whole transactions, possibly with one read in part, or the order of a column.
+-- The latter is between two sets, or in the middle of a set that is disjoint from the transactions that were read.
 CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
@@ -159,7 +159,7 @@ RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) T
 CREATE FUNCTION inorder_internal.advance(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS @extschema@.feed_position
-LANGUAGE sql STABLE PARALLEL SAFE  -- STABLE as the functions are that raise its errors: the server inlines no other
+LANGUAGE sql STABLE PARALLEL SAFE  -- STABLE, as the functions that raise its errors are: otherwise it is not inlined
 RETURN CASE
     WHEN NOT inorder_internal.follows(from_position, batch)
     THEN inorder_internal.say_not_following(

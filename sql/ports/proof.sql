@@ -44,7 +44,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- The error about such a table, which is of another kind if the guard is there in the newest snapshot.
+-- The error about such a table, which is another one if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -73,7 +73,8 @@ DECLARE
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
-    -- As it is now: the look at the guard may have waited for a session that dropped the table or hid rows.
+    -- The table is looked up as it is now: the check of the guard may have waited for a session that dropped the table
+    -- or hid rows.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;

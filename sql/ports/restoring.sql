@@ -1,4 +1,4 @@
--- Decides whose rows a restore brings into the state.
+-- The rows that a restore may bring into the state, by the role that restores.
 --
 -- The owner of the database restores everything. A role that only installed the extension restores its own rows. It
 -- runs everything that a restore calls, and may execute none of the internal functions except is_written_here().

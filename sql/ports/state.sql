@@ -99,10 +99,10 @@ BEGIN
         AND inorder_internal.is_place(p);
 END $$;
 
--- A transaction that is open for long keeps every version of a row that was updated since it began. What moves with
--- each batch therefore has a row of its own, whose newest version is found by its key, the highest seq first, instead
--- of by a walk over all versions. seq goes up once a page is full of versions, whose index entry is then left behind.
--- There is no other unique index, because each new entry would be compared with all versions.
+-- A transaction that is open for long keeps every version of a row that was updated since it began. The columns that
+-- change with each batch are therefore in a row of their own, whose newest version is found by its key, the highest seq
+-- first, instead of by a walk over all versions. seq goes up once a page is full of versions, whose index entry is then
+-- left behind. There is no other unique index, because each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
     seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
@@ -131,7 +131,7 @@ COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch 
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
-    -- Number of the batch; while it is open negative, its place
+    -- Number of the batch; while the batch is open, its place, which is negative
     number bigint NOT NULL CHECK (number <> 0),
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
@@ -155,7 +155,7 @@ CREATE TABLE inorder_internal.worker_batch (
     rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
     -- True if rows may still be added, because no worker has had the batch
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
-    -- True if the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
+    -- True if the extension wrote the batch here; other batches count only after feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     -- Feed and share in one column, by which alone the batches of a share are found. If an index began with the feed,
     -- as the primary key does, the planner might use the wrong one of the two, depending on their sizes at the last
@@ -248,7 +248,7 @@ ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_stat
 
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE
--- The name comes first: the SQL edition reads a file to find out the system.
+-- The name is compared first, because the SQL edition reads a file to find out the system.
 RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
 
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text) RETURNS boolean
@@ -313,7 +313,7 @@ BEGIN
     RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
 END $$;
 
--- The page in which a row is.
+-- The page of a row.
 CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;

@@ -169,7 +169,7 @@ END $$;
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- From version 18 on there may be a constraint that existing rows need not satisfy.
+    -- From version 18 on, a NOT NULL constraint may be NOT VALID: existing rows need not satisfy it.
     RETURN NOT a.attnotnull
         OR EXISTS (SELECT FROM pg_constraint AS c
                    WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
@@ -177,7 +177,7 @@ BEGIN
 END $$;
 
 -- True if an index has all rows except those of number 0, as feed_prepare() makes it, which existed before. An index of
--- numbers above 0 has as many, but does not show that there is none below.
+-- numbers above 0 has the same rows, but does not show that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -190,7 +190,7 @@ END $$;
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
--- Compared as the server does: its own classes have oids below 16384. The method 403 is btree.
+-- The operator class must be the server's own: these have oids below 16384. The method 403 is btree.
 BEGIN ATOMIC
     -- EXISTS would make the planner hash all indexes of the database. The classes do not depend on the table, and are
     -- looked up once for all partitions.
@@ -209,8 +209,8 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- True if only an index without rows of number 0 has the column first; false if an index of all rows has, null if none:
--- an index that feed_enable() accepts is one that each read finds.
+-- True if only indexes without rows of number 0 begin with the column, false if an index of all rows does, null if none
+-- does: an index that feed_enable() accepts is one that each read finds.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -341,8 +341,8 @@ END;
 CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- As refuse_later_trigger() in guard.c looks for them, by bytes. 1, 2, 4 and 16 are those for each row, BEFORE, for
-    -- INSERT and for UPDATE.
+    -- Names are compared by bytes, as refuse_later_trigger() in guard.c does. Bits 1, 2, 4 and 16 mean for each row,
+    -- BEFORE, for INSERT, and for UPDATE.
     RETURN (SELECT g.oid FROM pg_trigger AS g
             WHERE NOT t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[])
               AND g.tgtype & 3 = 3 AND g.tgenabled <> 'D' AND g.tgfoid <> inorder_internal.guard_function()
@@ -372,7 +372,7 @@ END;
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
-    -- Locks the table with C: what is seen stays so until the transaction ends.
+    -- With C this locks the table: the result stays valid until the transaction ends.
     PERFORM inorder_internal.hides_rows(0::oid, t.relation);
     RETURN (SELECT s.is_valid FROM inorder_internal.guard_state(t.relation, t) AS s);
 END $$;
@@ -404,19 +404,20 @@ BEGIN
         JOIN pg_attribute AS a ON a.attrelid = t.relation::oid AND a.attname = c.name AND NOT a.attisdropped);
 END $$;
 
--- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
--- if is_placed, its place: below 2^53, which a double holds exactly.
+-- A version of a row of the catalog: the transaction that wrote it and, if that may not have ended when this one began,
+-- or if is_placed, the place of the row. The result is below 2^53, up to which a double is exact.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
--- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
--- version does not have. VACUUM FULL, which moves rows, gives the catalog another file. A frozen row keeps its id,
--- which after two billion transactions seems to be a future one: no id of this transaction is so far ahead.
+-- One transaction may change a row several times. Until that transaction ends, the place of the row is needed, too: a
+-- later version of the row has another place. VACUUM FULL, which moves rows, gives the catalog another file. A frozen
+-- row keeps its transaction id, which seems to be a future id after two billion transactions; the range of ages below
+-- excludes it.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- True if stored versions, some with their place, equal these, all with theirs.
+-- True if stored versions, some of which have a place, equal these versions, all of which have one.
 CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -442,8 +443,8 @@ CREATE FUNCTION inorder_internal.member(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
--- True if two lists are not the same, to the byte. For an operator of arrays the server looks up how it compares each
--- type in them, which accesses as much of the catalog as a statement.
+-- True if two lists differ in any byte. For an operator of arrays the server looks up how it compares each type in
+-- them, which accesses as much of the catalog as a statement.
 CREATE FUNCTION inorder_internal.differ(remembered @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -580,8 +581,8 @@ BEGIN
     RETURN inorder_internal.has_guard(t);
 END $$;
 
--- True if the table was disabled or rebased, for a transaction whose snapshot stays the same: decided by the trigger,
--- whose definition is always the present one, and may have another base.
+-- True if the table was disabled or rebased, for a transaction whose snapshot stays the same: this is decided by the
+-- trigger, whose definition is always the present one, and may have another base.
 CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -678,7 +679,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- The error about a table, or a partition of it, that can no longer be read as it was enabled.
+-- The error about a table, or a partition of it, that can no longer be read in the way in which it was enabled.
 CREATE FUNCTION inorder_internal.refuse_leaf(
     t inorder_internal.feed_table, leaf regclass, fault text, detail text, remedy text
 ) RETURNS void
@@ -716,8 +717,8 @@ BEGIN
         'Its feeds read the rows of one transaction in the order of that key.', '');
 END $$;
 
--- Error unless the columns by which rows are read are unchanged. Nobody can give a generated column a value, and the
--- guard does not look at it: it depends only on its expression in each table that holds rows.
+-- Error unless the columns by which rows are read are unchanged. No statement can give a generated column a value, and
+-- the guard does not check it: the number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

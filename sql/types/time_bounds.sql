@@ -59,7 +59,7 @@ DECLARE
     c record;
     types text;
 BEGIN
-    -- Each type in a place of its own: the name of a schema may have any character.
+    -- Each type has a placeholder of its own, because the name of a schema may contain any character.
     FOR c IN SELECT v.operator, format(v.function, k.kind) AS function, format(v.lefttype, k.type) AS lefttype,
                     format(v.righttype, k.type) AS righttype, v.commutator, v.negator, v.selectivity,
                     v.meaning || k.unless AS meaning FROM (VALUES

@@ -2,7 +2,7 @@
 
 DO $$
 BEGIN
-    -- A user may already have created them in this schema.
+    -- A user may already have created these functions in this schema.
     IF to_regprocedure('pg_catalog.min(uuid)') IS NULL AND to_regprocedure('@extschema@.min(uuid)') IS NULL THEN
         CREATE FUNCTION @extschema@.uuid_smaller(uuid, uuid) RETURNS uuid
         AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

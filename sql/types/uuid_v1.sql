@@ -45,7 +45,7 @@ COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; an error unless
 CREATE CAST (@extschema@.uuid_v1 AS uuid) WITH FUNCTION @extschema@.uuid(@extschema@.uuid_v1) AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
--- The same conversions, under the name used by the extension uuid_v1 0.1.
+-- The same conversions, under the names of the extension uuid_v1 0.1.
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -55,7 +55,7 @@ CREATE FUNCTION @extschema@.uuid_v1_convert(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
 
--- Its parts.
+-- The parts of a value.
 
 CREATE FUNCTION @extschema@.uuid_v1_get_timestamp(id @extschema@.uuid_v1) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
