@@ -22,7 +22,8 @@ BEGIN
               HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
                           ELSE format('That is %s.', present) END;
     ELSIF NOT inorder_internal.is_logged(relation) THEN
-        RAISE 'table % may have changed past its log', relation USING ERRCODE = 'object_not_in_prerequisite_state',
+        RAISE 'changes of table % may be missing from its log', relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Its columns, key, triggers or partitions are not those that it had when changes_enable() or '
                        'changes_resync() was called last.',
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);

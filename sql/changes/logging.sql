@@ -10,7 +10,7 @@ BEGIN
     PERFORM inorder_internal.check_local(relation);
     -- The log belongs to the role that makes it, which must own the table.
     IF owner <> caller THEN
-        RAISE 'the changes of table % can be logged by its owner only', relation
+        RAISE 'must be owner of table % to log its changes', relation
         USING ERRCODE = 'insufficient_privilege',
               HINT = format('SET ROLE %s', quote_ident(inorder_internal.role_name(owner)));
     ELSIF problem IS NOT NULL THEN
@@ -61,7 +61,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" of table % may call a function of another role than its owner', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The table is written as a log of changes by each role that changes rows.',
+          DETAIL = 'Each role that changes rows writes into the log.',
           HINT = format('Let its owner revoke the privilege TRIGGER, and DROP TRIGGER %I ON %s.', name, relation);
 END $$;
 
@@ -114,14 +114,15 @@ BEGIN
         RAISE 'table % does not belong to the owner of %', log, relation
         USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table; then call changes_enable() again.';
     ELSIF columns.types <> columns.wanted THEN
-        RAISE 'table % is no log of the changes of %', log, relation USING ERRCODE = 'object_not_in_prerequisite_state',
+        RAISE 'table % cannot be the log of the changes of %', log, relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('Its columns have the types (%s), those of a log (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
-              HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
+              HINT = 'Rename that table, which keeps its feeds; then call changes_enable() again.';
     END IF;
     IF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
                WHERE g.tgrelid = log) THEN
-        RAISE 'the changes of % are logged, so it cannot be a log', log
+        RAISE 'table % cannot be a log, because its changes are logged', log
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);

@@ -268,12 +268,12 @@ BEGIN
         hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it '
                 'from its worker. ' || hint;
     ELSE
-        detail := format('Worker %s has it, by a later call of feed_take_batch().', quote_literal(b.worker));
+        detail := format('Worker "%s" has it, by a later call of feed_take_batch().', b.worker);
         hint := format('If this worker has another name, its lease was over: let it be longer, or call '
-                       'feed_renew_batch(). If this is worker %s, another process of that name has asked for a batch, '
-                       'or it has asked again: give each process a name of its own.', quote_literal(b.worker));
+                       'feed_renew_batch(). If this is worker "%s", another process of that name has asked for a '
+                       'batch, or it has asked again: give each process a name of its own.', b.worker);
     END IF;
-    RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
+    RAISE 'batch % of feed "%" does not belong to the worker with this token', batch, feed_name
     USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;
 END $$;
 
@@ -311,7 +311,7 @@ DECLARE
                       WHERE b.feed = f.id AND b.dead_since IS NOT NULL);
 BEGIN
     IF amount > 0 THEN
-        RAISE WARNING 'discarding % dead batches of feed %', amount, quote_literal(f.name);
+        RAISE WARNING 'discarding % dead batches of feed "%"', amount, f.name;
     END IF;
 END $$;
 
@@ -328,7 +328,7 @@ BEGIN
         SELECT min(b.number) INTO lost FROM inorder_internal.worker_batch AS b
         WHERE b.feed = f.id AND b.dead_since IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
         IF lost IS NOT NULL THEN
-            RAISE 'feed % has dead batches, whose rows would count as read', quote_literal(f.name)
+            RAISE 'feed "%" has dead batches, whose rows would count as read', f.name
             USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('The first one is %s.', lost),
                   HINT = 'Finish them by feed_finish_batch(), or let workers have them by feed_retry_batch(): the view '
                          'feed_batches shows them.';

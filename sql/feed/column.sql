@@ -115,9 +115,8 @@ BEGIN
         PERFORM inorder_internal.refuse_column(
             t.relation, column_name, divides, CASE WHEN divides THEN 'is not the one by which its feed was divided'
                                                    ELSE 'is not the one by which its feed is ordered' END,
-            concat('It was renamed, dropped or made anew', CASE WHEN divides THEN ', or its type was changed' END,
-                   ': give the table that column back. Or go on by feed_seek(), which takes the column that has the '
-                   'name now.'));
+            concat('It was renamed, dropped or created again', CASE WHEN divides THEN ', or its type was changed' END,
+                   ': restore that column, or call feed_seek(), which accepts the column that has the name now.'));
     END IF;
     PERFORM inorder_internal.prove_column(t, column_name::name, divides);
     RETURN t;

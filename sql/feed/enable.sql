@@ -177,7 +177,7 @@ BEGIN
     ELSIF shares NOT BETWEEN 1 AND 1024 THEN
         RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
     ELSIF whole_transactions AND partition_by IS NOT NULL THEN
-        RAISE 'whole_transactions and partition_by exclude each other' USING ERRCODE = 'feature_not_supported',
+        RAISE 'whole_transactions and partition_by are mutually exclusive' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
     END IF;
     PERFORM inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),

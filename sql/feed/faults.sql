@@ -11,12 +11,12 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to '
                                   'come.', inorder_internal.next_transaction(0)),
-                  HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers then go on above those in '
-                                'the table. Keys of another kind carry no transaction: feed_prepare(%1$L, ''xact'') '
-                                'shows how to add a column that does.', t.relation);
+                  HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers are then above those in '
+                                'the table. Keys of another kind have no transaction number: feed_prepare(%1$L, '
+                                '''xact'') shows how to add a column that does.', t.relation);
         WHEN 'unnumbered' THEN
             RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
-            USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
+            USING ERRCODE = 'check_violation', DETAIL = 'No batch would include them, and no feed would deliver them.',
                   HINT = format('While the guard is not on them (before feed_enable, in a partition before it is '
                                 'attached) give them one: UPDATE %s SET %I = %s.',
                                 t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
@@ -24,22 +24,22 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'It was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here'') '
+                  HINT = 'If the feed has delivered its rows, or may skip them, continue by feed_seek(name, ''here'') '
                          'or, if the reader keeps the position, by reader_seek(table, position). Otherwise detach it, '
                          'then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it again in one '
                          'transaction.';
         WHEN 'unguarded' THEN
-            RAISE 'the guard of table % was switched off and on, or made anew, since the last read', member::regclass
+            RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'Or the expression of a generated column was. Rows may have come without it, or have got '
-                           'other numbers: those of transactions that the feed has passed, or has not.',
-                  HINT = 'If none has, or the feed is to leave them out, go on by feed_seek(name, ''here'') or, if the '
-                         'reader keeps the position, by reader_seek(table, position). Otherwise begin again.';
+                  DETAIL = 'The same applies to the expression of a generated column. Rows may have been written '
+                           'without the guard, or have got numbers of transactions that the feed has passed.',
+                  HINT = 'If there are no such rows, or the feed may skip them, call feed_seek(name, ''here'') or, if '
+                         'the reader keeps the position, reader_seek(table, position). Otherwise start again.';
         WHEN 'joined' THEN
             RAISE 'table % came with rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made it was attached, or detached and attached again, or its guard was '
-                           'switched off and on: the batch may have other rows than when it was read before.',
+                           'disabled for a while: the batch may have other rows than when it was read before.',
                   HINT = 'Renew the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
                          'reader_seek(table, position); or detach a partition until it is finished.';
     END CASE;
@@ -200,8 +200,8 @@ BEGIN
     ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Nothing would notice a partition that was attached with rows of transactions that it has read, '
-                       'a guard that was switched off, or another primary key.',
+              DETAIL = 'A partition that was attached with rows of transactions that it has read, a guard that was '
+                       'disabled, or another primary key would not be noticed.',
               HINT = format('If none was, go on by reader_seek(%L, position). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;

@@ -31,7 +31,7 @@ END $$;
 CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'feed % of role % already exists', quote_literal(feed_name),
+    RAISE 'feed "%" of role % already exists', feed_name,
           coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
     USING ERRCODE = 'duplicate_object';
 END $$;
@@ -48,7 +48,7 @@ BEGIN
     FOR feed IN SELECT f.id FROM inorder_internal.feed AS f
                 WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
                   AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) LOOP
-        RAISE WARNING 'discarding unfinished batches of feed %, whose table was dropped', quote_literal(feed_name);
+        RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, whole_transactions, shared_by)
@@ -75,7 +75,7 @@ BEGIN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
           AND NOT inorder_internal.owns(caller, f.relation) THEN
-        RAISE 'must be owner of feed % or of its table', quote_literal(f.name)
+        RAISE 'must be owner of feed "%" or of its table', f.name
         USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN f;
@@ -93,7 +93,7 @@ END $$;
 CREATE FUNCTION inorder_internal.say_no_batch(feed_name text, number bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'feed % has no unfinished batch %', quote_literal(feed_name), number
+    RAISE 'feed "%" has no unfinished batch %', feed_name, number
     USING ERRCODE = 'invalid_parameter_value', DETAIL = 'It was finished or discarded, or there was none.',
           HINT = 'The rows of a batch that was discarded, or that a promotion or a restore took back, come again in '
                  'another batch.';
@@ -198,7 +198,7 @@ BEGIN
     f := inorder_internal.given_feed(feed, caller);
     -- The owner of its table may not rename it: readers of the other role would find a feed that they did not create.
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
-        RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+        RAISE 'must be owner of feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     END IF;
     UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
     UPDATE inorder_internal.feed_state AS s SET batch = greatest(s.batch, inorder_internal.first_number())
@@ -260,7 +260,7 @@ BEGIN
         PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
                   WHERE w.feed = f.feed_id AND w.number = number AND w.written_here) THEN
-        RAISE 'batch % of feed % was given to a worker', number, quote_literal(name)
+        RAISE 'batch % of feed "%" was given to a worker', number, name
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Pass the token that feed_take_batch() returned with it.';
     END IF;

@@ -465,12 +465,12 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_local(relation);
     IF owner <> caller THEN
-        RAISE 'rows of % can be counted by group by its owner only', relation USING ERRCODE = 'insufficient_privilege',
+        RAISE 'must be owner of table % to count its rows by group', relation USING ERRCODE = 'insufficient_privilege',
               HINT = format('SET ROLE %s', quote_ident(inorder_internal.role_name(owner)));
     ELSIF problem IS NOT NULL THEN
         RAISE 'cannot count % by group: it %', relation, problem USING ERRCODE = 'wrong_object_type',
-              HINT = 'Tables can be counted that are permanent, and have no children but partitions. Of a partition '
-                     'count the table above it.';
+              HINT = 'A table must be permanent, and have no children except partitions. Instead of a partition count '
+                     'the table above it.';
     END IF;
     SELECT format('column %I %s', c.name, g.problem) INTO problem
     FROM unnest(columns) WITH ORDINALITY AS c(name, place)
@@ -480,7 +480,7 @@ BEGIN
         RAISE 'cannot count % by group: %', relation, problem
         USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column'
                              ELSE 'feature_not_supported' END,
-              HINT = 'Groups can be numbers but floating-point ones, texts, times, uuid, bool, bytea, bit strings, '
+              HINT = 'Groups can be numbers except floating-point ones, texts, times, uuid, bool, bytea, bit strings, '
                      'addresses and enumerations.';
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
@@ -637,7 +637,7 @@ BEGIN
         ELSIF inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
             RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
             USING ERRCODE = 'active_sql_transaction',
-                  DETAIL = 'What it may have changed could change again, unseen.',
+                  DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',
                   HINT = format('Commit first; then call exact_count_fold(%L).', relation);
         END IF;
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
@@ -692,7 +692,8 @@ BEGIN
         to_regprocedure(concat(s.folding, '()'))::text]) AS t
     WHERE t IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        RAISE '% exists, and is not of the counts of %', taken, relation USING ERRCODE = 'duplicate_table',
+        RAISE '% already exists, and does not belong to the counts of %', taken, relation
+        USING ERRCODE = 'duplicate_table',
               HINT = 'Rename it; or drop it, if it is of a table that was dropped.';
     END IF;
     RETURN s;

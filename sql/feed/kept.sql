@@ -27,10 +27,10 @@ BEGIN
     INTO owners
     FROM inorder_internal.feed AS f
     WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
-    RAISE 'feed % of role % does not exist', quote_literal(feed_name),
+    RAISE 'feed "%" of role % does not exist', feed_name,
           coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
     USING ERRCODE = 'undefined_object',
-          HINT = 'A feed of another role is named with its owner, as in owner => '
+          HINT = 'To name a feed of another role, pass its owner, as in owner => '
               || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
@@ -65,7 +65,7 @@ BEGIN
     ELSIF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     END IF;
-    RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
+    RAISE 'permission denied for feed "%"', feed_name USING ERRCODE = 'insufficient_privilege',
           HINT = 'Its owner or the owner of its table may call feed_grant().';
 END $$;
 
@@ -73,13 +73,13 @@ CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed) RETURNS v
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
-        RAISE 'feed % was restored from a dump, and the numbers of its table were recomputed', quote_literal(f.name)
+        RAISE 'feed "%" was restored from a dump, and the numbers of its table were recomputed', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Its position does not apply to the new numbers, so which rows it has read is not known.',
               HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
                             'feed_seek(%1$L, ''now'').', f.name);
     END IF;
-    RAISE 'feed % was restored from a dump, and does not move yet', quote_literal(f.name)
+    RAISE 'feed "%" was restored from a dump, and cannot be moved yet', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its position is of another server, or of another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
@@ -99,9 +99,9 @@ BEGIN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
         -- The privilege was revoked while the caller waited for the lock.
-        RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+        RAISE 'permission denied for feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     ELSIF has_table_privilege(f.relation::oid, 'SELECT') IS NULL THEN
-        RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
+        RAISE 'the table of feed "%" was dropped', f.name USING ERRCODE = 'undefined_table',
               HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
     ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
@@ -170,7 +170,7 @@ BEGIN
     IF batch > 9007199254740991 THEN
         RAISE 'the number of a batch must be at most 9007199254740991, not %', batch
         USING ERRCODE = 'program_limit_exceeded',
-              DETAIL = 'A number of JSON holds no larger integer exactly.',
+              DETAIL = 'JSON numbers hold no larger integer exactly.',
               HINT = 'Create another feed, and set its position to that of this one by feed_seek().';
     END IF;
     RETURN batch;

@@ -16,7 +16,7 @@ CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) 
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF whole AND order_column IS NOT NULL THEN
-        RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
+        RAISE 'whole_transactions and an order column are mutually exclusive' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
     END IF;
 END $$;
@@ -286,12 +286,12 @@ END $$;
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'this % is newer than what this transaction sees', what
+    RAISE 'this % is newer than the snapshot of this transaction', what
     USING ERRCODE = CASE WHEN pg_is_in_recovery() OR upper(missing) <= inorder_internal.next_transaction(base)
                          THEN 'serialization_failure' ELSE 'object_not_in_prerequisite_state' END,
           DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
-          HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
-                 'on a standby wait until it has come so far.';
+          HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; on a standby wait until it has caught '
+                 'up.';
 END $$;
 
 -- A batch that can be read: of this table, which is locked and proved, and of transactions that have all ended in the

@@ -91,7 +91,7 @@ BEGIN
     -- and attach these.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
         IF member.is_done IS NULL AND to_regclass(member.qualified) IS NOT NULL THEN
-            RAISE 'relation % exists, which is no index on column %', member.qualified, key_column
+            RAISE 'relation % exists, but is not an index on column %', member.qualified, key_column
             USING ERRCODE = 'duplicate_table', HINT = 'Drop or rename it: feed_prepare() makes an index of this name.';
         ELSIF is_torn THEN
             IF member.above IS NULL THEN  -- the others are dropped with it
@@ -180,7 +180,7 @@ BEGIN
     ELSIF column_number NOT IN (SELECT k.attnum FROM inorder_internal.key_columns(relation) AS k) THEN
         RAISE 'column % of % already exists and has no default that returns transaction numbers',
             quote_ident(key_column), relation USING ERRCODE = 'duplicate_column',
-              HINT = 'Name another column to be added; or, if this one holds such numbers, give it its default, '
+              HINT = 'Pass the name of another column to be added or, if this one has such numbers, set its default, '
                      'xact_id() or uuid_xact_nextval().';
     END IF;
     t.relation := relation;
@@ -292,8 +292,8 @@ BEGIN
     IF copying IS NOT NULL THEN
         RAISE WARNING 'triggers of table % copy whole rows', relation
         USING ERRCODE = 'restrict_violation',
-              DETAIL = format('In the functions of these INSERT has no list of columns: %s. Each statement that fires '
-                              'them fails when rows have another column.', copying),
+              DETAIL = format('In these functions INSERT has no list of columns: %s. Each statement that fires the '
+                              'triggers will fail once rows have another column.', copying),
               HINT = 'Name the columns in these functions before.';
     END IF;
     IF published IS NOT NULL THEN

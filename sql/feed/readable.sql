@@ -137,7 +137,7 @@ DECLARE
     users text;
 BEGIN
     SELECT string_agg(u.what, ', ' ORDER BY u.what) INTO users
-    FROM (SELECT format('feed %L of %I', f.name, inorder_internal.shown_owner(f)) FROM inorder_internal.feed AS f
+    FROM (SELECT format('feed "%s" of %I', f.name, inorder_internal.shown_owner(f)) FROM inorder_internal.feed AS f
           WHERE f.relation = forget_table.relation
           UNION SELECT 'its exact count' FROM inorder_internal.counted_table AS k
           WHERE k.relation = forget_table.relation) AS u(what);

@@ -9,7 +9,7 @@ BEGIN
               DETAIL = format('It was read on %s, this is %s (system identifier/timeline). What was read there may be '
                               'missing here, and its numbers may be used again.',
                               origin, inorder_internal.server_origin()),
-              HINT = 'If nothing was lost on the way here, as in a switchover or pg_upgrade, go on by setting the '
+              HINT = 'If nothing was lost on the way here, as in a switchover or pg_upgrade, continue by setting the '
                      'origin of the position to null.';
     END IF;
 END $$;
@@ -29,10 +29,10 @@ BEGIN
         RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
             p.partial USING ERRCODE = 'numeric_value_out_of_range';
     ELSIF NOT inorder_internal.is_place(p) THEN
-        RAISE 'a position has the order %, which no server writes', left(p.ordering::text, 200)
+        RAISE 'invalid position: ordering is %', left(p.ordering::text, 200)
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Attributes are missing, or its column or its set cannot be right.',
-              HINT = 'Go on by feed_seek(), or begin with a new position, by reader_start().';
+              DETAIL = 'Attributes are missing, or its column or set is not valid.',
+              HINT = 'Continue by feed_seek(), or start with a new position, by reader_start().';
     END IF;
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;

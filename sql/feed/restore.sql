@@ -17,8 +17,8 @@ BEGIN
         IF beyond >= inorder_internal.next_transaction(t.base) THEN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'A restore gave all rows new numbers: positions of before say nothing of them.',
-                  HINT = 'Readers that keep their positions begin with new ones, by reader_start().';
+                  DETAIL = 'The restore gave all rows new numbers, to which earlier positions do not apply.',
+                  HINT = 'Readers that keep their positions must start with new ones, by reader_start().';
         END IF;
         RETURN;
     END IF;

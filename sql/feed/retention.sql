@@ -50,7 +50,7 @@ BEGIN
         function, 'Rows and feeds that came since this transaction began would not be seen.');
     IF pg_is_in_recovery() THEN
         RAISE '% needs the primary', function USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Rows and feeds that have not come to this standby would not be seen.';
+              DETAIL = 'Rows and feeds that have not reached this standby would not be seen.';
     END IF;
     RETURN inorder_internal.open_table(caller, relation);
 END $$;

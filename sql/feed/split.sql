@@ -248,7 +248,7 @@ BEGIN
           AND (NOT batch.transactions @> inorder_internal.one_number(batch.resumed)
                                          + inorder_internal.one_number(batch.cut)
                OR batch.resumed = batch.cut AND batch.transactions <> inorder_internal.one_number(batch.cut)) THEN
-        RAISE 'this batch is not one that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
+        RAISE 'invalid batch' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     RETURN QUERY SELECT * FROM inorder_internal.split(t, batch, parts, caller);
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members)),

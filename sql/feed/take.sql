@@ -14,14 +14,14 @@ CREATE FUNCTION inorder_internal.refuse_taken(f inorder_internal.feed_view) RETU
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (f.shared_by).shares IS NOT NULL THEN
-        RAISE 'feed % is divided among workers by column %', quote_literal(f.name),
+        RAISE 'feed "%" is divided among workers by column %', f.name,
               quote_ident((f.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'A reader of all its rows would not know which of them workers have.',
               HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
                      'partition_by.';
     END IF;
-    RAISE 'workers of feed % have unfinished batches', quote_literal(f.name)
+    RAISE 'workers of feed "%" have unfinished batches', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
                                                    WHERE b.feed = f.feed_id AND b.written_here
@@ -49,7 +49,7 @@ BEGIN
                WHERE b.feed = f.feed_id AND b.dead_since IS NULL AND b.written_here) THEN
         RETURN;
     END IF;
-    RAISE 'feed % reads table %, and not %', quote_literal(f.name), t.relation, other
+    RAISE 'feed "%" reads table %, and not %', f.name, t.relation, other
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its table was renamed, and another one has the name that it had when it was enabled. There is '
                    'nothing more to read.',

@@ -197,9 +197,9 @@ BEGIN
     UPDATE inorder_internal.worker_batch AS b SET dead_since = NULL, tries = 0, lease_end = '-infinity'
     WHERE b.feed = feed AND b.number = number AND b.worker IS NULL AND NOT b.is_open AND b.written_here;
     IF NOT FOUND THEN
-        RAISE 'feed % has no batch % that waits for a worker', quote_literal(name), number
+        RAISE 'feed "%" has no batch % that waits for a worker', name, number
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = coalesce((SELECT format('Worker %s has it.', quote_literal(b.worker))
+              DETAIL = coalesce((SELECT format('Worker "%s" has it.', b.worker)
                                  FROM inorder_internal.worker_batch AS b
                                  WHERE b.feed = feed AND b.number = number AND b.worker IS NOT NULL AND b.written_here),
                                 'It was finished, or there was none.'),

@@ -25,7 +25,7 @@ CREATE FUNCTION inorder_internal.refuse_second_state() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
-        RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
+        RAISE 'feed % already has a state', NEW.feed USING ERRCODE = 'unique_violation';
     END IF;
     RETURN NEW;
 END $$;

@@ -531,13 +531,13 @@ DECLARE
     is_now text[] := inorder_internal.order_definition(t);
 BEGIN
     IF remembered IS NOT NULL AND was IS DISTINCT FROM is_now THEN
-        RAISE 'the key of % is not the one by which transaction % was read in part', t.relation, number
+        RAISE 'the key of % has changed since transaction % was read in part', t.relation, number
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',
                               array_to_string(was, ', '), array_to_string(is_now, ', ')),
-              HINT = 'Give the table that key back, call feed_enable(), and read on until no transaction is read in '
-                     'part and no batch is unfinished. Or say by feed_seek(name, transactions) which transactions '
-                     'have been read, with or without this one.';
+              HINT = 'Restore that key, call feed_enable(), and continue reading until no transaction is read in part '
+                     'and no batch is unfinished. Or set by feed_seek(name, transactions) which transactions have '
+                     'been read, with or without this one.';
     END IF;
 END $$;
 
@@ -561,7 +561,7 @@ END $$;
 CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'table % was made readable anew, or rebased, since this call began', relation
+    RAISE 'table % was enabled again, or rebased, since this call began', relation
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
@@ -616,7 +616,7 @@ BEGIN
         PERFORM inorder_internal.say_outdated(t.relation);
     END IF;
     IF lacks IS NOT NULL THEN
-        RAISE 'table % has no column % any more, which its feed relies on', t.relation, quote_ident(lacks)
+        RAISE 'table % no longer has column %, on which its feed relies', t.relation, quote_ident(lacks)
         USING ERRCODE = 'undefined_column',
               HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
@@ -624,8 +624,8 @@ BEGIN
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. '
-                   'Rows that came meanwhile may have numbers that readers have passed.',
+          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. Rows written '
+                   'meanwhile may have numbers that readers have passed.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
@@ -634,7 +634,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'row security hides rows of % from this role', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+          DETAIL = 'A feed and an exact count cover all rows, including hidden ones.';
 END $$;
 
 CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass) RETURNS void

@@ -199,7 +199,8 @@ check_query(Query *query, const Table *table)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table with OID %u cannot be read safely", table->oid),
-			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
+			 errdetail("Its name leads to another relation, or reading it would run functions or policies of other "
+					   "roles.")));
 }
 
 CachedPlanSource *

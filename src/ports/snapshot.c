@@ -72,7 +72,7 @@ current_snapshot(void)
 	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_MVCC)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no snapshot shows which transactions have ended")));
+				 errmsg("no MVCC snapshot is active")));
 	return snapshot;
 }
 

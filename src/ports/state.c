@@ -234,7 +234,7 @@ state_owner(Oid *schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("schema \"%s\" does not belong to a superuser", INTERNAL_SCHEMA),
-				 errdetail("It is not the one that the extension made, or was given away.")));
+				 errdetail("The schema was not created by the extension, or has another owner now.")));
 	check_interface(*schema);
 	return owner;
 }

@@ -132,7 +132,7 @@ words_of_value(UuidWords value)
 	if (unlikely(value.high > V1_TICK_MAX))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("the bound above all values of uuid_v1 is no UUID")));
+				 errmsg("the bound above all values of uuid_v1 is not a UUID")));
 	return v1_to_words(value);
 }
 

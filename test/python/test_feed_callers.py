@@ -185,5 +185,5 @@ def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> No
         "(feed_take_batch('f', 'w')).number",
         "feed_drop('f')",
     ):
-        with pytest.raises(psycopg.errors.UndefinedObject, match="feed 'f' of role postgres does not exist"):
+        with pytest.raises(psycopg.errors.UndefinedObject, match='feed "f" of role postgres does not exist'):
             fresh.execute(f"SELECT {call}".encode())

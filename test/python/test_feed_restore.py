@@ -162,7 +162,7 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
         assert scalar(reader, "SELECT count(*) FROM feeds") == 3 * len(ALL)
         for feed, table in KEPT.items():
             for session in (connection, reader):
-                with pytest.raises(psycopg.errors.UndefinedObject, match=f"feed '{feed}' of role .* does not exist"):
+                with pytest.raises(psycopg.errors.UndefinedObject, match=f'feed "{feed}" of role .* does not exist'):
                     read(session, feed)
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
                 reader.execute("SELECT feed_rebase(%s)", [table])

@@ -155,8 +155,8 @@ def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connect
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
             feed.execute(f"SELECT {call}".encode(), [number, token])
         diagnostics = caught.value.diag
-        assert diagnostics.message_detail == "Worker 'a' has it, by a later call of feed_take_batch()."
-        assert "If this is worker 'a', another process of that name has asked" in str(diagnostics.message_hint)
+        assert diagnostics.message_detail == 'Worker "a" has it, by a later call of feed_take_batch().'
+        assert 'If this is worker "a", another process of that name has asked' in str(diagnostics.message_hint)
     assert scalar(other, FINISH, number, other_token) is True
 
 

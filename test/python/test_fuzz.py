@@ -165,7 +165,7 @@ def test_honest_turns_pass(place: World, mallory: Session) -> None:
          "GRANT SELECT ON public.feeds TO PUBLIC", "honest", "permission denied"),
         ("UPDATE inorder_internal.feed SET owner = 10 WHERE name = 'events'",
          "UPDATE inorder_internal.feed SET owner = 'alice'::regrole WHERE name = 'events'",
-         "honest", "feed 'events' of role alice"),
+         "honest", 'feed "events" of role alice'),
     ],
 )  # fmt: skip
 def test_what_others_notice(

@@ -123,7 +123,7 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
         ("billing", "pg_monitor")
     ]
     assert rows(c, DEFAULTS) == defaults
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was switched off and on, or made anew"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="disabled or replaced since"):
         rows(c, REST.format("p::feed_position"))
     assert rows(c, REST.format(RENEWED)) == [([4, 5, 6],)]
     for statement in ("DELETE FROM events", "INSERT INTO orders VALUES (7, 7)"):

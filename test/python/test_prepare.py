@@ -366,7 +366,7 @@ def test_a_feed_of_another_table_is_none_of_the_changes(prepare: Tail, old: Conn
     old.execute("SELECT feed_create('copy', 'other')")
     if logged:
         run(prepare, "--changes")
-    assert "feed 'copy' of role postgres already exists" in prepare("old", "--changes", "--feed", "copy", code=2)
+    assert 'feed "copy" of role postgres already exists' in prepare("old", "--changes", "--feed", "copy", code=2)
 
 
 def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
@@ -444,12 +444,12 @@ def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitio
     table = "low" if partitioned else "old"
     number = scalar(old, f"SELECT '{table}'::regclass::oid")
     run_all(old, f"CREATE TABLE {table}_{number}_number ()")
-    assert f"{table}_{number}_number exists, which is no index on column xact" in outputs(prepare, "old", code=2)[1][0]
+    assert f"{table}_{number}_number exists, but is not an index" in outputs(prepare, "old", code=2)[1][0]
     assert scalar(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attname = 'xact'") == 0
     run_all(old, f"DROP TABLE {table}_{number}_number")
     outputs(prepare, "old")
     run_all(old, "SELECT feed_disable('old')", "ALTER TABLE old RENAME xact TO before")
-    assert "exists, which is no index on column xact" in outputs(prepare, "old", code=2)[1][0]
+    assert "exists, but is not an index on column xact" in outputs(prepare, "old", code=2)[1][0]
 
 
 def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Connection) -> None:

@@ -94,7 +94,7 @@ def test_roles_use_it(edition: Connection) -> None:
     )
     seen = [("f", "plain_owner"), ("own", "plain_reader")]
     assert run(edition, "SELECT name, owner FROM feeds ORDER BY name") == seen
-    with pytest.raises(errors.InsufficientPrivilege, match="feed 'f'"):
+    with pytest.raises(errors.InsufficientPrivilege, match='feed "f"'):
         run(edition, "SELECT feed_read('f', null::events, owner => 'plain_owner')")
 
 

@@ -148,7 +148,7 @@ def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_ga
         two.insert(-1)
         batch = str(scalar(two.primary, BATCH, scalar(two.primary, "SELECT reader_start('events')::text"), None))
         two.catch_up()
-        with pytest.raises(psycopg.errors.SerializationFailure, match="newer than what this transaction sees"):
+        with pytest.raises(psycopg.errors.SerializationFailure, match="newer than the snapshot of this transaction"):
             two.standby.execute(ROWS.encode(), [batch])
         writer.execute("COMMIT")
     two.catch_up()
@@ -290,7 +290,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
     two.insert(1, 2)
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     batch = str(scalar(two.primary, BATCH, position, None))
-    with pytest.raises(psycopg.errors.SerializationFailure, match="newer than what this transaction sees"):
+    with pytest.raises(psycopg.errors.SerializationFailure, match="newer than the snapshot of this transaction"):
         two.standby.execute(ROWS.encode(), [batch])
     two.standby.execute("SELECT pg_wal_replay_resume()")
     two.catch_up()
@@ -303,7 +303,7 @@ def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
     batch = str(scalar(two.primary, BATCH, position, None))
     forged = str(scalar(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
                                      "'\"{[0,99999999)}\"')::feed_batch)::text", batch))  # fmt: skip
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than the snapshot"):
         two.primary.execute(ROWS.encode(), [forged])
 
 
@@ -328,7 +328,7 @@ def test_a_tail_waits_for_a_standby_that_is_behind(
             two.insert(1, 2)
             of_primary(*arguments, "--exec", "exit 9", code=1)  # the batch stays begun
         with of_standby.started(*arguments, "--follow", to="out") as running:
-            read_until(running, b"newer than what this transaction sees")
+            read_until(running, b"newer than the snapshot of this transaction")
             two.primary.execute("INSERT INTO known VALUES (2)" if "--changes" in arguments else "SELECT 1")
             two.standby.execute("SELECT pg_wal_replay_resume()")
             wait_for(lambda: (tmp_path / "out").read_text().count("\n") == (1 if "--changes" in arguments else 2))
@@ -348,7 +348,7 @@ def test_a_tail_that_does_not_follow_fails_on_a_standby_that_is_behind(
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2)
     of_primary("events", "--position", "p", "--exec", "exit 9", code=1)
-    assert "newer than what this transaction sees" in of_standby("events", "--position", "p", code=1)
+    assert "newer than the snapshot of this transaction" in of_standby("events", "--position", "p", code=1)
 
 
 CONFLICTING = (

@@ -25,7 +25,7 @@ CALLS = {
     "apply": "SELECT feed_apply('f', 'SELECT n FROM batch')",
     "wait": "SELECT feed_wait('f', '0')",
 }
-MESSAGE = "feed 'f' reads table public.former, and not public.events"
+MESSAGE = 'feed "f" reads table public.former, and not public.events'
 NAMESAKE = "SELECT namesake::text FROM feeds WHERE name = 'f'"
 
 

@@ -88,7 +88,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     fresh.execute(sql.SQL("GRANT SELECT ON events TO {}").format(grantee))
     assert f"feed 'f' of role '{reader}' does not exist" in tail("--feed", "f", code=2)
     refused = tail("--feed", "f", "--owner", "postgres", code=2)
-    assert "permission denied for feed 'f'\nHINT:  " in refused and "feed_grant()" in refused
+    assert 'permission denied for feed "f"\nHINT:  ' in refused and "feed_grant()" in refused
     fresh.execute(sql.SQL("SELECT feed_grant('f', {}::regrole)").format(sql.Literal(grantee.as_string(fresh))))
     assert numbers(tail("--feed", "f", "--owner", "postgres", "--batch-rows", "1")) == [1, 2]
     with connect(make_conninfo(fresh.info.dsn, user=reader)) as own:

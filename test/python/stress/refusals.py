@@ -16,11 +16,11 @@ KEY = "key"
 GUARD = "guard"
 ORIGIN = "origin"
 CAUSES = {
-    "newer than what this transaction sees": NOT_NOW,
+    "newer than the snapshot of this transaction": NOT_NOW,
     "has rows of transactions that the feed has already read": PASSED,
     "came with rows of transactions that are in the batch": JOINED,
     "was read in part": KEY,
-    "was switched off and on, or made anew": GUARD,
+    "was disabled or replaced since the last read": GUARD,
     "of another server or timeline": ORIGIN,
     "Let the owner call feed_enable": OWNER,
 }
