@@ -21,6 +21,12 @@ from inorder.advise.pages import page as advice_page
 from inorder.advise.polls import Poll, Understood
 from inorder.advise.report import Advice, of_server
 from inorder.commands.catalogue import Labelled
+from inorder.lab.check.arena import Failure, Outcome
+from inorder.lab.check.history import History, Judgement
+from inorder.lab.check.report import page as check_page
+from inorder.lab.check.schedule import Step
+from inorder.lab.check.verdict import Checked
+from inorder.lab.check.ways import Way
 from inorder.lab.report.html import render
 from inorder.lab.results.result import Result
 
@@ -57,6 +63,8 @@ frame.onload = () => {
       right: [...page.querySelectorAll("p, dd, li, dt, h2, code")].filter(one =>
         /right|end/.test(look.getComputedStyle(one).textAlign)).map(one => one.outerHTML.slice(0, 80)),
       narrow: [...page.querySelectorAll("dd")].filter(one => one.clientWidth < width / 3).length,
+      hidden: regions.filter(one => [...one.querySelectorAll("thead th")].slice(1, 2).some(second =>
+        second.getBoundingClientRect().right > one.getBoundingClientRect().right + 1)).length,
       unreachable: regions.filter(one => one.tabIndex !== 0 || !one.ariaLabel).length,
     };
   }
@@ -141,6 +149,22 @@ def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
         assert (found[width]["unreachable"], found[width]["narrow"]) == (0, 0)
     assert found["390"]["scrolling"] == 0 and found["links"] == found["twice"] == []
     assert (brightness(found["page"]) < brightness(found["text"])) == dark
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_page_of_a_check_shows_the_fault_of_a_long_query(tmp_path: Path) -> None:
+    """The query is in the first column: the second has the answer."""
+    query = "SELECT id, created_at FROM events WHERE created_at > :created_at ORDER BY created_at"
+    lost = Failure((Step("A", "insert"), Step("reader", "poll")), History(), Judgement(lost=("1",)))
+    page = check_page(
+        [Checked(Way("sql", query, query, start={"created_at": "-infinity"}), [Outcome("overlap", 3, {"lost": lost})])],
+        "18.6",
+    )
+    assert '<td class="alarm">lost in 2 steps (overlap)</td>' in page and "<strong>Yes: it loses rows of" in page
+    found, complaints = looked_at(tmp_path, page, False)
+    assert complaints == "[]"
+    for width in map(str, WIDTHS):
+        assert (found[width]["overflow"], found[width]["unreachable"], found[width]["hidden"]) == (0, 0, 0), width
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
