@@ -117,11 +117,18 @@ class Client:
         try:
             if status != 200:
                 self.refused[status] += 1
+                if status == 410:
+                    self.drop()
                 return
             async with asyncio.timeout(self.random.uniform(0.01, 2)):
                 await self.take_events(reader)
         finally:
             writer.close()
+
+    def drop(self) -> None:
+        self.cursor = ""
+        self.arrived.clear()
+        self.copy.clear()
 
     async def take_events(self, reader: asyncio.StreamReader) -> None:
         event: dict[str, str] = {}
@@ -158,6 +165,9 @@ class Clients:
         self.all = [Client(ports, seed, apply) for seed in range(number)]
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_until_complete, args=[self.follow()])
+
+    def refusals(self) -> Counter[int]:
+        return sum((client.refused for client in self.all), Counter[int]())
 
     async def follow(self) -> None:
         self.stop = asyncio.Event()

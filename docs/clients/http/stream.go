@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,13 +28,18 @@ const gone = "This server does not continue from that cursor. Drop what you have
 
 type step struct{ rows, next string }
 
+// A cursor that the process has reached, and a channel that is closed when it moves on.
+type place struct {
+	cursor string
+	left   chan struct{}
+}
+
 var (
 	pool  *pgxpool.Pool
+	head  atomic.Pointer[place]
+	steps sync.Map // the last ones, by the cursor before them
+	kept  atomic.Int64
 	turn  sync.Mutex // of clients that are behind: the next one may find what it needs
-	lock  sync.Mutex // of what follows
-	head  string
-	steps = map[string]step{}
-	moved = make(chan struct{})
 )
 
 func signature(data []byte) []byte {
@@ -53,7 +59,7 @@ func sealed(cursor string) string {
 func unsealed(text string) (string, bool) {
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(data) < 16 || !hmac.Equal(data[:16], signature(data[16:])) {
-		return "", false
+		return text, text == "" || text == "now"
 	}
 	cursor, err := io.ReadAll(flate.NewReader(bytes.NewReader(data[16:])))
 	return string(cursor), err == nil
@@ -64,6 +70,12 @@ func read(after string, head *string) (result step, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	err = pool.QueryRow(ctx, "CALL stream_next($1, $2)", after, head).Scan(&result.rows, &result.next)
+	if err == nil && after != "now" && after != result.next {
+		if kept.Add(1)%100 == 0 {
+			steps.Clear()
+		}
+		steps.Store(after, result)
+	}
 	return result, err
 }
 
@@ -72,91 +84,61 @@ func isRefused(err error) bool {
 	return errors.As(err, &failure) && failure.Code == "55000"
 }
 
+func moveTo(cursor string) {
+	close(head.Swap(&place{cursor, make(chan struct{})}).left)
+}
+
 // Waits, and reads for all clients at the head.
 func follow() {
 	for {
-		after := cmp.Or(head, "now")
-		result, err := read(after, nil)
-		if err == nil {
-			keep(after, result)
+		at := head.Load().cursor
+		result, err := read(cmp.Or(at, "now"), nil)
+		if err == nil && result.next != at {
 			moveTo(result.next)
-			continue
+		} else if err != nil {
+			log.Print("trying again: ", err)
+			if isRefused(err) { // another server or timeline, or a table that was made again
+				steps.Clear()
+				moveTo("")
+			}
+			time.Sleep(time.Second)
 		}
-		log.Print("trying again: ", err)
-		if isRefused(err) {
-			moveTo("")
-		}
-		time.Sleep(time.Second)
 	}
-}
-
-func keep(after string, result step) {
-	lock.Lock()
-	defer lock.Unlock()
-	if result.next != after && after != "now" {
-		if len(steps) == 100 {
-			clear(steps)
-		}
-		steps[after] = result
-	}
-}
-
-func moveTo(cursor string) {
-	lock.Lock()
-	defer lock.Unlock()
-	if cursor != head {
-		head = cursor
-		close(moved)
-		moved = make(chan struct{})
-	}
-}
-
-func known(after string) (at string, result step, change <-chan struct{}) {
-	lock.Lock()
-	defer lock.Unlock()
-	if after == head {
-		return head, step{"[]", after}, moved
-	}
-	return head, steps[after], moved
 }
 
 // The rows after a cursor, and the cursor after them; the same cursor if there are none, until the head moves.
-func next(after string) (step, <-chan struct{}, error) {
-	at, result, change := known(after)
-	if at == "" {
-		return result, change, errors.New("the table cannot be read")
-	} else if result.next != "" {
-		return result, change, nil
+func next(after string) (step, *place, error) {
+	at := head.Load()
+	if at.cursor == "" {
+		return step{}, at, errors.New("the table cannot be read")
+	} else if after == at.cursor {
+		return step{"[]", after}, at, nil
+	} else if result, isKept := steps.Load(after); isKept {
+		return result.(step), at, nil
 	}
 	turn.Lock()
 	defer turn.Unlock()
-	if at, result, change = known(after); result.next != "" {
-		return result, change, nil
+	if result, isKept := steps.Load(after); isKept {
+		return result.(step), at, nil
 	}
-	result, err := read(after, &at)
-	if err == nil {
-		keep(after, result)
-	}
-	return result, change, err
+	result, err := read(after, &at.cursor)
+	return result, at, err
 }
 
 func answer(w http.ResponseWriter, r *http.Request) {
-	after, isOurs := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")), true
-	if after != "" && after != "now" {
-		after, isOurs = unsealed(after)
-	}
+	after, isOurs := unsealed(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
 	if !isOurs {
 		http.Error(w, "This is no cursor of this server.", http.StatusBadRequest)
 		return
 	}
-	result, change, err := next(after)
+	result, at, err := next(after)
 	if isRefused(err) {
 		http.Error(w, gone, http.StatusGone)
 	} else if err != nil {
 		http.Error(w, "Try again.", http.StatusServiceUnavailable)
 	} else if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		w.Header().Set("Content-Type", "text/event-stream")
-		events(w, r, after, result, change)
+		events(w, r, after, result, at)
 	} else {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"rows": %s, "next": "%s"}`, result.rows, sealed(result.next))
@@ -164,16 +146,14 @@ func answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // Ends when the client goes away, or a read fails: then the client comes again, with its last cursor.
-func events(w http.ResponseWriter, r *http.Request, after string, result step, change <-chan struct{}) {
+func events(w http.ResponseWriter, r *http.Request, after string, result step, at *place) {
 	var err error
 	for err == nil && http.NewResponseController(w).Flush() == nil {
-		if result.next != after && result.rows != "[]" {
+		if result.next != after {
 			fmt.Fprintf(w, "id: %s\ndata: %s\n\n", sealed(result.next), result.rows)
-		} else if result.next != after {
-			fmt.Fprintf(w, "id: %s\n\n", sealed(result.next))
 		} else {
 			select {
-			case <-change:
+			case <-at.left:
 			case <-r.Context().Done():
 				return
 			case <-time.After(15 * time.Second):
@@ -181,7 +161,7 @@ func events(w http.ResponseWriter, r *http.Request, after string, result step, c
 			}
 		}
 		after = result.next
-		result, change, err = next(after)
+		result, at, err = next(after)
 	}
 }
 
@@ -190,6 +170,7 @@ func main() {
 	if pool, err = pgxpool.New(context.Background(), os.Getenv("SOURCE")); err != nil {
 		log.Fatal(err)
 	}
+	head.Store(&place{"", make(chan struct{})})
 	go follow()
 	http.HandleFunc("GET /changes", answer)
 	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))

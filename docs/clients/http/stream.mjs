@@ -29,8 +29,14 @@ function unsealed(text) {
 
 const read = async (after, head) => (await pool.query("CALL stream_next($1, $2)", [after, head])).rows[0];
 
-let head = null, wake, moved = new Promise((resolve) => { wake = resolve; }), turn = Promise.resolve();
 const steps = new Map();
+let head, wake = () => {}, moved, turn = Promise.resolve();
+
+function moveTo(cursor) {
+  head = cursor;
+  wake();
+  moved = new Promise((resolve) => { wake = resolve; });
+}
 
 function keep(after, step) {
   if (step.next === after || after === "now") return step;
@@ -43,16 +49,15 @@ function keep(after, step) {
 async function follow() {
   for (;;) {
     try {
-      head ??= (await read("now", null)).next;
+      if (head === null) moveTo((await read("now", null)).next);
       const step = keep(head, await read(head, null));
-      if (step.next !== head) {
-        head = step.next;
-        wake();
-        moved = new Promise((resolve) => { wake = resolve; });
-      }
+      if (step.next !== head) moveTo(step.next);
     } catch (error) {
       console.error(`trying again: ${error}`);
-      if (error.code === "55000") head = null;
+      if (error.code === "55000") { // another server or timeline, or a table that was made again
+        steps.clear();
+        moveTo(null);
+      }
       await setTimeout(1000);
     }
   }
@@ -87,8 +92,7 @@ async function answer(request, response) {
   while (!response.closed) {
     if (step.next === after) await change;
     else {
-      const data = step.rows === "[]" ? "" : `data: ${step.rows}\n`;
-      const isFull = !response.write(`id: ${sealed(step.next)}\n${data}\n`);
+      const isFull = !response.write(`id: ${sealed(step.next)}\ndata: ${step.rows}\n\n`);
       if (isFull && !response.closed) await Promise.race([once(response, "drain"), once(response, "close")]);
     }
     after = step.next;
@@ -98,5 +102,6 @@ async function answer(request, response) {
   }
 }
 
+moveTo(null);
 follow();
 express().get("/changes", answer).listen(Number(process.env.PORT), "127.0.0.1");

@@ -59,19 +59,25 @@ class Stream:
         if step[1] != after != "now":
             self.steps = {**self.steps, after: step} if len(self.steps) < 100 else {after: step}
 
+    def move_to(self, head):
+        self.head, moved, self.moved = head, self.moved, asyncio.Event()
+        moved.set()
+
     async def follow(self):
         session = Session()
         while True:
             try:
-                self.head = self.head or (await session.read("now", None))[1]
+                if self.head is None:
+                    self.move_to((await session.read("now", None))[1])
                 step = await session.read(self.head, None)
                 self.keep(self.head, step)
                 if step[1] != self.head:
-                    self.head, moved, self.moved = step[1], self.moved, asyncio.Event()
-                    moved.set()
+                    self.move_to(step[1])
             except Error as error:
                 print(f"trying again: {error}", file=sys.stderr, flush=True)
-                self.head = None if error.sqlstate == "55000" else self.head
+                if error.sqlstate == "55000":  # another server or timeline, or a table that was made again
+                    self.steps = {}
+                    self.move_to(None)
                 await asyncio.sleep(1)
 
     async def read(self, after):
@@ -92,7 +98,7 @@ class Stream:
         with suppress(Error):  # the client comes again, with its last cursor
             while True:
                 if cursor != after:
-                    yield f"id: {sealed(cursor)}\n" + (f"data: {rows}\n\n" if rows != "[]" else "\n")
+                    yield f"id: {sealed(cursor)}\ndata: {rows}\n\n"
                 else:
                     try:
                         await asyncio.wait_for(moved.wait(), 15)
