@@ -32,12 +32,14 @@ COMMANDS = {
     "advise": ("inorder.advise.command", "Find the tables that pay for their keys, and readers that lose rows."),
     "choose": ("inorder.choose.command", "Choose a kind of key, and its parameters."),
     "tail": ("inorder.tail.command", "Write the new rows of an insert-only table."),
-    "count": ("inorder.count.command", "Print the exact number of rows of an insert-only table."),
+    "count": ("inorder.count.command", "Count the rows of a table exactly, all of them or by group."),
     "feeds": ("inorder.feeds.command", "Show which feed is behind, and what delays its rows."),
     "prepare": ("inorder.prepare.command", "Make an existing table readable by feeds, online."),
     "citus": ("inorder.citus.command", "Make the shards of a table that Citus has distributed readable."),
     "extension": ("inorder.extension.command", "Build and install the extension's files on a server."),
     "install": ("inorder.install.command", "Install inorder into a database: the C extension, or as plain SQL."),
+    "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
+    "uninstall": ("inorder.install.command", "Remove inorder from a database."),
 }
 OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that belong to an extra
 
@@ -120,6 +122,10 @@ def require_written() -> None:
 
 
 class Program(Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """inorder help COMMAND is inorder COMMAND --help."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         with enough_read():
             return super().make_context(*arguments, **options)
@@ -130,7 +136,7 @@ class Program(Group):
 
 
 @click.group(cls=Program, commands=Installed(COMMANDS), context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="inorder")
+@click.version_option(__version__, "-V", "--version", prog_name="inorder")
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
@@ -172,6 +178,16 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
     return InorderError(f"the locale's encoding {error.encoding} has not all of {wrong!r}; HINT: LC_ALL=C.UTF-8")
 
 
+def show_usage_error(error: click.ClickException) -> None:
+    """Print an error of click as the other errors are printed, with the command whose help lists what is possible."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 and later: its message is the help
+        error.show()
+        return
+    hint = f"\nHINT:  {context.command_path} --help" if context else ""
+    click.echo(f"inorder: {lines(error.format_message().removesuffix('.') + hint)}", err=True)
+
+
 def main() -> NoReturn:
     open_closed_streams()
     try:
@@ -192,7 +208,7 @@ def run() -> NoReturn:
         click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        show_usage_error(error)
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:  # packages of the laboratory are imported only when its commands run
         if (error.name or "").partition(".")[0] == "inorder":

@@ -17,6 +17,15 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
+def long_name(names: Sequence[str]) -> str:
+    """The name of an option that messages use.
+
+    >>> long_name(["-d", "--dsn"]), long_name(["table"])
+    ('--dsn', 'table')
+    """
+    return next((name for name in names if name.startswith("--")), names[-1])
+
+
 @dataclass(frozen=True)
 class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # click.ParamType is generic from click 8.4 on
     """A type of option values, and its metavariable in the help.
@@ -33,7 +42,7 @@ class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # click.Par
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        return self.read(value, param.opts[-1] if param else self.name)
+        return self.read(value, long_name(param.opts) if param else self.name)
 
 
 def count(lowest: int = 1, highest: int = 10**12, name: str = "COUNT") -> Value[int]:
@@ -79,7 +88,8 @@ def connection_string(text: str, option: str) -> str:
     try:
         conninfo_to_dict(text)
     except ProgrammingError as error:
-        raise InputError(f"{option}: {str(error).strip()}") from error
+        hint = "" if "=" in text or ":" in text else f"\nHINT:  {option} dbname={text}"
+        raise InputError(f"{option}: {str(error).strip()}{hint}") from error
     return text
 
 
@@ -110,7 +120,7 @@ class Option(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
     def check(self, given: Iterable[str]) -> None:
-        (option, *_), given = self.opts, set(given) - set(self.opts)
+        option, given = long_name(self.opts), set(given) - set(self.opts)
         if self.requires and self.requires not in given:
             raise InputError(f"{option} requires {self.requires}")
         for other in (other for other in self.excludes if other in given):
@@ -150,7 +160,7 @@ def option(*names: str, **more: Any) -> Callable[[Any], Any]:
 
 def dsn_option(of: str = "") -> Callable[[Any], Any]:
     text = f"Connection string, URI or service=NAME{of}.  [default: libpq's environment]"
-    return option("--dsn", type=DSN, default="", help=text)
+    return option("-d", "--dsn", type=DSN, default="", help=text)
 
 
 def format_option(formats: Iterable[str], help: str = "Output format.", **more: Any) -> Callable[[Any], Any]:

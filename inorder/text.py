@@ -1,7 +1,8 @@
 """Names that other roles chose, as they are shown to people."""
 
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
@@ -47,6 +48,16 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
     'a, b\\\\nHINT: c'
     """
     return separator.join(one_line(str(name)) for name in names)
+
+
+def did_you_mean(name: str, names: Mapping[str, str]) -> str:
+    """A question for the names that are most like this one; empty if none is. ``names``: how each is written.
+
+    >>> did_you_mean("order", {"orders": "public.orders", "o": "public.o"}), did_you_mean("x", {})
+    ('Did you mean public.orders?', '')
+    """
+    alike = dict.fromkeys(names[each] for each in get_close_matches(name, names, n=3))
+    return f"Did you mean {listed(alike, ' or ')}?" if alike else ""
 
 
 def cells(text: str) -> int:

@@ -55,7 +55,9 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
              "[lost,twice,differs, of --sql, --program and --ways]")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
 @option("--record", type=FILE, help="Write versions, seed, hash of the reader, cases and verdict, for your repository.")
-@option("--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards.")
+@option(
+    "-d", "--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards."
+)
 @bindir_option
 @page_option
 @format_option(("table", "json", "junit", "sarif"), "What to print.")

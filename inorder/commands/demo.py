@@ -27,7 +27,7 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 
 @click.command()
 @bindir_option
-@option("--out", type=FOLDER, default=".", help="Folder for its files.")
+@option("-o", "--out", type=FOLDER, default=".", help="Folder for its files.")
 @option(
     "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table when it is larger than memory."
 )

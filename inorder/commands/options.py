@@ -68,7 +68,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     return [
         bindir_option,
         # An experiment that needs a server to itself says so when asked, and does not offer it.
-        option("--dsn", type=DSN, hidden=kind.alone,
+        option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
         *size_options("A short run.", "The published sizes: days."),
@@ -76,7 +76,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)
         ),
-        option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
+        option("-o", "--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
         page_option,
         show_option,
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
-from inorder.text import listed, one_line
+from inorder.text import did_you_mean, listed, one_line
 
 SEEK = "reader_seek("  # part of the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
@@ -186,15 +186,24 @@ class Session:
         try:
             oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-            alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
-            if not alike:
+            hint = self.hint_of_name(name)
+            if not hint:
                 raise
-            hint = f"HINT:  There is {listed(alike, ' and ')}: SQL reads a name without quotes in lower case."
-            raise InputError(f"{explained(error)}\n{hint}") from error
+            raise InputError(f"{explained(error)}\nHINT:  {hint}") from error
         rows = self.rows(query("table"), oid=oid)
         if not rows:
             raise InputError(f"table {name} does not exist")
         return Table(*rows[0])
+
+    def hint_of_name(self, name: str) -> str:
+        """The tables whose names differ from this one by case or schema, otherwise by a few letters; empty if none."""
+        alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
+        if alike:
+            return f"There is {listed(alike, ' and ')}: SQL reads a name without quotes in lower case."
+        names: dict[str, str] = {}
+        for schema, table, quoted in self.rows(query("table_names")):
+            names |= dict.fromkeys((str(table), f"{schema}.{table}"), shlex.quote(str(quoted)))
+        return did_you_mean(name, names)
 
     def check_name(
         self, table: Table, hint: str = "All that was in it is read. Begin with the other one by a new position."

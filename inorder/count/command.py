@@ -1,88 +1,145 @@
-"""``inorder count``: its options, their checks, and the call of the counter."""
+"""``inorder count``: its commands, their options, and the calls of the counter."""
 
 import csv
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from inorder.groups import Group
 from inorder.options import dsn_option, duration, format_option, option
 from inorder.text import print_text
 
 EVERY_MINUTE = "* * * * *"
-ACTIONS = ("--start", "--stop", "--fold", "--every", "--cron")
-OF_ALL = {"--by": "a fold is of all counts of a table"}
+NO_GROUPS = {"--by": "groups are counted on the coordinator"}
+
+of_table = click.argument("table")
+formatted = format_option(["text", "json", "csv"])
+shards_option = option(
+    "--shards", is_flag=True, excludes=NO_GROUPS, help="Add up the shards of a TABLE that Citus has distributed."
+)
 
 
-@click.command(epilog="Example: inorder count events --dsn service=shop")
-@click.argument("table")
-@option("--start", is_flag=True, excludes=ACTIONS,
-        help="Start the exact count: scan once; blocks writers if TABLE is not enabled yet.")  # fmt: skip
-@option("--stop", is_flag=True, excludes=ACTIONS, help="Drop the exact count.")
-@option(
-    "--fold",
-    is_flag=True,
-    excludes=dict.fromkeys(ACTIONS, "") | OF_ALL,
-    help="Add the rows since the last fold to the stored number.",
-)
-@option(
-    "--every",
-    type=duration(),
-    excludes=dict.fromkeys(ACTIONS, "") | OF_ALL,
-    help="Fold at this interval until Ctrl-C: 500ms, 5s, 2m.",
-)
-@option(
-    "--by",
-    metavar="COLUMNS",
-    help="Print the counts of groups, by up to four columns with commas between them, of any table: status,tenant.",
-)
-@option("--watch", type=duration(), requires="--by", excludes=ACTIONS,
-        help="Repeat at this interval until Ctrl-C: 2s, 1m.")  # fmt: skip
-@option("--shards", is_flag=True, excludes={"--cron": "pg_cron folds each shard on its node", "--by": ""},
-        help="Add up the shards of a TABLE that Citus has distributed.")  # fmt: skip
-@option(
-    "--cron",
-    is_flag=True,
-    excludes=dict.fromkeys(ACTIONS, "") | OF_ALL,
-    help="Print the statement that schedules the fold by pg_cron.",
-)
-@option("--schedule", metavar="CRON", requires="--cron", default=EVERY_MINUTE, help="Schedule for --cron.")
+def by_option(help: str) -> Callable[[Any], Any]:
+    return option("--by", metavar="COLUMNS", help=help)
+
+
+@click.group(cls=Group)
+def count() -> None:
+    """Count the rows of a table exactly: all rows of an insert-only table, or groups of any table."""
+
+
+@count.command(epilog="Example: inorder count show orders --by status --watch 2s")
+@of_table
+@by_option("Print a line for each group: up to four columns with commas between them, such as status,tenant.")
+@option("--watch", type=duration(), requires="--by",
+        help="Repeat at this interval until Ctrl-C: 2s, 1m. Reconnects when the server restarts.")  # fmt: skip
+@shards_option
 @dsn_option()
-@format_option(["text", "json", "csv"])
-def count(
-    table: str, start: bool, stop: bool, fold: bool, every: float | None, by: str | None, watch: float | None,
-    shards: bool, cron: bool, schedule: str, dsn: str, output: str,
-) -> None:  # fmt: skip
-    """Print the exact number of rows of an insert-only TABLE, or of groups of any table; or start, fold or stop it.
+@formatted
+def show(table: str, by: str | None, watch: float | None, shards: bool, dsn: str, output: str) -> None:
+    """Print the number of rows of TABLE."""
+    from inorder.count.counter import SHOW  # noqa: PLC0415  # the driver, which the help does not need
 
-    --start and --fold print the number of rows they counted, with --by the groups. --every reports on stderr; it and
-    --watch reconnect when the server restarts.
+    if by is None:
+        print_number(table, SHOW, shards, dsn, output)
+    else:
+        print_groups(table, by, False, watch, dsn, output)
+
+
+@count.command(epilog="Example: inorder count start orders --by status")
+@of_table
+@by_option("Count groups: up to four columns with commas between them, such as status,tenant; '' counts all rows.")
+@shards_option
+@dsn_option()
+@formatted
+def start(table: str, by: str | None, shards: bool, dsn: str, output: str) -> None:
+    """Start the count of TABLE, and print it.
+
+    Scans the table once. Blocks its writers if it is not enabled yet, with --by for the moment in which triggers are
+    created.
     """
-    if by is not None:
-        count_groups(table, by, start, stop, watch, dsn, output)
-        return
-    # Loads the driver, which the help does not need.
-    from inorder.connection.reconnect import forever, once  # noqa: PLC0415
-    from inorder.count.counter import FOLD, SHOW, START, STOP, Counter, ShardsCounter  # noqa: PLC0415
+    from inorder.count.counter import START  # noqa: PLC0415
 
-    counter = ShardsCounter(table) if shards else Counter(table)
-    if every is not None:
+    if by is None:
+        print_number(table, START, shards, dsn, output)
+    else:
+        print_groups(table, by, True, None, dsn, output)
+
+
+@count.command(epilog="Example: inorder count fold events --every 10s")
+@of_table
+@option("--every", type=duration(),
+        help="Repeat at this interval until Ctrl-C: 500ms, 5s, 2m. Reports on stderr, and reconnects when the server "
+        "restarts.")  # fmt: skip
+@shards_option
+@dsn_option()
+@formatted
+def fold(table: str, every: float | None, shards: bool, dsn: str, output: str) -> None:
+    """Add the rows since the last fold to the stored numbers of TABLE, and print how many."""
+    from inorder.connection.reconnect import forever  # noqa: PLC0415
+    from inorder.count.counter import FOLD, counter_of  # noqa: PLC0415
+
+    if every is None:
+        print_number(table, FOLD, shards, dsn, output)
+    else:
+        counter = counter_of(table, shards)
         forever(dsn, counter.attach, counter.fold, lambda: time.sleep(every), writes=True)
-    elif cron:
-        print_text(once(dsn, counter.attach, lambda: counter.cron(schedule)))
-    elif stop:
+
+
+@count.command(epilog="Example: inorder count stop orders --by status")
+@of_table
+@by_option("Drop the count of these groups, and its view.")
+@shards_option
+@dsn_option()
+def stop(table: str, by: str | None, shards: bool, dsn: str) -> None:
+    """Drop the count of TABLE."""
+    from inorder.connection.reconnect import once  # noqa: PLC0415
+    from inorder.count.counter import STOP, counter_of  # noqa: PLC0415
+    from inorder.count.groups import GroupCounter, columns_of  # noqa: PLC0415
+
+    if by is None:
+        counter = counter_of(table, shards)
         once(dsn, counter.attach, lambda: counter.ask(STOP), writes=True)
     else:
-        statement = START if start else FOLD if fold else SHOW
-        rows = once(dsn, counter.attach, lambda: counter.ask(statement), writes=start or fold)
-        show(output, {"table": counter.table.quoted, "rows": rows})
+        groups = GroupCounter(table, columns_of(by))
+        once(dsn, groups.attach, groups.stop, writes=True)
 
 
-def count_groups(
-    table: str, by: str, start: bool, stop: bool, watch: float | None, dsn: str, output: str
-) -> None:  # fmt: skip
+@count.command(epilog="Example: inorder count cron events --schedule '*/5 * * * *'")
+@of_table
+@option("--schedule", metavar="CRON", default=EVERY_MINUTE, help="When to fold.")
+@dsn_option()
+def cron(table: str, schedule: str, dsn: str) -> None:
+    """Print the statement that schedules folds of TABLE by pg_cron."""
+    from inorder.connection.reconnect import once  # noqa: PLC0415
+    from inorder.count.counter import Counter  # noqa: PLC0415
+
+    counter = Counter(table)
+    print_text(once(dsn, counter.attach, lambda: counter.cron(schedule)))
+
+
+def print_number(table: str, statement: Any, shards: bool, dsn: str, output: str) -> None:
+    from inorder.connection.reconnect import once  # noqa: PLC0415
+    from inorder.count.counter import SHOW, counter_of  # noqa: PLC0415
+
+    counter = counter_of(table, shards)
+    rows = once(dsn, counter.attach, lambda: counter.ask(statement), writes=statement is not SHOW)
+    result = {"table": counter.table.quoted, "rows": rows}
+    if output == "text":
+        click.echo(rows)
+    elif output == "json":
+        click.echo(json.dumps(result))
+    else:
+        writer = csv.DictWriter(sys.stdout, list(result), lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(result)
+
+
+def print_groups(table: str, by: str, starts: bool, watch: float | None, dsn: str, output: str) -> None:
     from inorder.connection.reconnect import forever, once  # noqa: PLC0415
     from inorder.count.groups import GroupCounter, columns_of, show_groups  # noqa: PLC0415
 
@@ -91,23 +148,9 @@ def count_groups(
     def work() -> None:
         show_groups(counter.groups(), counter.columns, output, clear=watch is not None and output == "text")
 
-    if stop:
-        once(dsn, counter.attach, counter.stop, writes=True)
-        return
-    if start:
+    if starts:
         once(dsn, counter.attach, counter.start, writes=True)
     if watch is None:
         once(dsn, counter.attach, work)
     else:
         forever(dsn, counter.attach, work, lambda: time.sleep(watch))
-
-
-def show(output: str, result: dict[str, Any]) -> None:
-    if output == "text":
-        click.echo(result["rows"])
-    elif output == "json":
-        click.echo(json.dumps(result))
-    else:
-        writer = csv.DictWriter(sys.stdout, list(result), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(result)

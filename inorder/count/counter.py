@@ -80,6 +80,11 @@ class ShardsCounter(Counter):
                     return 0  # a moved shard has no count
                 raise InputError(
                     f"{shard.place}: {explained(error)}\n"
-                    f"HINT:  After a shard was moved or split: inorder citus {self.name}, and count --shards --start."
+                    f"HINT:  After a shard was moved or split: inorder citus {self.name}, and "
+                    f"inorder count start --shards {self.name}."
                 ) from error
         return int(number) if number else 0
+
+
+def counter_of(table: str, shards: bool) -> Counter:
+    return ShardsCounter(table) if shards else Counter(table)

@@ -29,7 +29,7 @@ def require_unused(server: Installation, dsn: str) -> list[str]:
     if users:
         raise InputError(
             f"these databases still use the library: {listed(users)}\n"
-            "HINT:  DROP EXTENSION inorder in each, or inorder install --uninstall --dsn dbname=NAME, which names what "
+            "HINT:  DROP EXTENSION inorder in each, or inorder uninstall --dsn dbname=NAME, which names what "
             "would be lost."
         )
     return unknown

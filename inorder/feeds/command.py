@@ -23,7 +23,7 @@ LEAST_CHECK = 60.0  # seconds
 @option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has not been caught up for longer than "
         "this, a minute or more, or has a dead batch, or if the role sees no feed.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
-@option("--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
+@option("-o", "--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 

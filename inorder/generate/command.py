@@ -47,8 +47,8 @@ RANGES = {
     help="Delay of the last machine's clock; the others lag proportionally less, the first not at all.",
 )  # fmt: skip
 @option("--seed", metavar="NUMBER", type=click.IntRange(0), default=1, help="Seed of the random number generator.")
-@option("--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default="-", show_default="stdout",
-        help="Output file.")  # fmt: skip
+@option("-o", "--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default="-",
+        show_default="stdout", help="Output file.")  # fmt: skip
 @format_option(ENCODERS)
 def generate(kind: str, out: Path, output: str, **options: Any) -> None:
     """Write a data set of UUIDs, one per line, in the order in which simulated machines generate them.

@@ -1,4 +1,4 @@
-"""The actions of ``inorder install``, and their output."""
+"""The actions of ``inorder install``, ``upgrade`` and ``uninstall``, and their output."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ CHANGE = "docs/hosted.md has a script that changes the edition"
 @dataclass(frozen=True)
 class Request:
     action: str
-    edition: str | None
-    schema: str | None
-    drop_columns: bool
-    yes: bool
     lock_timeout: float
     dsn: str
+    edition: str | None = None
+    schema: str | None = None
+    drop_columns: bool = False
+    yes: bool = False
 
 
 def perform(request: Request) -> None:
@@ -74,7 +74,7 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
         raise InputError(f"{installed} is there already; HINT: {CHANGE}")
     if installed.version != __version__:
         raise InputError(
-            f"{installed} is there already, and this tool is of version {__version__}\nHINT: inorder install --upgrade"
+            f"{installed} is there already, and this tool is of version {__version__}\nHINT: inorder upgrade"
         )
     print_text(f"{installed} is there already")
     say_hints(target, installed)

@@ -91,6 +91,13 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
       pg_catalog.lower(pg_catalog.concat(n.nspname, '.', c.relname))])
 ORDER BY c.oid LIMIT 3
 
+-- table_names: Tables of users, at most 10,000.
+SELECT n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname)
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
+  AND n.nspname OPERATOR(pg_catalog.!~) '^(pg_|information_schema$|inorder_internal$)'::pg_catalog.text
+ORDER BY c.oid LIMIT 10000
+
 -- count_view: The view of the counts of a table by some columns: its schema and its name.
 SELECT n.nspname, v.relname
 FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid

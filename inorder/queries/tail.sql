@@ -50,6 +50,9 @@ CROSS JOIN LATERAL pg_catalog.hashtextextended(
     pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8) AS k(key)
 WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.name, CURRENT_USER)
 
+-- feed_names: The feeds that this role can see.
+SELECT name FROM {inorder}.feeds ORDER BY name LIMIT 10000
+
 -- tail_feed_batch: The number of the unfinished batch that inorder tail has of a feed, or of the next, and its token.
 SELECT number, token
 FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catalog.text, {max_rows}::pg_catalog.int4,

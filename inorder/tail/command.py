@@ -136,6 +136,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Write a line with name and length before each batch, into a pipe.",
 )  # fmt: skip
 @option(
+    "-f",
     "--follow",
     section="Following",
     is_flag=True,

@@ -19,6 +19,7 @@ from inorder.tail.request import Request
 from inorder.tail.rows import arrow_of, changed
 from inorder.tail.source import Batch, Source
 from inorder.tail.state import Mark
+from inorder.text import did_you_mean
 
 
 class FeedSource(Source):
@@ -39,9 +40,10 @@ class FeedSource(Source):
         rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
         if not rows:
             owner = self.owner or session.connection.info.user
+            names = {str(name): str(name) for (name,) in session.rows(query("feed_names"))}
+            hint = did_you_mean(self.name, names) or "--owner ROLE names the owner of a feed of another role."
             raise InputError(
-                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\n"
-                "HINT:  --owner ROLE names the owner of a feed of another role."
+                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\nHINT:  {hint}"
             )
         (row,) = rows
         if not row[-1]:

@@ -54,8 +54,17 @@ class Tool:
         return preloaded.run(arguments, self.folder, self.environment, PATIENCE)
 
     def install(self, *arguments: str, code: int = 0) -> str:
-        """The output of inorder install: of stdout after success, otherwise of stderr."""
-        done = self.run("install", *arguments)
+        return self.says("install", *arguments, code=code)
+
+    def upgrade(self, *arguments: str, code: int = 0) -> str:
+        return self.says("upgrade", *arguments, code=code)
+
+    def uninstall(self, *arguments: str, code: int = 0) -> str:
+        return self.says("uninstall", *arguments, code=code)
+
+    def says(self, *arguments: str, code: int) -> str:
+        """The output of a command: of stdout after success, otherwise of stderr."""
+        done = self.run(*arguments)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
         return err if code else out

@@ -43,7 +43,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/results/queues-18.md", "bench run"): "needs the harness of job queues, and an hour",
     ("docs/install.md", "pipx install inorder"): PRISTINE,
     ("docs/install.md", "inorder extension uninstall"): PRISTINE,
-    ("docs/install.md", "inorder install --uninstall"): "removes it from the server; test_install does that",
+    ("docs/install.md", "inorder uninstall"): "removes it from the server; test_install does that",
     ("docs/install.md", "apt-get build-dep"): PRISTINE,
     ("docs/install.md", "pgxn install"): PRISTINE,
     ("docs/install.md", "apt-get install make"): INSTALLS,

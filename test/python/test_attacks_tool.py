@@ -47,7 +47,7 @@ GROUP BY 1
 """
 COMMANDS = (
     "tail public.events --position p", "tail public.events --position c --format csv", "tail --feed f",
-    "count public.events --fold", "feeds", "prepare public.old", "tail public.old --position o",
+    "count fold public.events", "feeds", "prepare public.old", "tail public.old --position o",
     "prepare public.changed --changes --feed g", "tail public.changed --changes --position x",
     "tail public.events --position a --format arrow", "prepare public.old --undo --drop-column",
 )  # fmt: skip

@@ -59,14 +59,14 @@ COMMANDS = {
     "tail app.logged --changes --position {p}": ALL, "tail app.logged --changes --position {p} --format arrow": ALL,
     "tail --feed {r}_events_free": ALL, "tail --feed {r}_numbers_free --format csv": ALL,
     "feeds": ALL, "feeds --format json": ALL, "feeds --format prometheus": ALL, "feeds --check 1h": ALL,
-    "count app.events": ALL, "count app.events --format json": ALL,
-    "count app.numbers --start": MAY_CHANGE, "count app.numbers --fold": MAY_CHANGE,
-    "count app.numbers --cron": MAY_CHANGE, "count app.numbers --stop": (OWNER,),
+    "count show app.events": ALL, "count show app.events --format json": ALL,
+    "count start app.numbers": MAY_CHANGE, "count fold app.numbers": MAY_CHANGE,
+    "count cron app.numbers": MAY_CHANGE, "count stop app.numbers": (OWNER,),
     "prepare app.old --dry-run": MAY_CHANGE, "prepare app.old": MAY_CHANGE, "prepare app.old --undo": MAY_CHANGE,
     "prepare app.old --undo --drop-column": MAY_CHANGE, "prepare app.changing --changes --feed {r}_c": (OWNER,),
     "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --column xact": MAY_CHANGE,
     "advise --least 1B --sample": ALL, "advise --format json": ALL, "advise --over 1s": ALL,
-    "install --check": ALL, "install --upgrade": (SUPERUSER,),
+    "install --check": ALL, "upgrade": (SUPERUSER,),
     "lab run generators --dsn dbname={d} --values 1k --rows 1k --rounds 1 --out {p}l": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}

@@ -168,5 +168,5 @@ def test_what_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: 
     assert "CREATE INDEX CONCURRENTLY ON public.two (x)" in citus("two", "--column", "x", code=2)
     assert "excludes" in citus("two", "--column", "x", "--undo", code=2)
     assert f"inorder citus {events}" in tail(events, "--shards", "--position", "p", code=2)
-    assert f"inorder citus {events}" in count(events, "--shards", code=2)
+    assert f"inorder citus {events}" in count("show", events, "--shards", code=2)
     assert "give --shards" not in tail(events, "--position", "p", code=2)

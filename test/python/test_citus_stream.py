@@ -110,15 +110,15 @@ def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, t
     count = tool(nodes, tmp_path, "count")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g"
     run(coordinator, insert)
-    assert count(events, "--shards", "--start") == "400\n"
+    assert count("start", events, "--shards") == "400\n"
     run(coordinator, insert)
-    assert (count(events, "--shards"), count(events, "--shards", "--fold")) == ("800\n", "400\n")
+    assert (count("show", events, "--shards"), count("fold", events, "--shards")) == ("800\n", "400\n")
     move(coordinator, events)
-    assert "count --shards --start" in count(events, "--shards", code=2)
+    assert f"inorder count start --shards {events}" in count("show", events, "--shards", code=2)
     prepare(nodes, tmp_path, events)
-    assert count(events, "--shards", "--start")
-    assert count(events, "--shards") == "800\n"
-    count(events, "--shards", "--stop")
+    assert count("start", events, "--shards")
+    assert count("show", events, "--shards") == "800\n"
+    count("stop", events, "--shards")
 
 
 # --- shards that are moved and split --------------------------------------------

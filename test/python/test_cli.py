@@ -81,7 +81,7 @@ cli.cli = lambda **_: os.kill(os.getpid(), signal.SIGHUP); cli.main()"""
 
 def test_the_options_of_tail_are_in_sections() -> None:
     said = inorder("tail", "--help", folder=Path()).stdout
-    found = re.findall(r"^(\w+):$|^  (?:-h, )?(--[a-z-]+)", said, re.MULTILINE)
+    found = re.findall(r"^(\w+):$|^  (?:-[a-z], )?(--[a-z-]+)", said, re.MULTILINE)
     assert [name for name, _ in found if name][:6] == [
         "Source", "Position", "Batches", "Output", "Following", "Options",
     ]  # fmt: skip
@@ -123,6 +123,27 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
     monkeypatch.setattr(sources, "PACKAGE", Path("/usr/lib/python3/dist-packages/inorder"))
     assert sources.installer("advise") == "apt install python3-jinja2 python3-pglast"
     assert sources.installer("lab") == "pipx install 'inorder[lab]'"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("count shw t", "inorder: No such command 'shw'. Did you mean 'show'?\nHINT:  inorder count --help\n"),
+        ("count show", "inorder: Missing argument 'TABLE'\nHINT:  inorder count show --help\n"),
+        ("install -d shop", 'inorder: --dsn: missing "=" after "shop" in connection info string\n\n'
+         "HINT:  --dsn dbname=shop\n"),
+        ("install -d x=y=z", "inorder: --dsn: invalid connection option"),
+    ],
+)  # fmt: skip
+def test_an_error_of_usage_looks_like_any_other(tmp_path: Path, words: str, said: str) -> None:
+    done = inorder(*words.split(), folder=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(said) and done.stdout == ""
+
+
+def test_help_is_a_command_too(tmp_path: Path) -> None:
+    for words, same in (("help count show", "count show --help"), ("help", "--help"), ("-V", "--version")):
+        printed = [inorder(*each.split(), folder=tmp_path).stdout for each in (words, same)]
+        assert printed[0] == printed[1] != ""
 
 
 def test_documents_name_options_that_exist() -> None:

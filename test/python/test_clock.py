@@ -88,7 +88,7 @@ FOLLOW = {
         ["tail", "events", "--position", "p", "--follow", "--format", "arrow", "--exec", "cat > a; echo >&2"],
         "reader_wait",
     ),
-    "count": (["count", "events", "--every", "1s"], None),
+    "count": (["count", "fold", "events", "--every", "1s"], None),
     "feeds": (["feeds", "--watch", "1s", "--format", "json"], None),
 }  # fmt: skip
 

@@ -20,17 +20,17 @@ def count(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
 
 def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
     insert(fresh, 1234)
-    assert count("events", "--start") == "1234\n"
+    assert count("start", "events") == "1234\n"
     insert(fresh, 6)
-    assert count("events") == count("public.events") == "1240\n"
+    assert count("show", "events") == count("show", "public.events") == "1240\n"
     assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1234
-    assert count("events", "--fold") == "6\n"
-    assert count("events", "--fold") == "0\n"
+    assert count("fold", "events") == "6\n"
+    assert count("fold", "events") == "0\n"
     assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1240
-    assert json.loads(count("events", "--format", "json")) == {"table": "public.events", "rows": 1240}
-    assert count("events", "--format", "csv") == "table,rows\npublic.events,1240\n"
-    assert count("events", "--stop") == ""
-    refused = count("events", code=2)
+    assert json.loads(count("show", "events", "--format", "json")) == {"table": "public.events", "rows": 1240}
+    assert count("show", "events", "--format", "csv") == "table,rows\npublic.events,1240\n"
+    assert count("stop", "events") == ""
+    refused = count("show", "events", code=2)
     assert "table public.events has no exact count" in refused and "HINT:  Its owner starts one by" in refused
 
 
@@ -39,7 +39,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
     fresh.execute('CREATE SCHEMA "It\'s ""it"""')
     fresh.execute('ALTER TABLE events SET SCHEMA "It\'s ""it"""')
     name = '"It\'s ""it""".events'
-    assert count(name, "--start") == "0\n"
+    assert count("start", name) == "0\n"
     fresh.execute("CREATE SCHEMA cron")
     fresh.execute("CREATE TABLE cron.job (name text, schedule text, command text)")
     fresh.execute("""
@@ -47,8 +47,8 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
         AS 'INSERT INTO cron.job VALUES ($1, $2, $3)'
     """)
     fresh.execute(f"INSERT INTO {name} (n) VALUES (1)".encode())
-    fresh.execute(count(name, "--cron").encode())
-    fresh.execute(count(name, "--cron", "--schedule", "*/5 * * * *").encode())
+    fresh.execute(count("cron", name).encode())
+    fresh.execute(count("cron", name, "--schedule", "*/5 * * * *").encode())
     jobs = fresh.execute("SELECT * FROM cron.job").fetchall()
     assert [job[:2] for job in jobs] == [
         (f"inorder count {name}", "* * * * *"),
@@ -60,22 +60,23 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
 
 
 BAD_INPUT = [
-    ((), "Missing argument 'TABLE'"),
-    (("none",), 'relation "none" does not exist'),
-    (("pg_class", "--start"), "no column with the transaction number"),
-    (("events", "--start", "--stop"), "--start excludes --stop"),
-    (("events", "--fold", "--every", "5s"), "--fold excludes --every"),
+    (("show",), "Missing argument 'TABLE'"),
+    (("events",), "No such command 'events'"),
+    (("show", "none"), 'relation "none" does not exist'),
+    (("start", "pg_class"), "no column with the transaction number"),
+    (("start", "events", "--shards", "--by", "n"), "--shards excludes --by"),
+    (("show", "events", "--watch", "1s"), "--watch requires --by"),
     (
-        ("events", "--every", "0"),
+        ("fold", "events", "--every", "0"),
         "--every must be from 0.01 to 86,400 seconds, with ms, s, m, h, d if you like, not '0'",
     ),
-    (("events", "--every", "often"), "not 'often'"),
-    (("events", "--every", "1s"), "table public.events has no exact count"),
-    (("events", "--fold"), "table public.events has no exact count"),
-    (("events", "--stop"), "table public.events has no exact count"),
-    (("events", "--schedule", "* * * * *"), "--schedule requires --cron"),
-    (("events", "--format", "table"), "'table' is not one of 'text', 'json', 'csv'"),
-    (("events", "--dsn", "dbname=template1"), "the database 'template1' has no extension inorder"),
+    (("fold", "events", "--every", "often"), "not 'often'"),
+    (("fold", "events", "--every", "1s"), "table public.events has no exact count"),
+    (("fold", "events"), "table public.events has no exact count"),
+    (("stop", "events"), "table public.events has no exact count"),
+    (("fold", "events", "--schedule", "* * * * *"), "No such option '--schedule'"),
+    (("show", "events", "--format", "table"), "'table' is not one of 'text', 'json', 'csv'"),
+    (("show", "events", "--dsn", "dbname=template1"), "the database 'template1' has no extension inorder"),
 ]
 
 
@@ -202,28 +203,28 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
         "INSERT INTO orders SELECT n, 's' || nullif(n % 3, 0), '2026-01-01' FROM generate_series(1, 1300) AS n",
     ):
         fresh.execute(statement.encode())
-    refused = count("orders", "--by", "status", code=2)
+    refused = count("show", "orders", "--by", "status", code=2)
     assert "table public.orders has no count by status" in refused
-    assert "HINT:  Its owner starts one: inorder count orders --by 'status' --start" in refused
-    table = count("orders", "--by", "status", "--start")
+    assert "HINT:  Its owner starts one: inorder count start orders --by 'status'" in refused
+    table = count("start", "orders", "--by", "status")
     assert table == "status  count\ns1        434\ns2        433\n(null)    433\n"
     fresh.execute("UPDATE orders SET status = 's1' WHERE id > 10")
-    assert count("orders", "--by", "STATUS") == "status  count\ns1      1,294\ns2          3\n(null)      3\n"
-    rows = count("orders", "--by", "status", "--format", "json").splitlines()
+    assert count("show", "orders", "--by", "STATUS") == "status  count\ns1      1,294\ns2          3\n(null)      3\n"
+    rows = count("show", "orders", "--by", "status", "--format", "json").splitlines()
     assert [json.loads(row) for row in rows][2] == {"status": None, "count": 3}
-    assert count("orders", "--by", "status", "--format", "csv") == "status,count\ns1,1294\ns2,3\n,3\n"
+    assert count("show", "orders", "--by", "status", "--format", "csv") == "status,count\ns1,1294\ns2,3\n,3\n"
     assert count("orders", "--by", 'status,"Day"', "--start").splitlines()[1] == "s1      2026-01-01  1,294"
-    assert count("orders", "--by", "", "--start") == "count\n1,300\n"
-    assert count("orders", "--fold") == "0\n"
-    assert count("orders", "--by", "status", "--stop") == ""
-    assert "excludes --by" in count("orders", "--by", "status", "--fold", code=2)
+    assert count("start", "orders", "--by", "") == "count\n1,300\n"
+    assert count("fold", "orders") == "0\n"
+    assert count("stop", "orders", "--by", "status") == ""
+    assert "No such option '--by'" in count("fold", "orders", "--by", "status", code=2)
     assert scalar(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
 
 
 def test_watching_groups(count: Tail, fresh: Connection) -> None:
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
-    count("orders", "--by", "status", "--start")
-    with count.started("orders", "--by", "status", "--watch", "50ms", "--format", "json") as running:
+    count("start", "orders", "--by", "status")
+    with count.started("show", "orders", "--by", "status", "--watch", "50ms", "--format", "json") as running:
         fresh.execute("INSERT INTO orders VALUES (1, 'open')")
         assert running.stdout is not None
         assert json.loads(running.stdout.readline()) == {"status": "open", "count": 1}

@@ -29,7 +29,7 @@ COMMANDS = (
     "tail events --position o --order-by n", "tail events --position x --format parquet --directory d",
     "tail events --position a --format arrow", "tail events --position s --shards",
     "feeds", "feeds --format json", "feeds --format prometheus",
-    "feeds --check 1m", "count events", "count events --format json", "count events --fold", "prepare old",
+    "feeds --check 1m", "count show events", "count show events --format json", "count fold events", "prepare old",
     "prepare old --dry-run", "citus events --dry-run", "install --dry-run",
     "advise --least 1B", "advise --format json", "advise --over 1s --sample",
 )  # fmt: skip
@@ -84,7 +84,7 @@ def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
 
 def test_text_that_is_not_utf8(lied: Lied) -> None:
     """Names are as in a database with the encoding SQL_ASCII."""
-    done = lied.run("count events", OneLie(b"D", "latin", b"public"))
+    done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
 
 

@@ -68,10 +68,8 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--check", "--upgrade"), "--check excludes --upgrade"),
-        (("--yes",), "--yes requires --uninstall"),
-        (("--drop-columns",), "--drop-columns requires --uninstall"),
-        (("--upgrade", "--edition", "c"), "--edition excludes --upgrade"),
+        (("--check", "--script"), "--check excludes --script"),
+        (("--yes",), "No such option '--yes'"),
         (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: 'Odd'"),
         (("--schema", "pg_x"), "'pg_x'"),
         (("--lock-timeout", "soon"), "--lock-timeout"),
@@ -109,7 +107,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     ) == [(2,)]  # fmt: skip
     assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
     assert rows(empty, "SELECT exact_count('events')") == [(2,)]
-    lost = tool.install("--uninstall", "--yes", "--drop-columns").splitlines()
+    lost = tool.uninstall("--yes", "--drop-columns").splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
         "feed 'f' of edition_owner on table public.events: its position", "table public.events: its exact count",
@@ -119,22 +117,22 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     ):  # fmt: skip
         assert f"  {line}" in lost
     assert rows(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
-    assert "has no inorder; HINT: inorder install" in tool.install("--uninstall", code=2)
+    assert "has no inorder; HINT: inorder install" in tool.uninstall(code=2)
 
 
 @pytest.mark.server
 def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
-    assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
+    assert "view public.v" in tool.uninstall("--yes", code=2)
     rows(empty, "DROP VIEW public.v")
-    assert tool.install("--uninstall", code=2).endswith("without a terminal; HINT: --yes\n")  # its input has ended
+    assert tool.uninstall(code=2).endswith("without a terminal; HINT: --yes\n")  # its input has ended
     no = subprocess.run(
-        [sys.executable, "-m", "inorder", "install", "--uninstall"], check=False, capture_output=True, input=b"n\n",
+        [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | tool.environment,
     )  # fmt: skip
     assert (no.returncode, no.stderr) == (1, b"inorder: nothing was removed\n")
-    assert "removed inorder" in tool.install("--uninstall", "--yes")
+    assert "removed inorder" in tool.uninstall("--yes")
 
 
 @pytest.mark.server
@@ -144,11 +142,11 @@ def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str
     tool.install("--edition", edition)
     rows(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
-    refused = tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    refused = tool.uninstall("--yes", "--drop-columns", code=2)
     assert "these depend on it: " in refused and "trigger zz_inorder_changes_insert on table public.t" in refused
     (call,) = re.findall("^HINT:  (SELECT .*changes_disable.*;)$", refused, re.M)
     rows(empty, call)
-    tool.install("--uninstall", "--yes", "--drop-columns")
+    tool.uninstall("--yes", "--drop-columns")
 
 
 WITH_VALUES = (
@@ -170,7 +168,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
     drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"
     with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="default value for column xact of table log"):
         rows(empty, drop)
-    refused = tool.install("--uninstall", "--yes", code=2)
+    refused = tool.uninstall("--yes", code=2)
     for column in ("id of public.events", "xact of public.log", "xact of public.parted_1", "x of public.made"):
         assert refused.count(f"column {column}: ") == 1
     assert "log_1" not in refused and "HINT:  give each a default of its own" in refused
@@ -178,15 +176,15 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
         empty, *INSERTS, "ALTER TABLE public.events ALTER COLUMN id SET DEFAULT gen_random_uuid()",
         "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0", "ALTER TABLE public.made DROP COLUMN x",
     )  # fmt: skip
-    assert "column xact of public.parted_1" in tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    assert "column xact of public.parted_1" in tool.uninstall("--yes", "--drop-columns", code=2)
     rows(
         empty, *INSERTS, "ALTER TABLE public.parted_1 ALTER COLUMN xact SET DEFAULT 0",
         "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT inorder.xact_id()", "CREATE VIEW public.v AS TABLE log",
     )  # fmt: skip
-    failed = tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    failed = tool.uninstall("--yes", "--drop-columns", code=2)
     assert "view public.v depends on column xact" in failed and failed.endswith("HINT:  Nothing was changed.\n")
     rows(empty, "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0")
-    tool.install("--uninstall", "--yes")
+    tool.uninstall("--yes")
     assert rows(empty, *INSERTS, "SELECT count(*) FROM public.events") == [(4,)]
 
 
@@ -209,7 +207,7 @@ def test_what_is_no_part_of_a_table_is_not_removed_either(
     """DROP SCHEMA CASCADE would drop them, and columns of a domain's type with it."""
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", statement)
-    assert named in tool.install("--uninstall", "--yes", code=2)
+    assert named in tool.uninstall("--yes", code=2)
 
 
 @pytest.mark.server
@@ -221,9 +219,9 @@ def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connectio
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
-    assert "use call it: function public.f()\n" in tool.install("--uninstall", "--yes", code=2)
+    assert "use call it: function public.f()\n" in tool.uninstall("--yes", code=2)
     rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
-    assert "what function public.f() calls of it" in tool.install("--uninstall", "--yes")
+    assert "what function public.f() calls of it" in tool.uninstall("--yes")
 
 
 @pytest.mark.server
@@ -238,7 +236,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
-    refused = tool.install("--uninstall", "--yes", code=2)
+    refused = tool.uninstall("--yes", code=2)
     for named in (
         "its schema has what is not inorder's: table inorder.mine\nHINT:  move it",
         "these depend on it: view public.v\nHINT:  drop or change",
@@ -270,7 +268,7 @@ def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -
     name = empty.info.dbname
     rows(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
     tool.install("--edition", SQL)
-    tool.install("--uninstall", "--yes")
+    tool.uninstall("--yes")
     rows(empty, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert "sql: SQL edition: transactions are read-only here" in tool.run("install", "--check").stdout.decode()
 
@@ -293,16 +291,16 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
     """It works without search_path if the installer is trusted; otherwise it names the installer."""
     tool.install("--edition", SQL, "--schema", "elsewhere")
     rows(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
-    assert tool.run("count", "events", "--start").stdout == b"1\n"
-    assert tool.run("count", "events").stdout == b"1\n"
+    assert tool.run("count", "start", "events").stdout == b"1\n"
+    assert tool.run("count", "show", "events").stdout == b"1\n"
     assert tool.run("tail", "events", "--position", "p", "--format", "csv").stdout.endswith(b",1\n")
     assert tool.run("prepare", "events", "--column", "id", "--dry-run").returncode == 0
     rows(empty, "SELECT elsewhere.feed_create('f', 'events')")
     assert b"events" in tool.run("feeds").stdout
     rows(empty, "RESET ROLE", f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres")
-    assert tool.run("count", "events").stdout == b"1\n"
+    assert tool.run("count", "show", "events").stdout == b"1\n"
     other = Tool(cluster, tmp_path, empty)
-    refused = other.run("count", "events")
+    refused = other.run("count", "show", "events")
     assert refused.returncode == 2 and b"in schema elsewhere" in refused.stderr and b"'edition_owner'" in refused.stderr
 
 
@@ -335,15 +333,15 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 @pytest.mark.server
 def test_upgrades(tool: Tool, empty: Connection) -> None:
-    assert "HINT: inorder install" in tool.install("--upgrade", code=2)
+    assert "HINT: inorder install" in tool.upgrade(code=2)
     tool.install("--edition", SQL)
-    assert "is there already" in tool.install("--upgrade")
+    assert "is there already" in tool.upgrade()
     version = (
         "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
     )
     rows(empty, "SET ROLE edition_owner", version)
-    assert "HINT: inorder install --upgrade" in tool.install(code=2)
-    assert "no update of the SQL edition begins with version 0.0.1" in tool.install("--upgrade", code=2)
+    assert "HINT: inorder upgrade" in tool.install(code=2)
+    assert "no update of the SQL edition begins with version 0.0.1" in tool.upgrade(code=2)
 
 
 def test_the_script_is_printed(tmp_path: Path) -> None:

@@ -486,9 +486,10 @@ def test_names_that_need_quotes(prepare: Tail, old: Connection) -> None:
     for command in ("prepare", "tail", "count"):
         tool = Tail.__new__(Tail)
         tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
+        verb = ["show"] if command == "count" else []
         options = ["--position", "p"] if command == "tail" else []
-        assert hint in tool("Orders", *options, code=2)
-        assert "app.bills" in tool("bills", *options, code=2)
+        assert hint in tool(*verb, "Orders", *options, code=2)
+        assert "app.bills" in tool(*verb, "bills", *options, code=2)
     assert outputs(prepare, '"Orders"')[0] == ['public."Orders" is readable']
 
 
@@ -498,8 +499,8 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
         tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
     for option in ("", " --changes"):
         assert f"inorder prepare public.old{option}." in tail("old", "--position", "p", code=2)
-        assert f"inorder prepare public.old{option}." in count("old", code=2)
-        assert f"inorder prepare public.old{option}." in count("old", "--start", code=2)
+        assert f"inorder prepare public.old{option}." in count("show", "old", code=2)
+        assert f"inorder prepare public.old{option}." in count("start", "old", code=2)
         deleted_from(old)
     assert "inorder prepare public.old --changes" in tail("old", "--position", "p", "--changes", code=2)
 
@@ -531,9 +532,9 @@ def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: C
     """A table of another tenant has the same name."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
-    for command, options in (("prepare", []), ("tail", ["--position", "p"]), ("count", [])):
+    for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):
         pooled_prepare.command = command
-        said = pooled_prepare("old", *options, code=2)
+        said = pooled_prepare(*arguments, code=2)
         assert "cannot tell which table old is" in said and "Name the table with its schema." in said
     pooled_prepare.command = "prepare"
     assert outputs(pooled_prepare, "tenant.old")[0] == ["tenant.old is readable"]

@@ -122,7 +122,7 @@ def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Conn
     assert "role hosted_owner\ninstalled: no\n" in checked and "\nsql: SQL edition: can be installed\n" in checked
     assert rows(hosted, OBJECTS) == before
     assert "(SQL edition) in schema inorder" in tool.install("--edition", SQL)
-    tool.install("--uninstall", "--yes")
+    tool.uninstall("--yes")
     assert rows(hosted, OBJECTS) == before
 
 

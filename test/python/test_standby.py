@@ -458,7 +458,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "events", "--fold")]
+    "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "fold", "events")]
 )
 def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
     """The hint names the host from the WAL receiver, or its settings; a role that sees neither gets only advice."""

@@ -120,7 +120,7 @@ def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], 
 def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     run(fresh, "SELECT exact_count_start('events')", COPY)
     count = Tail(cluster, tmp_path, command="count")
-    with count.started("events", "--every", "50ms") as running:
+    with count.started("fold", "events", "--every", "50ms") as running:
         insert(fresh, 3)
         wait_for(lambda: scalar(fresh, "SELECT sum(rows) FROM inorder_internal.count_part") == 3)
         run(fresh, *SWAP)

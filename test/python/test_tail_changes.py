@@ -158,7 +158,7 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
         lines = [tail("public.wide", "--position", "p"), tail("--feed", "f")]
         count = Tail.__new__(Tail)
         count.__dict__.update(tail.__dict__, command="count")
-        assert [count("public.wide"), count("public.wide", "--fold"), count("public.wide", "--stop")] == [
+        assert [count("show", "public.wide"), count("fold", "public.wide"), count("stop", "public.wide")] == [
             "1\n",
             "1\n",
             "",
@@ -243,10 +243,10 @@ def test_a_conflict_of_a_fold_is_tried_again(tail: Tail, fresh: Connection, clus
     fresh.execute("SELECT exact_count_start('events')")
     insert(fresh, 5)
     failing(fresh, "count_part", code, 2)
-    assert count("events", "--fold") == "5\n"
+    assert count("fold", "events") == "5\n"
     insert(fresh, 7)
     fresh.execute("ALTER SEQUENCE tries RESTART")
-    with count.started("events", "--every", "10ms") as running:
+    with count.started("fold", "events", "--every", "10ms") as running:
         read_until(running, b"+7 rows")
         running.terminate()
         assert running.wait(PATIENCE) == 143

@@ -211,7 +211,7 @@ def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
     count = Tail(private, tmp_path, "postgres", command="count")
     with connect(private.dsn) as connection:
         connection.execute("SELECT exact_count_start('events')")
-    with count.started("events", "--every", "20ms") as running:
+    with count.started("fold", "events", "--every", "20ms") as running:
         with connect(private.dsn) as connection:
             insert(connection, 1200)
         read_until(running, b"public.events  +1,200 rows")

@@ -282,7 +282,7 @@ def test_the_tool_updates_the_sql_edition(
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
     with connect(dsn) as connection:
         execute(connection, "CREATE ROLE uses", "CREATE ROLE writes", *ADMIT)
-    said = next_release.tool(tree, place.cluster, "install", "--upgrade", "--dsn", f"{dsn} user=installer")
+    said = next_release.tool(tree, place.cluster, "upgrade", "--dsn", f"{dsn} user=installer")
     assert said.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
     fresh = edition(write(tree, tmp_path))
     rights = []
