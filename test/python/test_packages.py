@@ -284,7 +284,7 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
         assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y {tool} 2>&1").stdout
     use(system, STATEMENTS)
     if psycopg:
-        told = "inorder count events; inorder tail events --position /tmp/position | wc -l"
+        told = "inorder count show events; inorder tail events --position /tmp/position | wc -l"
         assert on_server(system, told) == "10\n10\n"
     system.install(
         " ".join(path.replace("/dist/", "/dist/later/") for path in ([extension, tool] if psycopg else [extension]))
