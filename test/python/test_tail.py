@@ -458,6 +458,15 @@ def test_bad_input_is_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
     assert list(tail.folder.iterdir()) == []
 
 
+def test_a_similar_name_is_in_the_hint(tail: Tail, fresh: Connection) -> None:
+    fresh.execute('CREATE TABLE "Order Lines" (id int)')
+    fresh.execute("SELECT feed_create('mailer', 'events')")
+    for name, known in (("event", "public.events"), ("orderlines", """'public."Order Lines"'""")):
+        assert f"HINT:  Did you mean {known}?" in tail(name, "--position", "p", code=2)
+    assert "Did you mean" not in tail("nothing_like_it", "--position", "p", code=1)
+    assert "HINT:  Did you mean mailer?" in tail("--feed", "mailr", code=2)
+
+
 def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> None:
     fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), t text)")
     fresh.execute("SELECT feed_enable('wide')")
