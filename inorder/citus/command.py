@@ -20,7 +20,7 @@ from inorder.text import lines, print_text
 @option("--dry-run", is_flag=True, help="Print the statements that remain to be done, and do nothing.")
 @dsn_option(" of the coordinator")
 def citus(every: float | None, **options: Any) -> None:
-    """Make each shard of the distributed TABLE readable, on its node: then tail --shards and count show --shards read it.
+    """Make each shard of the distributed TABLE readable, on its node, for tail --shards and count show --shards.
 
     Its number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run it again after shards were moved or split:
     what is readable is left as it is.
