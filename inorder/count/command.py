@@ -17,7 +17,7 @@ EVERY_MINUTE = "* * * * *"
 NO_GROUPS = {"--by": "groups are counted on the coordinator"}
 
 of_table = click.argument("table")
-formatted = format_option(["text", "json", "csv"])
+formatted = format_option(["text", "json", "csv"], "Output format; json is an object, with --by one for each line.")
 shards_option = option(
     "--shards", is_flag=True, excludes=NO_GROUPS, help="Add up the shards of a TABLE that Citus has distributed."
 )

@@ -109,7 +109,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
     "--whole-transactions", "whole", is_flag=True,
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
 )  # fmt: skip
-@format_option(OUTPUTS, section="Output")
+@format_option(OUTPUTS, "Output format; json is an object for each line.", section="Output")
 @option(
     "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
     help="With --format parquet: directory of the files, one for each batch; created if it does not exist.",
