@@ -130,7 +130,7 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
     [
         ("count shw t", "inorder: No such command 'shw'. Did you mean 'show'?\nHINT:  inorder count --help\n"),
         ("count show", "inorder: Missing argument 'TABLE'\nHINT:  inorder count show --help\n"),
-        ("install -d shop", 'inorder: --dsn: missing "=" after "shop" in connection info string\n\n'
+        ("install -d shop", 'inorder: --dsn: missing "=" after "shop" in connection info string\n'
          "HINT:  --dsn dbname=shop\n"),
         ("install -d x=y=z", "inorder: --dsn: invalid connection option"),
     ],

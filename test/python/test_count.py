@@ -213,7 +213,7 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
     rows = count("show", "orders", "--by", "status", "--format", "json").splitlines()
     assert [json.loads(row) for row in rows][2] == {"status": None, "count": 3}
     assert count("show", "orders", "--by", "status", "--format", "csv") == "status,count\ns1,1294\ns2,3\n,3\n"
-    assert count("orders", "--by", 'status,"Day"', "--start").splitlines()[1] == "s1      2026-01-01  1,294"
+    assert count("start", "orders", "--by", 'status,"Day"').splitlines()[1] == "s1      2026-01-01  1,294"
     assert count("start", "orders", "--by", "") == "count\n1,300\n"
     assert count("fold", "orders") == "0\n"
     assert count("stop", "orders", "--by", "status") == ""
