@@ -212,14 +212,21 @@ def test_scripts_say_what_they_are_for(path: Path) -> None:
     assert printed.stdout.splitlines() == [re.sub("^# ?", "", line) for line in comment] and comment
 
 
-def test_no_registry_host_is_named() -> None:
+def committed_files() -> Iterator[Path]:
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
     listed = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT)
+    yield from (path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file())
+
+
+def test_no_conflict_of_a_merge_is_left() -> None:
+    marks = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    assert [path for path in committed_files() if marks.search(path.read_bytes())] == []
+
+
+def test_no_registry_host_is_named() -> None:
     # The name of a format is an exception, because debian/copyright must have it.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
-    for name in listed.stdout.split():
-        path = ROOT / name
-        assert not hosts.search(path.read_text(errors="replace")), name
+    assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
 
 
 # The first column of the tables of errors in docs/troubleshooting.md.
