@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
