@@ -463,7 +463,7 @@ def test_a_similar_name_is_in_the_hint(tail: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('mailer', 'events')")
     for name, known in (("event", "public.events"), ("orderlines", """'public."Order Lines"'""")):
         assert f"HINT:  Did you mean {known}?" in tail(name, "--position", "p", code=2)
-    assert "Did you mean" not in tail("nothing_like_it", "--position", "p", code=1)
+    assert "Did you mean" not in tail("nothing_like_it", "--position", "p", code=2)
     assert "HINT:  Did you mean mailer?" in tail("--feed", "mailr", code=2)
 
 
