@@ -42,7 +42,7 @@ class FeedSource(Source):
             owner = self.owner or session.connection.info.user
             names = {str(name): str(name) for (name,) in session.rows(query("feed_names"))}
             of_another = "--owner ROLE names the owner of a feed of another role."
-            hint = of_another if self.name in names else did_you_mean(self.name, names) or of_another
+            hint = of_another if self.name in names else did_you_mean(str(self.name), names) or of_another
             raise InputError(
                 f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\nHINT:  {hint}"
             )
