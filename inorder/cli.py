@@ -181,7 +181,7 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
 def show_usage_error(error: click.ClickException) -> None:
     """Print an error of click as the other errors are printed, with the command whose help lists what is possible."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 and later: its message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # click 8.2 and later; its message is the help
         error.show()
         return
     hint = f"\nHINT:  {context.command_path} --help" if context else ""
