@@ -123,7 +123,7 @@ def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> Non
     )
     assert sorted(int(str(row[0])) for row in fresh.execute(split.encode())) == ROWS
     change_key(fresh, KEYS["other"])
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is not the one by which transaction"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="has changed since transaction"):
         run(fresh, f"SELECT reader_split('t', '{batch}'::text::feed_batch, 4)")
 
 
