@@ -1,5 +1,6 @@
 """A session in the user's database: the extension's schema, queries, and the meaning of errors."""
 
+import re
 import shlex
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ ENDED_BY = {
     "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
 }  # fmt: skip
+READING = {"table": "SELECT ON", "schema": "USAGE ON SCHEMA"}
+DENIED = re.compile("permission denied for (table|schema) (.+)", re.DOTALL)
 OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
 # Classes of SQLSTATE that report a state of the server, of a pooler or of rows, not an invalid request.
@@ -287,7 +290,7 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
-    for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or setting_of(error))):
+    for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or remedy_of(error))):
         # Names in it may contain newlines: only lines that begin with a label are the tool's.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
@@ -296,6 +299,21 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
         message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
+
+
+def remedy_of(error: psycopg.Error) -> str | None:
+    """A hint for an error to which the server gives none."""
+    return setting_of(error) or grant_of(error.diag.message_primary or "")
+
+
+def grant_of(message: str) -> str:
+    """The statement that lets a role read what it was denied; of other tables the tool reads only.
+
+    >>> grant_of("permission denied for table public.events"), grant_of("permission denied for function f")
+    ('GRANT SELECT ON public.events TO the role.', '')
+    """
+    found = DENIED.fullmatch(message)
+    return f"GRANT {READING[found[1]]} {found[2]} TO the role." if found else ""
 
 
 def setting_of(error: psycopg.Error) -> str | None:

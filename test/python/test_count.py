@@ -59,6 +59,23 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
     assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1
 
 
+def test_a_role_that_may_not_read_is_told_which_statement_lets_it(
+    count: Tail, cluster: Cluster, fresh: Connection
+) -> None:
+    count("events", "--start")
+    there = ("events", "--dsn", f"{cluster.dsn} dbname={fresh.info.dbname} user=inorder_looker")
+    fresh.execute("CREATE ROLE inorder_looker LOGIN")
+    try:
+        refused = count(*there, code=2)
+        granted = refused.rpartition("HINT:  ")[2].strip()
+        assert granted == "GRANT SELECT ON public.events TO the role."
+        fresh.execute(granted.removesuffix("the role.").encode() + b"inorder_looker")
+        assert count(*there) == "0\n"
+    finally:
+        fresh.execute("DROP OWNED BY inorder_looker")
+        fresh.execute("DROP ROLE inorder_looker")
+
+
 BAD_INPUT = [
     (("show",), "Missing argument 'TABLE'"),
     (("events",), "No such command 'events'"),
