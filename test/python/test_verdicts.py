@@ -208,6 +208,7 @@ def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> N
         if one.text.startswith("inorder "):
             parsed(cli, one.text.split()[1:])
     created = next(one.text for one in steps if "uuid_xact_nextval" in one.text)
+    assert created in [step.text for one in verdicts_of("reader") for step in one.steps]  # without a run of keys, too
     for text in (one.text for one in steps if one.text.startswith(("SELECT", "ALTER"))):
         execute(connection, "BEGIN", created, text, "ROLLBACK")
     assert "What now?" not in render([Labelled("none.json", recorded("noise"))])
