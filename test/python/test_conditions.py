@@ -153,5 +153,5 @@ def test_a_database_with_another_default_collation(place: Place) -> None:
         f"(p).last_key, (p).ordering, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
     )
     assert scalar(owner, read, f"c/{here}", f"c/{here}") == 2
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not the one by which transaction"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="has changed since transaction"):
         scalar(owner, read, f"c/{here}", "c/xx_XX")
