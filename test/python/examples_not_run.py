@@ -57,7 +57,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/sets.md", "WITH moved"): "test_lab_check",
     ("docs/spark.md", ""): SPARK,
     ("docs/tail.md", "[Unit]"): "test_operations",
-    ("docs/tail.md", "/var/lib/export/events.jsonl {"): "a file of logrotate",
     ("docs/tail.md", '{"batch": "5b1f60c0b0f9b0a7a4a1a3f3f4a1c9d2", "rows":'): "a line that test_tail_batches reads",
     ("docs/tail.md", "for line in sys.stdin.buffer:"): "test_tail_batches",
     ("docs/tail.md", "pip install '.[arrow]'"): INSTALLS,

@@ -13,12 +13,11 @@ import yaml
 from inorder.feeds.formats import GAUGES, LABELS
 
 from conftest import text
-from examples import blocks
 
 OTHERS = {"node_textfile_mtime_seconds"}  # made by node_exporter for the file of samples
 UNITS = [
-    ("docs/tail.md", "/usr/local/bin/inorder tail events --position"),
-    ("docs/clients/README.md", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
+    ("docs/clients/export.service", "/usr/local/bin/inorder tail events --position"),
+    ("docs/clients/mailer@.service", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
 ]
 
 
@@ -70,7 +69,7 @@ def test_the_unit_files_of_the_documentation(tmp_path: Path) -> None:
         pytest.skip("this system has no systemd")
     path = tmp_path / "export@.service"
     for document, command in UNITS:
-        (unit,) = (block.text for block in blocks(document) if block.language == "ini")
+        unit = text(document)
         assert f"ExecStart={command}" in unit and "KillMode=mixed\n" in unit and "Restart=on-failure\n" in unit
         unit = unit.replace(command.split(maxsplit=1)[0], "/bin/true")
         for broken in (unit.replace("KillMode", "KilMode"), unit.replace("/bin/true", "/bin/truth")):

@@ -21,6 +21,8 @@ FILES = {
     "django: shop/management/commands/feed_worker.py": "worker_django.py",
     "django: shop/migrations/0002_feed.py": "orm/django_0002_feed.py",
     "django: shop/migrations/0004_prepare.py": "orm/django_0004_prepare.py",
+    "django: shop/read.py": "orm/django_read.py",
+    "alembic: prepare.py": "orm/alembic_prepare.py",
     "alembic: create.py": "orm/alembic_create.py",
     "alembic: orders.py": "orm/alembic_orders.py",
 }
