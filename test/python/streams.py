@@ -166,8 +166,8 @@ class Clients:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_until_complete, args=[self.follow()])
 
-    def refusals(self) -> Counter[int]:
-        return sum((client.refused for client in self.all), Counter[int]())
+    def refusals(self) -> set[int]:
+        return {status for client in self.all for status in list(client.refused)}
 
     async def follow(self) -> None:
         self.stop = asyncio.Event()
