@@ -79,9 +79,9 @@ class Installed(Modules):
 
 
 def open_closed_streams() -> None:
-    """Open /dev/null for closed standard streams: a file or connection would get their number, and their output.
+    """Open /dev/null for closed standard streams: otherwise a file or connection would get their number and output.
 
-    Standard output stays one that nothing can be written to. Children get the same.
+    Standard output is opened so that writing to it fails. Children inherit the streams.
     """
     modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
     for number, (name, mode) in enumerate(modes.items()):

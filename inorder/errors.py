@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 
 class InorderError(Exception):
-    """Something went wrong while doing what was asked. Exit code 1."""
+    """The command failed. Exit code 1."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader closed the pipe
 
 @contextmanager
 def on_error(call: Callable[[], object]) -> Iterator[None]:
-    """Call the function if the block ends by an exception, including an interrupt."""
+    """Call the function if the block raises an exception, including an interrupt."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Files that are written whole, beside what was there, by one run at a time."""
+"""Write files atomically, by one process at a time: a new file replaces the old one when it is complete."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 from inorder.errors import InorderError, InputError
 
 LOCK_SECONDS = 1.0
-# Errors that another path would not have: its name, its place, its permissions. All others are failures of a machine.
+# Errors caused by the path: its name, its place, its permissions. All other errors are failures of the machine.
 OF_A_PATH = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
     errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO,
@@ -26,7 +26,7 @@ Lock = TypeVar("Lock")
 
 
 def failed(action: str, error: OSError) -> InorderError:
-    """An error for what could not be done with a file.
+    """The error for an action on a file that the system refused.
 
     >>> full, wrong = (failed("cannot open x", OSError(number, os.strerror(number))) for number in (28, 2))
     >>> str(full), full.exit_code, wrong.exit_code
@@ -37,15 +37,15 @@ def failed(action: str, error: OSError) -> InorderError:
 
 
 def beside(target: Path) -> Path:
-    """A name beside a file that no other process gives to one."""
+    """The name for a new file in the same folder, unique among processes."""
     return target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
-    """Where links lead from a path, and a new file beside it that is written first; an error where it is no file.
+    """The file that a path leads to, links resolved, and the name of the new file that will replace it.
 
-    Of several processes, in several containers too, each has a file of its own: the last to be done wins.
-    A device, a pipe or a socket would be replaced by a file, which root may do even to /dev/null.
+    Each process, in any container, writes a new file of its own; the last one to finish wins. A path that is no regular
+    file is an error: a device, a pipe or a socket would be replaced by a file, for root even /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -54,13 +54,13 @@ def partial_of(path: Path) -> tuple[Path, Path]:
 
 
 def unused(path: Path) -> Path:
-    """The same name, or with the first number from 2 on, of which there is no file."""
+    """The path if no such file exists, otherwise the path with the first free number from 2 on."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(one for one in chain([path], numbered) if not one.exists())
+    return next(candidate for candidate in chain([path], numbered) if not candidate.exists())
 
 
 def require_new(path: Path, hint: str) -> None:
-    """An error if there is such a file: no command overwrites what another wrote. A device can be written to."""
+    """Raise an error if the file exists: no command overwrites a file of another. A device can be written to."""
     if path.is_file():
         raise InputError(f"{path} exists; HINT: {hint}")
 
@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside another one, put in its place when it is complete and on the disk; half of it is never left."""
+    """A new file that replaces the old one when it is complete and on the disk; an incomplete one is removed."""
     target, partial = partial_of(path)
     try:
         with partial.open("xb") as file:
@@ -107,7 +107,7 @@ def sync_folder(folder: Path) -> None:
 def host_lock(key: bytes) -> socket.socket:
     """A lock of this user on this host; BlockingIOError if it is taken.
 
-    It is a name among Linux's abstract sockets: it leaves no file, and ends with the last process that has it.
+    The lock is an abstract socket of Linux: it leaves no file, and is released when the last process that has it ends.
     """
     lock = socket.socket(socket.AF_UNIX)
     try:
@@ -121,7 +121,7 @@ def host_lock(key: bytes) -> socket.socket:
 
 
 def awaited(take: Callable[[], Lock]) -> Lock:
-    """A lock, also if one that was killed has it for a moment longer; BlockingIOError if it stays taken."""
+    """Take a lock, and wait a moment for a killed process to release it; BlockingIOError if it stays taken."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -133,7 +133,7 @@ def awaited(take: Callable[[], Lock]) -> Lock:
 
 
 def lock_file(descriptor: int, name: Path | str) -> None:
-    """Lock an open file for this process; BlockingIOError if another has it, an error where no file can be locked."""
+    """Lock an open file; BlockingIOError if another process has the lock, an error if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Groups of commands, whose help shows each summary whole, and loads none of them."""
+"""Groups of commands. The help of a group shows each summary in full, and loads no command."""
 
 from abc import ABC, abstractmethod
 from collections import UserDict
@@ -21,24 +21,24 @@ class Commands(UserDict[str, click.Command], ABC):
 
     @abstractmethod
     def load(self, name: str) -> click.Command:
-        """Import it, with all that it needs."""
+        """Import the command, with everything that it needs."""
 
     @abstractmethod
     def summary(self, name: str) -> str:
-        """Its line in the help of the group."""
+        """The line of the command in the help of the group."""
 
 
 class Modules(Commands):
-    """Commands that are a function of a module each, which has their name behind a prefix."""
+    """Commands that are functions of modules: the name of the function is a prefix and the name of the command."""
 
     def __init__(self, modules: Mapping[str, tuple[str, str]], prefix: str = "") -> None:
-        """``modules``: by name the module and the summary of a command."""
+        """``modules``: the module and the summary of each command, by its name."""
         super().__init__(modules)
         self.modules, self.prefix = modules, prefix
 
     def load(self, name: str) -> click.Command:
-        found: click.Command = getattr(import_module(self.modules[name][0]), self.prefix + name)
-        return found
+        command: click.Command = getattr(import_module(self.modules[name][0]), self.prefix + name)
+        return command
 
     def summary(self, name: str) -> str:
         return self.modules[name][1]
@@ -49,8 +49,13 @@ class Group(click.Group):
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):
-            one = self.commands
-            yield name, one.summary(name) if isinstance(one, Commands) else one[name].get_short_help_str(limit=1000)
+            commands = self.commands
+            yield (
+                name,
+                commands.summary(name)
+                if isinstance(commands, Commands)
+                else commands[name].get_short_help_str(limit=1000),
+            )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,7 +1,4 @@
-"""Find a PostgreSQL to run: its programs, headers and version.
-
-Holds the order in which servers are searched, and nothing that starts one.
-"""
+"""Find a PostgreSQL to run: its programs, headers and version. Nothing here starts a server."""
 
 import importlib.util
 import os
@@ -106,7 +103,7 @@ def system_installations(root: Path = Path("/")) -> list[Installation]:
         try:
             server = from_pg_config(candidate, "system")
         except InputError:
-            continue  # too old or broken: as good as not there
+            continue  # too old or broken
         servers.setdefault(server.bindir.resolve(), server)
     return sorted(servers.values(), key=lambda server: server.major, reverse=True)
 
@@ -132,7 +129,7 @@ def named_installation(pg_config: Path | None, option: str, environ: Mapping[str
 
 
 def target_installation(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server whose folders files go to: --pg-config, PG_CONFIG, or the only one of the system."""
+    """The server into whose folders files are installed: --pg-config, PG_CONFIG, or the only one of the system."""
     return named_installation(pg_config, "--pg-config", environ) or only_one(system_installations())
 
 
@@ -152,10 +149,10 @@ def only_one(servers: Sequence[Installation]) -> Installation:
 def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
     """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
     named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
-    found = named or next(buildable_installations(), None) or embedded_installation()
-    if found is None:
+    installation = named or next(buildable_installations(), None) or embedded_installation()
+    if installation is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
             f"or install the embedded one (script/bootstrap does, and {installer('demo')})"
         )
-    return found
+    return installation

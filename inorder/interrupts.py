@@ -1,4 +1,4 @@
-"""Work that is better finished than cut off."""
+"""Delay interrupts until work that should not be cut off is finished."""
 
 import signal
 import threading
@@ -47,7 +47,7 @@ def deferred(impatient: bool) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Cleaning up is not cut off by another Ctrl-C; the first takes effect afterwards. For the main thread."""
+    """Delay Ctrl-C until the block has cleaned up; further ones are ignored. Only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

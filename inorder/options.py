@@ -30,8 +30,8 @@ def long_name(names: Sequence[str]) -> str:
 class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # click.ParamType is generic from click 8.4 on
     """A type of option values, and its metavariable in the help.
 
-    ``read`` makes one of what was typed, or an error that begins with the name of the option. ``show`` is what one
-    would type: exactly this value is read from it.
+    ``read`` converts a typed text into a value, or raises an error that begins with the name of the option. ``show``
+    is the inverse: it returns a text from which exactly this value is read.
     """
 
     name: str
@@ -57,18 +57,18 @@ def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
     return Value("DURATION", lambda text, option: parse_duration(text, option, lowest, highest), typed_seconds)
 
 
-def one_of(known: Collection[str], listed: Collection[str] = ()) -> Value[str]:
-    """A known name; an error lists all names, or those in ``listed``."""
+def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
+    """One of some names; the error for another name lists all of them, or those in ``listed``."""
 
     def read(text: str, option: str) -> str:
-        if text not in known:
-            raise InputError(f"{option} has unknown {text!r}; there are {', '.join(listed or known)}")
+        if text not in names:
+            raise InputError(f"{option} has unknown {text!r}; there are {', '.join(listed or names)}")
         return text
 
     return Value("NAME", read, str)
 
 
-def several(one: Value[T]) -> Value[tuple[T, ...]]:
+def several(element: Value[T]) -> Value[tuple[T, ...]]:
     """Several values, comma-separated, each once.
 
     >>> several(count(1, 9)).read("2,1,2", "--n")
@@ -76,9 +76,9 @@ def several(one: Value[T]) -> Value[tuple[T, ...]]:
     """
 
     def read(text: str, option: str) -> tuple[T, ...]:
-        return tuple(dict.fromkeys(one.read(part.strip(), option) for part in text.split(",")))
+        return tuple(dict.fromkeys(element.read(item.strip(), option) for item in text.split(",")))
 
-    return Value(f"{one.name},…", read, lambda values: ",".join(map(one.show, values)))
+    return Value(f"{element.name},…", read, lambda values: ",".join(map(element.show, values)))
 
 
 def connection_string(text: str, option: str) -> str:
@@ -97,9 +97,9 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """An option that ``requires`` or ``excludes`` others, with a reason if given.
+    """An option that ``requires`` or ``excludes`` other options, with a reason if given.
 
-    ``section`` is a heading of the help: of this option and those after it, up to the next one with a section.
+    ``section`` is the heading in the help, of this option and the next ones, up to an option with another section.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Option(click.Option):
     ) -> tuple[Any, list[str]]:
         """Refuse invalid combinations; ``opts`` contains the options that were typed."""
         if self.name in opts and not ctx.resilient_parsing:
-            self.check({name for one in ctx.command.params if one.name in opts for name in one.opts})
+            self.check({name for parameter in ctx.command.params if parameter.name in opts for name in parameter.opts})
         return super().handle_parse_result(ctx, opts, args)
 
     def check(self, given: Iterable[str]) -> None:
@@ -131,13 +131,13 @@ class Option(click.Option):
 class Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options by section, and --help, which click puts last, outside of any section."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, list[tuple[str, str]]] = {}
         name = "Options"
-        for one in self.get_params(ctx):
-            name = getattr(one, "section", "Options") or name
-            if isinstance(one, click.Option) and (record := one.get_help_record(ctx)):
-                found.setdefault(name, []).append(record)
-        for section, records in found.items():
+        for parameter in self.get_params(ctx):
+            name = getattr(parameter, "section", "Options") or name
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
+                sections.setdefault(name, []).append(record)
+        for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
 
@@ -149,7 +149,7 @@ def confirmed(question: str, to_stderr: bool = False) -> None:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        raise InputError("nothing was removed: nobody can be asked without a terminal; HINT: --yes") from None
+        raise InputError("nothing was removed: there is no terminal to ask on; HINT: --yes") from None
     if not agreed:
         raise InorderError("nothing was removed")
 
@@ -164,8 +164,8 @@ def dsn_option(of: str = "") -> Callable[[Any], Any]:
 
 
 def format_option(formats: Iterable[str], help: str = "Output format.", **more: Any) -> Callable[[Any], Any]:
-    known = list(formats)
-    return option("--format", "output", type=click.Choice(known), default=known[0], help=help, **more)
+    names = list(formats)
+    return option("--format", "output", type=click.Choice(names), default=names[0], help=help, **more)
 
 
 def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
@@ -173,6 +173,6 @@ def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
     return option("--lock-timeout", type=duration(), default=usual, help=text)
 
 
-def tries_option(what: str = "") -> Callable[[Any], Any]:
-    text = f"How often to try in all{what}, with pauses of up to 10 s."
+def tries_option(scope: str = "") -> Callable[[Any], Any]:
+    text = f"How often to try in all{scope}, with pauses of up to 10 s."
     return option("--tries", metavar="COUNT", type=click.IntRange(1, MOST_TRIES), default=30, help=text)

@@ -1,4 +1,4 @@
-"""Where this tool comes from: the sources of the extension, and the command that brings an extra.
+"""The origin of this tool: the sources of the extension, and the command that installs an extra.
 
 The sources are beside this package in a checkout. A wheel has a copy of them in ``extension/source``.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 PACKAGE = Path(__file__).resolve().parent
-DEBIAN = {"advise": "python3-jinja2 python3-pglast"}  # packages of Debian with what is in an extra
+DEBIAN = {"advise": "python3-jinja2 python3-pglast"}  # Debian's packages with the contents of an extra
 
 
 def checkout() -> Path | None:
@@ -17,10 +17,9 @@ def checkout() -> Path | None:
 
 
 def installer(extra: str) -> str:
-    """The command that brings an extra to this tool, in the way in which that was installed.
+    """The command that installs an extra in the way in which this tool was installed.
 
-    Debian installs into dist-packages. pipx leaves a file in the environments that it makes, and pip one that says what
-    it was given.
+    Debian installs into dist-packages. pipx leaves a file in its environments, and pip a file with its arguments.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # takes time, and is rarely needed
 

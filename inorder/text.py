@@ -1,4 +1,4 @@
-"""Names that other roles chose, as they are shown to people."""
+"""Show names that other roles chose: escaped, aligned, with plurals."""
 
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -6,20 +6,22 @@ from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
-MARKS = ("Mn", "Me")  # on the letter before them; vowels and tones of many scripts have no combining class
+MARKS = ("Mn", "Me")  # marks on the letter before; vowels and tones of many scripts have no combining class
 
 
 def one_line(text: str) -> str:
-    """Without characters that a terminal obeys, or that begin a line which the tool has not written.
+    """Escape characters that control a terminal or begin a new line.
 
     >>> one_line("a\\nfeed 'b'\\x1b[2J ü")
     "a\\\\nfeed 'b'\\\\x1b[2J ü"
     """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def lines(text: str) -> str:
-    """A message of several lines, in which nothing else is obeyed.
+    """Escape each line of a message, so that a terminal obeys only its line breaks.
 
     >>> lines("no \\x1b[31mtable\\nHINT: ...")
     'no \\\\x1b[31mtable\\nHINT: ...'
@@ -28,12 +30,12 @@ def lines(text: str) -> str:
 
 
 def print_text(text: str) -> None:
-    """Print a text with names that others chose: as it is for a program, on a terminal without what that obeys."""
-    print(lines(text) if sys.stdout.isatty() else text)  # click.echo would leave out parts of it, for a program
+    """Print a text with names that other roles chose: escaped on a terminal, unchanged into a pipe or a file."""
+    print(lines(text) if sys.stdout.isatty() else text)  # click.echo would strip escape sequences from a pipe's text
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
-    """A number of things.
+    """A number and its noun.
 
     >>> plural(1, "round"), plural(1200, "row")
     ('1 round', '1,200 rows')
@@ -42,7 +44,7 @@ def plural(number: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(names: Iterable[object], separator: str = ", ") -> str:
-    """Names in a message, of which none begins a line.
+    """Names in a message, escaped, so that none begins a line.
 
     >>> listed(["a", "b\\nHINT: c"])
     'a, b\\\\nHINT: c'
@@ -61,16 +63,18 @@ def did_you_mean(name: str, names: Mapping[str, str]) -> str:
 
 
 def cells(text: str) -> int:
-    """How many places a text takes on a terminal.
+    """The number of columns that a text takes on a terminal.
 
     >>> cells("feed"), cells("注文"), cells("e\u0301"), cells("ที่ดี")
     (4, 4, 1, 2)
     """
-    return sum(0 if category(one) in MARKS else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(
+        0 if category(character) in MARKS else 2 if east_asian_width(character) in "WF" else 1 for character in text
+    )
 
 
 def filled(text: str, places: int, to_the_right: bool = False) -> str:
-    """A text in so many places: with spaces, or cut.
+    """A text padded with spaces, or cut, to a number of columns.
 
     >>> filled("注文", 5), filled("注文の一覧", 6), filled("7", 3, to_the_right=True)
     ('注文 ', '注文… ', '  7')

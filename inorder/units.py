@@ -10,22 +10,22 @@ COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000, "D": 86_400_000}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)", re.ASCII)
-GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; in 1,1 the comma is not one of thousands
+GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; the comma in 1,1 does not separate thousands
 
 
-def parse(text: str, units: dict[str, int], what: str, lowest: int, highest: int) -> int:
-    """A number with a unit, within a range; the error names the text and what is allowed."""
+def parse(text: str, units: dict[str, int], name: str, lowest: int, highest: int) -> int:
+    """A number with a unit, within a range; the error names the text and the range."""
     plain = GROUPED.sub(lambda group: group[0].replace(",", "").replace("_", ""), text)
     match = NUMBER.fullmatch(plain.strip().upper())
     value = round(Decimal(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
     if value is None or not lowest <= value <= highest:
         examples = ", ".join(unit for unit in units if unit)
         allowed = f"a number from {lowest:,} to {highest:,}, with {examples} if you like"
-        raise InputError(f"{what} must be {allowed}, not '{text}'")
+        raise InputError(f"{name} must be {allowed}, not '{text}'")
     return value
 
 
-def parse_count(text: str, what: str, lowest: int = 1, highest: int = 10**12) -> int:
+def parse_count(text: str, name: str, lowest: int = 1, highest: int = 10**12) -> int:
     """A count: 500k is 500,000.
 
     >>> [parse_count(text, "rows") for text in ("10M", "1.5k", "20,000", "1e9")]
@@ -37,20 +37,20 @@ def parse_count(text: str, what: str, lowest: int = 1, highest: int = 10**12) ->
     Traceback (most recent call last):
     inorder.errors.InputError: rows must be a number from 1 to 99, with K, M, G if you like, not '1,1'
     """
-    return parse(text, COUNT_UNITS, what, lowest, highest)
+    return parse(text, COUNT_UNITS, name, lowest, highest)
 
 
-def parse_bytes(text: str, what: str, lowest: int = 1, highest: int = 2**50) -> int:
+def parse_bytes(text: str, name: str, lowest: int = 1, highest: int = 2**50) -> int:
     """A number of bytes, in powers of two as PostgreSQL's settings are.
 
     >>> parse_bytes("128MB", "memory")
     134217728
     """
-    return parse(text, BYTE_UNITS, what, lowest, highest)
+    return parse(text, BYTE_UNITS, name, lowest, highest)
 
 
-def parse_duration(text: str, what: str, lowest: float = 0.01, highest: float = 86_400) -> float:
-    """Seconds; a plain number is seconds, too. Exact to the millisecond.
+def parse_duration(text: str, name: str, lowest: float = 0.01, highest: float = 86_400) -> float:
+    """A duration in seconds, exact to the millisecond; a number without a unit means seconds.
 
     >>> parse_duration("500ms", "time"), parse_duration("5s", "time"), parse_duration("1.5m", "time")
     (0.5, 5.0, 90.0)
@@ -63,12 +63,12 @@ def parse_duration(text: str, what: str, lowest: float = 0.01, highest: float = 
     seconds = float(round(Decimal(match.group(1)) * unit)) / 1000 if match and unit else None
     if seconds is None or not lowest <= seconds <= highest:
         allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h, d if you like"
-        raise InputError(f"{what} must be {allowed}, not '{text}'")
+        raise InputError(f"{name} must be {allowed}, not '{text}'")
     return seconds
 
 
 def short(count: int) -> str:
-    """A count in as few characters as are exact.
+    """A count in as few characters as possible without rounding.
 
     >>> short(10_000_000), short(250_000), short(1_234)
     ('10 M', '250 k', '1,234')
@@ -80,7 +80,7 @@ def short(count: int) -> str:
 
 
 def typed_count(count: int) -> str:
-    """A count as one would type it, also among others: without a comma.
+    """A count as a user would type it: without commas, which separate several values.
 
     >>> typed_count(2_000_000), typed_count(1_500_000), typed_count(12_345)
     ('2M', '1500k', '12345')
@@ -89,7 +89,7 @@ def typed_count(count: int) -> str:
 
 
 def typed_size(size: int) -> str:
-    """Bytes in the largest unit of which they are a whole number, as one would type them.
+    """Bytes in the largest unit that gives a whole number, as a user would type them.
 
     >>> typed_size(2**30), typed_size(1536 * 2**20), typed_size(2**20 + 1)
     ('1GB', '1536MB', '1048577B')
@@ -99,7 +99,7 @@ def typed_size(size: int) -> str:
 
 
 def typed_seconds(seconds: float) -> str:
-    """Seconds as one would type them, to the millisecond.
+    """Seconds as a user would type them, to the millisecond.
 
     >>> typed_seconds(0.5), typed_seconds(86_399.999), typed_seconds(60.0)
     ('0.5s', '86399.999s', '60s')
@@ -120,7 +120,7 @@ def size_text(size: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds in the largest unit of which there are two or more, or exactly one.
+    """Seconds in the largest unit that gives two or more, or exactly one.
 
     >>> time_text(3600), time_text(5400), time_text(45.5 * 86_400), time_text(7e9)
     ('1 h', '90 min', '45.5 days', '222 years')

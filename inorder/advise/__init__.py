@@ -1,1 +1,1 @@
-"""``inorder advise``: which tables of a database pay for the kind of their keys, and what it would save."""
+"""``inorder advise``: find tables whose kind of key is expensive, and what another kind would save."""

@@ -25,7 +25,7 @@ def known_finding(text: str, option: str) -> str:
     from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
 
     if text not in (ANY, *IDS):
-        raise InputError(f"{option}: there is no finding '{text}'; there are {', '.join(IDS)}, or {ANY}")
+        raise InputError(f"{option} has unknown '{text}'; there are {', '.join(IDS)}, or {ANY}")
     return text
 
 
@@ -47,10 +47,10 @@ def advise(
     scripts: tuple[Path, ...], over: float | None, sample: bool, least: int, fail_on: tuple[str, ...] | None, dsn: str,
     output: str,
 ) -> None:  # fmt: skip
-    """Find the tables of a database that pay for the kind of their keys, and readers that lose rows.
+    """Find tables whose kind of key is expensive, and readers that lose rows.
 
-    Only reads: the catalogue and the server's counters, in transactions that are READ ONLY, and locks no table. Says
-    what the role may not see; pg_monitor is enough for most. docs/advice.md explains each finding.
+    Reads the catalog and the server's counters, in READ ONLY transactions, without locking a table. Lists what the
+    role may not see; pg_monitor is enough for most facts. docs/advice.md explains each finding.
     """
     if output == "html":
         require("--format html", PAGES)
@@ -63,12 +63,12 @@ def advise(
         click.echo(pages.page(advice))
     else:
         click.echo(advice.as_text() if output == "table" else json.dumps(advice.as_data(), indent=1))
-    if fail_on and any(one.id in fail_on or ANY in fail_on for one in advice.findings):
+    if fail_on and any(finding.id in fail_on or ANY in fail_on for finding in advice.findings):
         sys.exit(FOUND)
 
 
 def require(option: str, package: str) -> None:
-    """An error before anything is read; the package is imported only where it is used."""
+    """Raise an error if the package is missing, before anything is read. Its users import it."""
     if find_spec(package) is None:
         raise InputError(f"{option} needs {package}, which is not installed; HINT: {installer('advise')}")
 
@@ -86,6 +86,6 @@ def of_server(dsn: str, over: float | None, sample: bool, least: int) -> "Advice
 def of_files(paths: Sequence[Path]) -> "Advice":
     from inorder.advise import report, scripts  # noqa: PLC0415  # needs a package of an extra
 
-    found = scripts.read(paths)
-    findings = scripts.findings(found)
-    return report.of_files(found.names, len(found.statements), findings, found.unseen)
+    files = scripts.read(paths)
+    findings = scripts.findings(files)
+    return report.of_files(files.names, len(files.statements), findings, files.unseen)

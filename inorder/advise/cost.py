@@ -1,7 +1,7 @@
 """The model's cost of a table's key: WAL, index pages read, size, and its share of the table's WAL. Pure.
 
-The key's index is modeled as in docs/choose.md. The rest of the table's WAL is estimated likewise, from its pages and
-those of its other indexes, which gives the share of the key.
+docs/choose.md describes the model of the key's index. The rest of the table's WAL is estimated from the pages of the
+table and of its other indexes, which gives the key's share.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # more than an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of a leaf page
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the share of the rows among which updated rows are
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the newest share of the rows that updates choose from
 
 
 @dataclass(frozen=True)
 class Other:
-    """Another index: its pages, and how many of them receive entries of new rows."""
+    """Another index: the number of its pages, and of the pages that receive entries of new rows."""
 
     pages: float
     hot: float
@@ -45,7 +45,7 @@ class Load:
     entries: float
     deletes: float
     key_bytes: float
-    others: tuple[Other, ...]
+    other_indexes: tuple[Other, ...]
     memory_bytes: float
     checkpoint: float
 
@@ -66,9 +66,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Savings:
-    """Costs by kind; bytes of WAL that ordered keys save a day, and their share of the table's WAL.
+    """Costs by kind of key; bytes of WAL that ordered keys save a day, and the saved share of the table's WAL.
 
-    ``least_share`` applies if updates take rows of any age, ``most_share`` if they take only new rows.
+    ``least_share`` applies if updates change rows of any age, ``most_share`` if they change only new rows.
     """
 
     costs: tuple[Cost, ...]
@@ -89,7 +89,7 @@ def other_wal(load: Load, other: Other, within: float) -> float:
 
 def heap_wal(load: Load, within: float) -> float:
     """Bytes of WAL of the table itself and of TOAST between two checkpoints."""
-    inserts, updates, deletes = (load.checkpoint * one for one in (load.inserts, load.updates, load.deletes))
+    inserts, updates, deletes = (load.checkpoint * rate for rate in (load.inserts, load.updates, load.deletes))
     rows = max(1.0, load.rows)
     record = HEAP_INSERT + max(0.0, load.pages * model.PAGE / rows - HEAP_TUPLE)
     records = (inserts + updates) * record + updates * HEAP_UPDATE + deletes * RECORD
@@ -101,7 +101,7 @@ def table_wal(load: Load, kind: str, within: float) -> float:
     """Bytes of WAL of the table and all its indexes a day."""
     entries = load.entries * load.checkpoint
     key = model.index_cost(kind, load.conditions(kind), entries, UPDATED_ANYWHERE if kind == RANDOM else within)
-    parts = [key.wal_bytes, heap_wal(load, within), *(other_wal(load, other, within) for other in load.others)]
+    parts = [key.wal_bytes, heap_wal(load, within), *(other_wal(load, other, within) for other in load.other_indexes)]
     return fsum(parts) * DAY / load.checkpoint
 
 
@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: shares of the rows among which updated rows may be."""
+    """``updated``: possible shares of the rows that updates choose from."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
@@ -129,9 +129,9 @@ def compared(
 
 
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
-    """Bytes a day of WAL and of growth of an index full of random keys, whose new keys are in order.
+    """Bytes of WAL and of growth a day, for an index full of random keys that receives ordered keys.
 
-    New keys lie in one place among the random ones, where pages are split in the middle, or are the last of the index.
+    The new keys are either in one place among the random keys, where pages are split in the middle, or after them.
     """
     wal, growth = 0.0, 0.0
     for load in loads:

@@ -1,7 +1,7 @@
-"""Facts about the tables of a database, read in READ ONLY transactions, and a list of facts that could not be read.
+"""Read facts about the tables of a database, in READ ONLY transactions, and list the facts that could not be read.
 
-Statements name only objects of the server, pg_stat_statements and, with --sample, a table; the latter two only in
-schemas of trusted roles. Names, defaults and statements that a database holds are data: their text is never run.
+Statements use only objects of the server, pg_stat_statements and, with --sample, a table; the latter two only in
+schemas of trusted roles. Names, defaults and statements from the database are data: their text is never run.
 """
 
 import time
@@ -65,7 +65,7 @@ class Statistic:
     distinct_values: float = 0.0
     correlation: float | None = None
     width: int = 0
-    found: list[str] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -97,9 +97,9 @@ class Leaf:
 
     @property
     def key(self) -> tuple[IndexFacts, ColumnFacts] | None:
-        found = next((one for one in self.indexes if one.is_primary), None)
-        column = self.columns.get(found.first) if found else None
-        return (found, column) if found and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
+        primary = next((index for index in self.indexes if index.is_primary), None)
+        column = self.columns.get(primary.first) if primary else None
+        return (primary, column) if primary and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
 
     def statistic(self, column: ColumnFacts) -> Statistic:
         return self.statistics.get(column.number) or Statistic(column.number)
@@ -130,7 +130,7 @@ class Statement:
     seconds: float
     rows: float
     images: float
-    known: Understood
+    classification: Understood
 
 
 @dataclass
@@ -153,7 +153,7 @@ class Reader:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
-        """A transaction that writes nothing, never waits long for a lock, and finds only the server's own objects."""
+        """A transaction that writes nothing, never waits long for a lock, and sees only the server's own objects."""
         with self.connection.transaction(), self.connection.cursor(row_factory=dict_row) as cursor:
             yield cursor
 
@@ -161,25 +161,25 @@ class Reader:
         with self.transaction() as cursor:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
-    def rows_if_seen(self, what: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """The rows; None if the server refuses the query, which is then listed in unseen."""
+    def rows_if_seen(self, subject: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
+        """The rows of a query; none if the server refuses it, and then ``subject`` is listed in ``unseen``."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
                 psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.LockNotAvailable) as error:  # fmt: skip
-            self.unseen.append(f"{what}: {first_line(error)}")
+            self.unseen.append(f"{subject}: {first_line(error)}")
             return []
 
     def home(self) -> tuple[str | None, bool]:
         """The schema of inorder, of a role that is trusted, and whether it is the SQL edition."""
-        if found := self.rows("extension_schema"):
-            return found[0]["nspname"], False
-        if found := self.rows("sql_edition_schema"):
-            return found[0]["nspname"], True
-        if found := self.rows("edition_other"):
-            owner = listed([identifier(found[0]["owner"])])
+        if schemas := self.rows("extension_schema"):
+            return schemas[0]["nspname"], False
+        if schemas := self.rows("sql_edition_schema"):
+            return schemas[0]["nspname"], True
+        if schemas := self.rows("edition_other"):
+            owner = listed([identifier(schemas[0]["owner"])])
             self.unseen.append(
-                f"inorder: its schema {listed([found[0]['quoted']])} belongs to {owner}, who could replace it; "
+                f"inorder: its schema {listed([schemas[0]['quoted']])} belongs to {owner}, who could replace it; "
                 f"HINT: run this as {owner}"
             )
         return None, False
@@ -195,8 +195,8 @@ class Reader:
             leaf.indexes.append(index)
         for leaf, column in parts(ColumnFacts, self.rows("advise_columns")):
             leaf.columns[column.number] = column
-        for leaf, known in parts(Statistic, self.rows_if_seen("statistics of columns", "advise_statistics")):
-            leaf.statistics[known.number] = known
+        for leaf, statistic in parts(Statistic, self.rows_if_seen("statistics of columns", "advise_statistics")):
+            leaf.statistics[statistic.number] = statistic
         return list(leaves.values())
 
     def counted_over(self, leaves: list[Leaf], seconds: float) -> float:
@@ -217,14 +217,18 @@ class Reader:
 
     def checkpoint(self, server: ServerFacts) -> float:
         name = "advise_checkpoints_17" if server.version >= 170000 else "advise_checkpoints_15"
-        (found, *_) = self.rows_if_seen("checkpoints", name) or [{"checkpoints": 0, "seconds": 0}]
-        usual = found["seconds"] / found["checkpoints"] if found["checkpoints"] else server.checkpoint_timeout
+        (checkpoints, *_) = self.rows_if_seen("checkpoints", name) or [{"checkpoints": 0, "seconds": 0}]
+        usual = (
+            checkpoints["seconds"] / checkpoints["checkpoints"]
+            if checkpoints["checkpoints"]
+            else server.checkpoint_timeout
+        )
         return float(max(1.0, min(usual, server.checkpoint_timeout)))
 
     def statements(self, server: ServerFacts) -> list[Statement]:
         view, why = self.rows("advise_statements_view"), ""
         if find_spec(PARSER) is None:
-            why = f"{PARSER} is not installed here, which parses statements; HINT: {installer('advise')}"
+            why = f"the parser {PARSER} is not installed here; HINT: {installer('advise')}"
         elif not view:
             why = "pg_stat_statements is not installed in this database"
         elif not view[0]["is_trusted"]:
@@ -242,14 +246,18 @@ class Reader:
         return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
 
     def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
-        """The statements that are understood; the number of others is reported, with the reasons."""
-        from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser, which is of an extra
+        """The statements that can be classified; the number of the rest is reported, with the reasons."""
+        from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser of an extra
 
         every = [(row, understood(row["text"])) for row in rows]
-        if whys := [known for _, known in every if isinstance(known, str)]:
+        if whys := [classification for _, classification in every if isinstance(classification, str)]:
             reasons = listed(list(dict.fromkeys(whys))[:NAMED], "; ")
             self.unseen.append(f"{plural(len(whys), 'statement')} of pg_stat_statements, not understood: {reasons}")
-        return [Statement(**row, known=known) for row, known in every if isinstance(known, Understood)]
+        return [
+            Statement(**row, classification=classification)
+            for row, classification in every
+            if isinstance(classification, Understood)
+        ]
 
     def sample(self, leaf: Leaf, column: ColumnFacts) -> None:
         parts = {
@@ -257,26 +265,26 @@ class Reader:
             "percent": sql.Literal(min(100.0, 100 * SAMPLED_PAGES / max(1.0, leaf.pages))),
         }  # fmt: skip
         rows = self.rows_if_seen(f"rows of {listed([leaf.quoted])}", "advise_sample", **parts)
-        leaf.statistics[column.number] = Statistic(column.number, found=[row["value"] for row in rows])
+        leaf.statistics[column.number] = Statistic(column.number, values=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
-        """Read values of keys, by a sample where statistics are missing or unreadable; report tables without any."""
+        """Read values of keys from statistics, or else from a sample; report tables that have neither."""
         hidden = []
         for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
-            if sampled and leaf.is_trusted and not leaf.statistic(column).found:
+            if sampled and leaf.is_trusted and not leaf.statistic(column).values:
                 self.sample(leaf, column)
-            hidden += [] if leaf.statistic(column).found else [leaf.quoted]
+            hidden += [] if leaf.statistic(column).values else [leaf.quoted]
         self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
-        # 0 rows in a table with pages: VACUUM skipped all of them
-        never = [one.quoted for one in leaves if one.rows < min(1, one.pages)
-                 and one.counted["inserted"] - one.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
+        # 0 rows in a table with pages: VACUUM skipped all pages
+        never = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
+                 and leaf.counted["inserted"] - leaf.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
         self.say(never, "sizes (HINT: ANALYZE)")
 
-    def say(self, names: list[str], what: str) -> None:
+    def say(self, names: list[str], subject: str) -> None:
         if names := list(dict.fromkeys(names)):
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-            self.unseen.append(f"{what}, of {plural(len(names), 'table')}: {listed(names[:NAMED])}{more}")
+            self.unseen.append(f"{subject}, of {plural(len(names), 'table')}: {listed(names[:NAMED])}{more}")
 
 
 def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
@@ -286,11 +294,11 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     if server.is_standby:
         reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")
     if not server.has_images:
-        reader.unseen.append("what keys cost: full_page_writes is off, and the model is of servers with it")
+        reader.unseen.append("costs of keys: full_page_writes is off, and the model assumes that it is on")
     seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)
-    seconds = inf if seconds is None else max(1.0, seconds)  # unknown: no rate is known
+    seconds = inf if seconds is None else max(1.0, seconds)  # infinite: rates are unknown
     since = f"in {time_text(seconds)}{'' if over else ' since counters were reset'}"
-    counted = since if seconds < inf else "since it is not known when"
+    counted = since if seconds < inf else "since an unknown time"
     for leaf in leaves:
         for name in COUNTERS:
             setattr(leaf, name, leaf.counted[name] / seconds)

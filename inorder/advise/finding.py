@@ -1,4 +1,4 @@
-"""A finding, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
+"""A finding as data: evidence, cost, remedy, risk of the remedy, how to verify it, how to measure it."""
 
 import shlex
 import tomllib
@@ -21,9 +21,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """``saves``: bytes of WAL a day, or of storage, to order findings. ``costs``: one for each kind of key.
+    """``saves``: bytes of WAL a day, or of storage, which order the findings. ``costs``: one for each kind of key.
 
-    ``instead``: another remedy; ``choice``: how to choose between them.
+    ``instead``: an alternative remedy; ``choice``: how to choose between the two.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Left:
-    """A table with random keys that would save little, or too little is known, and the reason."""
+    """A table with random keys for which nothing is recommended, and the reason."""
 
     table: str
     why: str

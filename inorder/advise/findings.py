@@ -1,4 +1,4 @@
-"""Findings about the keys of a database, and all findings in the order of what they save."""
+"""Findings about the keys of a database, and all findings ordered by savings."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a 
 LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
 MANY_IMAGES = 0.5  # page images of an updated row; with more, rows of any age are updated
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # one in 2^7 that a random key begins with as many ones as keys that are to come after all
+SURE_BITS = 7  # the chance that a random key sorts among the keys that should come after all: 1 in 2^7
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,30 @@ class Keyed:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. A column of a composite key counts as the key if its values are nearly unique."""
-    found, now = [], datetime.now(UTC)
+    """The keys of all tables. The first column of a composite key is used if its values are nearly unique."""
+    leaves, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
-        known = leaf.statistic(column)
-        keys = uuids.keys_of(known.found, column.makers, known.correlation, now)
-        if index.columns == 1 or known.distinct_values <= -0.5 or (keys.kind and not known.distinct_values):
-            found.append(Keyed(leaf, index, column, keys))
-    return found
+        statistic = leaf.statistic(column)
+        keys = uuids.keys_of(statistic.values, column.makers, statistic.correlation, now)
+        if index.columns == 1 or statistic.distinct_values <= -0.5 or (keys.kind and not statistic.distinct_values):
+            leaves.append(Keyed(leaf, index, column, keys))
+    return leaves
 
 
 def by_table(every: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
-    for _, some in groupby((one for one in every if one.keys.kind == kind), key=lambda one: one.leaf.quoted):
+    for _, some in groupby(
+        (partition for partition in every if partition.keys.kind == kind), key=lambda partition: partition.leaf.quoted
+    ):
         yield list(some)
 
 
 def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...]:
-    rows, inserted, updated, hot = (fsum(getattr(one.leaf, name) for one in some) for name in ("rows", *COUNTERS[:3]))
-    seen, keys = some[0].leaf.statistic(some[0].column).found, some[0].keys
+    rows, inserted, updated, hot = (
+        fsum(getattr(partition.leaf, name) for partition in some) for name in ("rows", *COUNTERS[:3])
+    )
+    seen, keys = some[0].leaf.statistic(some[0].column).values, some[0].keys
     share = f"{100 * keys.share:.0f} % of version 7" if keys.share else keys.kind
-    since = min((one.keys.since for one in some if one.keys.since), default=None)
+    since = min((partition.keys.since for partition in some if partition.keys.since), default=None)
     updates = f", {updated:,.1f} updated, {100 * hot / updated:.0f} % of them HOT" if updated else ""
     return (
         Evidence(f"keys: {share}" + (f", since {since:%Y-%m-%d} at the latest" if since else ""),
@@ -79,127 +83,133 @@ def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...
     )  # fmt: skip
 
 
-def load_of(one: Keyed, facts: Facts, of_all: float) -> Load:
+def load_of(partition: Keyed, facts: Facts, of_all: float) -> Load:
     """Memory is divided among the indexes of random keys by their size."""
-    leaf, others = one.leaf, []
+    leaf, other_indexes = partition.leaf, []
     for index in leaf.indexes:
-        known = leaf.statistics.get(index.first)
-        distinct = known.distinct_values if known else 0.0
+        statistic = leaf.statistics.get(index.first)
+        distinct = statistic.distinct_values if statistic else 0.0
         values = (distinct if distinct >= 0 else -distinct * leaf.rows) or index.pages
-        hot = 1.0 if known and abs(known.correlation or 0) >= uuids.RISING else min(index.pages, values)
-        others += [Other(index.pages, hot)] if index is not one.index and index.method != "brin" else []
-    memory = max(PAGE, facts.server.cache_bytes * one.index.pages * PAGE / max(PAGE, of_all))
+        hot = 1.0 if statistic and abs(statistic.correlation or 0) >= uuids.RISING else min(index.pages, values)
+        other_indexes += [Other(index.pages, hot)] if index is not partition.index and index.method != "brin" else []
+    memory = max(PAGE, facts.server.cache_bytes * partition.index.pages * PAGE / max(PAGE, of_all))
     return Load(
         leaf.rows, leaf.pages, leaf.toast_pages, leaf.inserted, leaf.updated, max(0.0, leaf.updated - leaf.hot),
-        leaf.deleted, TEXT_KEY if one.is_text else 0, tuple(others), memory, facts.checkpoint,
+        leaf.deleted, TEXT_KEY if partition.is_text else 0, tuple(other_indexes), memory, facts.checkpoint,
     )  # fmt: skip
 
 
 def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding | Left]:
-    of_all = fsum(one.index.pages * PAGE for one in every if one.keys.kind == uuids.RANDOM)
+    of_all = fsum(partition.index.pages * PAGE for partition in every if partition.keys.kind == uuids.RANDOM)
     for partitions in by_table(every, uuids.RANDOM):
-        some = [one for one in partitions if one.leaf.inserted and one.leaf.is_logged and 0 <= one.leaf.rows < inf]
+        some = [
+            partition
+            for partition in partitions
+            if partition.leaf.inserted and partition.leaf.is_logged and 0 <= partition.leaf.rows < inf
+        ]
         if not some or not facts.server.has_images:
             continue
         table = some[0].leaf.quoted
-        loads = [load_of(one, facts, of_all) for one in some]
-        updated, seen = updates_of(facts, [one.leaf for one in some])
-        found = compared(loads, KINDS[some[0].is_text :], updated)
-        if found.saved_per_day < least:
-            yield Left(table, f"ordered keys would save {size_text(found.saved_per_day)} of WAL a day")
-        elif found.most_share < LEAST_SHARE:
-            yield Left(table, f"the key costs little: ordered keys would save {shares(found)} of the table's WAL")
-        elif found.least_share < LEAST_SHARE:
+        loads = [load_of(partition, facts, of_all) for partition in some]
+        updated, seen = updates_of(facts, [partition.leaf for partition in some])
+        savings = compared(loads, KINDS[some[0].is_text :], updated)
+        if savings.saved_per_day < least:
+            yield Left(table, f"ordered keys would save {size_text(savings.saved_per_day)} of WAL a day")
+        elif savings.most_share < LEAST_SHARE:
+            yield Left(table, f"the key costs little: ordered keys would save {shares(savings)} of the table's WAL")
+        elif savings.least_share < LEAST_SHARE:
             run = f"inorder lab run insert --like {shlex.quote(table)} --touch recent"
             why = (
-                f"ordered keys would save {shares(found)} of its WAL. Where updates take new rows, {run} measures it. "
+                f"ordered keys would save {shares(savings)} of its WAL. If updates change new rows, {run} measures it. "
+                "pg_stat_statements shows which rows they change."
             )
-            yield Left(table, why + "pg_stat_statements shows which rows they take.", undecided=True)
+            yield Left(table, why, undecided=True)
         else:
-            yield random_key(facts, some, loads, found, seen)
+            yield random_key(facts, some, loads, savings, seen)
 
 
 def random_key(
-    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], found: Savings, seen: Sequence[Evidence]
+    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], savings: Savings, seen: Sequence[Evidence]
 ) -> Finding:  # fmt: skip
     first, table, home = some[0], some[0].leaf.quoted, facts.server.inorder
-    now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
-    ones = min(48, max(16, ceil(log2(1 + max(one.leaf.rows for one in some))) + SURE_BITS))
+    now, ordered = (next(cost for cost in savings.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
+    ones = min(48, max(16, ceil(log2(1 + max(partition.leaf.rows for partition in some))) + SURE_BITS))
     made = f"{function(home, 'uuid_after_random_nextval')}({ones})"
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
     # The SQL edition has no keys after random ones.
     last = [] if first.is_text or facts.server.is_sql_edition else [*installed(home), with_default(first, made)]
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
     return finding(
-        "random-key", table, [*evidence_of_keys(facts, some), *seen], switched(facts, first), found.saved_per_day,
-        found.costs, last, column=first.column.name, index=first.index.name,
-        size=size_text(PAGE * fsum(one.index.pages for one in some)), **sizes,
+        "random-key", table, [*evidence_of_keys(facts, some), *seen], switched(facts, first), savings.saved_per_day,
+        savings.costs, last, column=first.column.name, index=first.index.name,
+        size=size_text(PAGE * fsum(partition.index.pages for partition in some)), **sizes,
         wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
         ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
-        ordered_size=size_text(ordered.index_bytes), share=shares(found),
+        ordered_size=size_text(ordered.index_bytes), share=shares(savings),
         server=f" The whole server writes {size_text(facts.server.wal)} a day." if facts.server.wal else "",
     )  # fmt: skip
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Shares of the rows among which updated rows may be, by the page images of UPDATE if these were counted.
+    """Possible shares of the rows that updates choose from, by the page images of UPDATE if these were counted.
 
-    An UPDATE of a row that was inserted lately finds its page changed since the checkpoint.
+    An UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
-    updates = [one for one in facts.statements if names & {*one.known.changed}]
-    rows, images = fsum(one.rows for one in updates), fsum(one.images for one in updates)
+    updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]
+    rows, images = fsum(statement.rows for statement in updates), fsum(statement.images for statement in updates)
     if not rows or not facts.server.sees_all:
         return (UPDATED_NEWEST, UPDATED_ANYWHERE), []
     each = images / rows
-    pages = each * facts.checkpoint * fsum(one.updated for one in leaves)
-    share = UPDATED_ANYWHERE if each > MANY_IMAGES else min(1.0, pages / max(1.0, fsum(one.pages for one in leaves)))
+    pages = each * facts.checkpoint * fsum(leaf.updated for leaf in leaves)
+    share = UPDATED_ANYWHERE if each > MANY_IMAGES else min(1.0, pages / max(1.0, fsum(leaf.pages for leaf in leaves)))
     return (share,), [Evidence(f"{each:,.2f} page images for each row that UPDATE changed", "pg_stat_statements")]
 
 
-def shares(found: Savings) -> str:
-    least, most = round(100 * found.least_share), round(100 * found.most_share)
+def shares(savings: Savings) -> str:
+    least, most = round(100 * savings.least_share), round(100 * savings.most_share)
     return f"{least} %" + (f" ({most} % if updates take new rows only)" if most > least else "")
 
 
-def with_default(one: Keyed, made: str) -> str:
-    return f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"
+def with_default(partition: Keyed, made: str) -> str:
+    return f"ALTER TABLE {partition.leaf.quoted} ALTER COLUMN {identifier(partition.column.name)} SET DEFAULT {made}"
 
 
-def switched(facts: Facts, one: Keyed) -> list[str]:
+def switched(facts: Facts, partition: Keyed) -> list[str]:
     is_core = facts.server.version >= 180000 and not facts.server.inorder
     made = "uuidv7()" if is_core else f"{function(facts.server.inorder, 'uuid_v7_nextval')}()"
-    if one.is_text:
-        plain = one.leaf.statistic(one.column).width == 33
+    if partition.is_text:
+        plain = partition.leaf.statistic(partition.column).width == 33
         made = f"replace({made}::text, '-', '')" if plain else f"{made}::text"
-    altered = with_default(one, made)
+    altered = with_default(partition, made)
     return [altered] if is_core else [*installed(facts.server.inorder), altered]
 
 
 def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding]:
     for some in by_table(every, uuids.MIXED):
         per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if some[0].is_text else 0)
-        now = PAGE * fsum(one.index.pages for one in some)
-        saved = now - fsum(one.leaf.rows for one in some) / per_page * PAGE
+        now = PAGE * fsum(partition.index.pages for partition in some)
+        saved = now - fsum(partition.leaf.rows for partition in some) / per_page * PAGE
         if saved >= max(least, LEAST_GAIN * now):
             yield finding(
                 "mixed-keys", some[0].leaf.quoted, evidence_of_keys(facts, some),
-                [f"REINDEX INDEX CONCURRENTLY {identifier(one.leaf.leaf_schema, one.index.name)}" for one in some],
+                [f"REINDEX INDEX CONCURRENTLY {identifier(partition.leaf.leaf_schema, partition.index.name)}"
+                 for partition in some],
                 saved, column=some[0].column.name, size=size_text(now), saved=size_text(saved),
             )  # fmt: skip
 
 
 def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[Finding]:
-    found: dict[tuple[str, str], list[tuple[Leaf, ColumnFacts]]] = {}
+    columns: dict[tuple[str, str], list[tuple[Leaf, ColumnFacts]]] = {}
     for leaf in facts.leaves:
         for column in leaf.columns.values():
-            seen = leaf.statistic(column).found if column.type in TEXT_TYPES else []
+            seen = leaf.statistic(column).values if column.type in TEXT_TYPES else []
             if len(seen) >= uuids.LEAST_VALUES and all(map(uuids.digits, seen)):
-                found.setdefault((leaf.quoted, column.name), []).append((leaf, column))
-    for (table, name), some in found.items():
+                columns.setdefault((leaf.quoted, column.name), []).append((leaf, column))
+    for (table, name), some in columns.items():
         width = some[0][0].statistic(some[0][1]).width or 37
         in_table = fsum(max(0.0, leaf.rows) for leaf, _ in some) * (width - 16)
-        pages = fsum(index.pages for leaf, one in some for index in leaf.indexes if index.first == one.number)
+        pages = fsum(index.pages for leaf, column in some for index in leaf.indexes if index.first == column.number)
         in_indexes = pages * PAGE * (1 - index_tuple("v7") / index_tuple("v7", TEXT_KEY))
         altered = "ALTER TABLE {0} ALTER COLUMN {1} DROP DEFAULT, ALTER COLUMN {1} TYPE uuid USING {1}::uuid"
         if in_table + in_indexes >= least:
@@ -213,6 +223,8 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
 def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
     """Findings ordered by savings, and tables without one. Findings below ``least`` bytes are omitted."""
     every = keyed(facts)
-    found = [one for rule in (random_keys, mixed_keys, text_uuids) for one in rule(facts, every, least)]
-    findings = [one for one in (*found, *readers(facts), *counts(facts)) if isinstance(one, Finding)]
-    return sorted(findings, key=lambda one: -one.saves), [one for one in found if isinstance(one, Left)]
+    results = [result for rule in (random_keys, mixed_keys, text_uuids) for result in rule(facts, every, least)]
+    findings = [result for result in (*results, *readers(facts), *counts(facts)) if isinstance(result, Finding)]
+    return sorted(findings, key=lambda finding: -finding.saves), [
+        result for result in results if isinstance(result, Left)
+    ]

@@ -13,15 +13,17 @@ CODE = ("remedy", "or", "measure")
 
 
 def card(number: int, finding: Finding) -> dict[str, Any]:
-    """The parts of a finding by label; ``parts_of`` repeats none that goes on."""
+    """The parts of a finding by label; ``parts_of`` leaves out a label that repeats the previous one."""
     label, parts = "", list[tuple[str, str]]()
     for name, text in parts_of(finding):
         label = name or label
         parts.append((label, one_line(text)))
-    (_, (what,)), *others = ((name, [text for _, text in same]) for name, same in groupby(parts, lambda one: one[0]))
+    (_, (description,)), *sections = (
+        (name, [text for _, text in same]) for name, same in groupby(parts, lambda pair: pair[0])
+    )
     return {
-        "id": f"finding-{number}", "heading": heading(finding), "what": what,
-        "parts": [(name, texts, name in CODE) for name, texts in others],
+        "id": f"finding-{number}", "heading": heading(finding), "what": description,
+        "parts": [(name, texts, name in CODE) for name, texts in sections],
         "costs": [*map(cost_cells, finding.costs)],
     }  # fmt: skip
 
@@ -32,6 +34,6 @@ def page(advice: Advice) -> str:
     )
     return environment.get_template("advice.html").render(
         title=one_line(advice.title), columns=COSTS,
-        cards=[card(number, one) for number, one in enumerate(advice.findings, start=1)],
+        cards=[card(number, finding) for number, finding in enumerate(advice.findings, start=1)],
         others=[(name, [*map(one_line, texts)]) for name, texts in advice.others],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The kinds of statement that advice is about, as data: readers that poll a column, counts of a table, changes."""
+"""Kinds of statements that advice covers, as data: readers that poll a column, counts of a table, changes."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ Table = tuple[str, str]  # the schema, "" if the statement names none, and the n
 
 @dataclass(frozen=True)
 class Poll:
-    """A column by which rows after a value are read, and the tables that may have it.
+    """A column by which a reader takes rows after a value, and the tables that may have the column.
 
-    ``ordered``: rows come in its order. ``late``: rows younger than an interval are left out.
+    ``ordered``: rows are read in the order of the column. ``late``: rows younger than an interval are left out.
     """
 
     tables: tuple[Table, ...]
@@ -20,7 +20,7 @@ class Poll:
 
 @dataclass(frozen=True)
 class Understood:
-    """``counted``: the table of which all rows are counted. ``changed``: tables with updated or deleted rows."""
+    """``counted``: the table whose rows are counted. ``changed``: tables whose rows are updated or deleted."""
 
     polls: tuple[Poll, ...] = ()
     counted: Table | None = None

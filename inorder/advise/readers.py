@@ -23,7 +23,7 @@ SHOWN = 3  # statements, of several
 
 @dataclass
 class Read:
-    """A table, one of its partitions, how it is read, and the totals of all statements that do it."""
+    """A table, one of its partitions, how it is read, and the totals of all statements that read it this way."""
 
     leaf: Leaf
     poll: Poll | None
@@ -37,30 +37,32 @@ class Read:
         return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
 
 
-def read_by(known: Understood, by_name: Mapping[Table, Leaf], polling: bool) -> Iterator[tuple[Leaf, Poll | None]]:
-    """Tables that a statement polls or counts: of several, the first that has the column."""
-    if not polling and known.counted and (leaf := by_name.get(known.counted)):
+def read_by(statement: Understood, by_name: Mapping[Table, Leaf], polling: bool) -> Iterator[tuple[Leaf, Poll | None]]:
+    """Tables that a statement polls or counts; for each poll, the first table that has the column."""
+    if not polling and statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
-    for poll in known.polls if polling else ():
-        found = [by_name[name] for name in poll.tables if name in by_name]
-        for leaf in [one for one in found if poll.column in [each.name for each in one.columns.values()]][:1]:
+    for poll in statement.polls if polling else ():
+        leaves = [by_name[name] for name in poll.tables if name in by_name]
+        for leaf in [
+            candidate for candidate in leaves if poll.column in [each.name for each in candidate.columns.values()]
+        ][:1]:
             yield leaf, poll
 
 
 def reads(facts: Facts, polling: bool) -> list[Read]:
     """Frequent statements, grouped by table (if it exists) and column."""
-    found: dict[tuple[str, str], Read] = {}
-    by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)
+    by_column: dict[tuple[str, str], Read] = {}
+    by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda leaf: leaf.rows)
                for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
     for statement in facts.statements:
-        for leaf, poll in read_by(statement.known, by_name, polling):
-            read = found.setdefault((leaf.quoted, poll.column if poll else ""), Read(leaf, poll))
+        for leaf, poll in read_by(statement.classification, by_name, polling):
+            read = by_column.setdefault((leaf.quoted, poll.column if poll else ""), Read(leaf, poll))
             if poll and read.poll and poll.ordered:
                 read.poll = poll
             read.texts.append(" ".join(statement.text.split()))
             read.calls += statement.calls
             read.seconds += statement.seconds
-    return list(found.values())
+    return list(by_column.values())
 
 
 def written(facts: Facts, table: str, name: str) -> float:
@@ -77,33 +79,37 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """True if the values rise with new rows: the primary key, or a default of a clock, a sequence or a generator."""
+    """True if new rows have greater values: a primary key, or a default by clock, sequence or generator."""
     made = any(name in RISING or name in uuids.MAKERS for name in column.makers)
-    return made or any(one.is_primary and one.first == column.number for one in leaf.indexes)
+    return made or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 
 
 def readers(facts: Facts) -> Iterator[Finding]:
     for read in reads(facts, True):
         leaf, table = read.leaf, read.leaf.quoted
-        column = next(one for one in leaf.columns.values() if read.poll and one.name == read.poll.column)
+        column = next(
+            candidate for candidate in leaf.columns.values() if read.poll and candidate.name == read.poll.column
+        )
         inserted = written(facts, table, "inserted")
         if read.poll is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
             continue
         if not (read.poll.ordered or rises(leaf, column)):
             continue
-        changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
+        changed = " or ".join(change for change in ("updated", "deleted") if written(facts, table, change))
         rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
-        found = polling(read.poll, table, column.type in TIMES, [*read.evidence, rows], changed, facts.server.inorder)
-        yield found
+        poll_finding = polling(
+            read.poll, table, column.type in TIMES, [*read.evidence, rows], changed, facts.server.inorder
+        )
+        yield poll_finding
         if column.sequence:
             name = identifier(*column.sequence)
             evidence = [*read.evidence, Evidence(f"CACHE {column.cached} of {name}", "pg_sequence")]
-            remedy = [f"ALTER SEQUENCE {name} CACHE 1", *found.remedy]
+            remedy = [f"ALTER SEQUENCE {name} CACHE 1", *poll_finding.remedy]
             yield finding("cached-sequence", table, evidence, remedy, column=column.name, cached=column.cached)
 
 
 def counts(facts: Facts) -> Iterator[Finding]:
-    for read in (one for one in reads(facts, False) if one.seconds / one.calls >= LEAST_COUNT):
+    for read in (read for read in reads(facts, False) if read.seconds / read.calls >= LEAST_COUNT):
         table = read.leaf.quoted
         changes = written(facts, table, "updated") + written(facts, table, "deleted")
         home = facts.server.inorder

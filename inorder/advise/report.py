@@ -1,4 +1,4 @@
-"""How advice is written: for people, for programs, as sections of the laboratory's reports."""
+"""Format advice: as text, as data, and as sections of the laboratory's reports."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ COSTS = ("key", "WAL a day", "reads a second", "index")
 
 @dataclass(frozen=True)
 class Advice:
-    """``read``: the server or the files that the findings are of."""
+    """``read``: the server or the files that were examined."""
 
     title: str
     read: dict[str, Any]
@@ -28,26 +28,26 @@ class Advice:
     def as_data(self) -> dict[str, Any]:
         return {
             **self.read,
-            "findings": [asdict(one) for one in self.findings],
-            "leave": [asdict(one) for one in self.left if not one.undecided],
-            "undecided": [asdict(one) for one in self.left if one.undecided],
+            "findings": [asdict(finding) for finding in self.findings],
+            "leave": [asdict(entry) for entry in self.left if not entry.undecided],
+            "undecided": [asdict(entry) for entry in self.left if entry.undecided],
             "not_seen": list(self.unseen),
         }
 
     @property
     def others(self) -> list[tuple[str, list[str]]]:
         said: dict[str, list[str]] = {"Undecided": [], "Leave as they are": [], "Not seen": [*self.unseen]}
-        for one in self.left:
-            said["Undecided" if one.undecided else "Leave as they are"].append(f"{one.table}: {one.why}")
+        for entry in self.left:
+            said["Undecided" if entry.undecided else "Leave as they are"].append(f"{entry.table}: {entry.why}")
         return [(name, texts) for name, texts in said.items() if texts]
 
     def as_text(self) -> str:
         text = [one_line(self.title)]
-        for one in self.findings:
-            table = [*parts_of(one), *(("", line) for line in costs_table(one.costs))]
-            text += ["", heading(one), *(f"  {label:8}  {one_line(what)}" for label, what in table)]
-        for name, found in self.others:
-            text += ["", name, *(f"  {one_line(one)}" for one in found)]
+        for finding in self.findings:
+            table = [*parts_of(finding), *(("", line) for line in costs_table(finding.costs))]
+            text += ["", heading(finding), *(f"  {label:8}  {one_line(cell)}" for label, cell in table)]
+        for name, texts in self.others:
+            text += ["", name, *(f"  {one_line(line)}" for line in texts)]
         return "\n".join(text)
 
 
@@ -68,16 +68,17 @@ def of_files(names: Sequence[str], statements: int, findings: Sequence[Finding],
     return Advice(title, {"files": list(names), "statements": statements}, findings, [], unseen)
 
 
-def heading(one: Finding) -> str:
-    return one_line(f"{one.id}: {one.table}")
+def heading(finding: Finding) -> str:
+    return one_line(f"{finding.id}: {finding.table}")
 
 
-def parts_of(one: Finding) -> list[tuple[str, str]]:
+def parts_of(finding: Finding) -> list[tuple[str, str]]:
     parts = {
-        "what": [one.what], "evidence": [f"{each.what} ({each.source})" for each in one.evidence], "cost": [one.cost],
-        "remedy": [f"{statement};" for statement in one.remedy], "or": [f"{statement};" for statement in one.instead],
-        "choice": [one.choice] * bool(one.instead), "risk": [one.risk], "verify": [one.verify],
-        "measure": [one.measure], "see": [one.page],
+        "what": [finding.what], "evidence": [f"{each.what} ({each.source})" for each in finding.evidence],
+        "cost": [finding.cost], "remedy": [f"{statement};" for statement in finding.remedy],
+        "or": [f"{statement};" for statement in finding.instead],
+        "choice": [finding.choice] * bool(finding.instead), "risk": [finding.risk], "verify": [finding.verify],
+        "measure": [finding.measure], "see": [finding.page],
     }  # fmt: skip
     return [("" if place else label, text) for label, texts in parts.items() for place, text in enumerate(texts)]
 

@@ -1,4 +1,4 @@
-"""Files of SQL, read without a server: their statements, each with its line, and the tables that they create."""
+"""Read SQL files without a server: their statements, each with its line, and the tables that they create."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -52,11 +52,11 @@ class Created:
 
 @dataclass
 class Scripts:
-    """``known``: classified statements; ``unread``: what the answer is not about, with its places, by reason."""
+    """``classified``: classified statements; ``unread``: places of statements that were not examined, by reason."""
 
     names: Sequence[str]
     statements: list[Statement] = field(default_factory=list)
-    known: list[tuple[Statement, Understood]] = field(default_factory=list)
+    classified: list[tuple[Statement, Understood]] = field(default_factory=list)
     tables: dict[Table, Created] = field(default_factory=dict)
     unread: dict[str, list[str]] = field(default_factory=dict)
 
@@ -73,27 +73,27 @@ class Scripts:
 
 
 def with_parameters(text: str) -> str:
-    r"""A script with parameters instead of placeholders, and as many lines.
+    r"""A script with parameters instead of placeholders, and the same number of lines.
 
     >>> with_parameters("SELECT a::text, '%s' FROM t -- ?\nWHERE id >%s AND b = :b AND c = %(c)s AND d ? 'k'")
     "SELECT a::text, '%s' FROM t -- ?\nWHERE id > $1  AND b =  $2  AND c =  $3  AND d ? 'k'"
     """
     numbers = count(1)
 
-    def replaced(found: re.Match[str]) -> str:
-        if found["value"]:
+    def replaced(match: re.Match[str]) -> str:
+        if match["value"]:
             return f" ${next(numbers)} "
-        if found["psql"]:  # \gset and others of psql end a statement
+        if match["psql"]:  # commands of psql, such as \gset, end a statement
             return ";"
-        if found["data"]:
-            return found[0].removesuffix(found["data"]) + "\n" * found["data"].count("\n")
-        return found[0]
+        if match["data"]:
+            return match[0].removesuffix(match["data"]) + "\n" * match["data"].count("\n")
+        return match[0]
 
     return PLACEHOLDER.sub(replaced, text)
 
 
 def statements_of(name: str, text: str) -> Iterator[Statement]:
-    """The statements of a script; all of it as one if it cannot be divided."""
+    """The statements of a script; the whole script as one statement if it cannot be split."""
     parsed = with_parameters(text)
     try:
         pieces: Sequence[Any] = split(parsed, with_parser=False, only_slices=True)
@@ -109,7 +109,7 @@ def statements_of(name: str, text: str) -> Iterator[Statement]:
 
 
 def read(paths: Sequence[Path]) -> Scripts:
-    found = Scripts([str(path) for path in paths])
+    scripts = Scripts([str(path) for path in paths])
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8")
@@ -117,29 +117,29 @@ def read(paths: Sequence[Path]) -> Scripts:
             raise failed(f"cannot read {path}", error) from error
         except UnicodeDecodeError as error:
             raise InputError(f"{path} is not UTF-8") from error
-        found.statements += statements_of(str(path), text)
-    for one in found.statements:
-        known = understood(one.parsed)
-        if isinstance(known, str):
-            found.leave_out("not understood", f"{one.place} ({known})")
+        scripts.statements += statements_of(str(path), text)
+    for statement in scripts.statements:
+        classification = understood(statement.parsed)
+        if isinstance(classification, str):
+            scripts.leave_out("not understood", f"{statement.place} ({classification})")
             continue
-        found.known.append((one, known))
-        for node in parse_sql(one.parsed):
+        scripts.classified.append((statement, classification))
+        for node in parse_sql(statement.parsed):
             if isinstance(node.stmt, ast.CreateStmt):
-                found.tables[name_of(node.stmt.relation)] = created(node.stmt)
+                scripts.tables[name_of(node.stmt.relation)] = created(node.stmt)
             elif isinstance(node.stmt, ast.CreateFunctionStmt | ast.DoStmt):
-                found.leave_out("with a body that was not read", one.place)
-    return found
+                scripts.leave_out("with a body that was not read", statement.place)
+    return scripts
 
 
 def created(statement: Any) -> Created:
     table = Created()
-    for one in statement.tableElts or ():
-        constraints = [one] if isinstance(one, ast.Constraint) else getattr(one, "constraints", None) or ()
-        if isinstance(one, ast.ColumnDef):
-            table.types[one.colname] = one.typeName.names[-1].sval
+    for element in statement.tableElts or ():
+        constraints = [element] if isinstance(element, ast.Constraint) else getattr(element, "constraints", None) or ()
+        if isinstance(element, ast.ColumnDef):
+            table.types[element.colname] = element.typeName.names[-1].sval
         for each in constraints:
-            key = each.keys[0].sval if each.keys else getattr(one, "colname", "")
+            key = each.keys[0].sval if each.keys else getattr(element, "colname", "")
             calls = [function(call) for call in walk(each.raw_expr) if isinstance(call, ast.FuncCall)]
             by_default = is_clock(each.raw_expr) or any("nextval" in name or "uuid" in name for name in calls)
             if by_default or each.contype in (ConstrType.CONSTR_PRIMARY, ConstrType.CONSTR_IDENTITY):
@@ -149,27 +149,29 @@ def created(statement: Any) -> Created:
 
 
 def findings(scripts: Scripts) -> list[Finding]:
-    changes = {(table[1], what) for _, known in scripts.known for what, table in known.changed}
+    changes = {
+        (table[1], change) for _, classification in scripts.classified for change, table in classification.changed
+    }
     return [
-        found
-        for statement, known in scripts.known
-        for poll in known.polls
-        for found in judged(scripts, statement, poll, changes)
+        finding
+        for statement, classification in scripts.classified
+        for poll in classification.polls
+        for finding in judged(scripts, statement, poll, changes)
     ]
 
 
 def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding, if the column may be polled; without an order, if its values rise with new rows."""
-    tables = {one: table for one in poll.tables for name, table in scripts.tables.items() if one[1] == name[1]}
+    """A finding if the column may be polled; for a query without ORDER BY only if new rows have greater values."""
+    tables = {polled: table for polled in poll.tables for name, table in scripts.tables.items() if polled[1] == name[1]}
     name, table = next(
-        ((one, each) for one, each in tables.items() if poll.column in each.types), (poll.tables[0], None)
+        ((polled, each) for polled, each in tables.items() if poll.column in each.types), (poll.tables[0], None)
     )
     if table and (table.types[poll.column] not in (*NUMBERS, *TIMES, "uuid")):
         return
     if not table and not poll.ordered:
         scripts.leave_out("without an order, of tables whose CREATE TABLE is not in the files", statement.place)
     elif not table or poll.ordered or poll.column in table.rising:
-        changed = " or ".join(what for what in ("updated", "deleted") if (name[1], what) in changes)
+        changed = " or ".join(change for change in ("updated", "deleted") if (name[1], change) in changes)
         is_time = table.types[poll.column] in TIMES if table else poll.column.endswith(("_at", "time", "date"))
         yield polling(
             poll, identifier(*filter(None, name)), is_time, [Evidence(statement.text, statement.place)], changed

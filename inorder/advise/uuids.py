@@ -27,7 +27,7 @@ RISING = 0.9  # smallest correlation with the physical order for values to count
 
 @dataclass(frozen=True)
 class Keys:
-    """The kind of keys; for a mix, the share of version 7, and an upper bound of the time of the first of these."""
+    """The kind of keys; for a mix, the share of version 7, and an upper bound of the time of the first such key."""
 
     kind: str
     share: float = 0.0
@@ -35,7 +35,7 @@ class Keys:
 
 
 def digits(value: str) -> str:
-    """The hexadecimal digits of a UUID of a version that RFC 9562 has; "" for any other text.
+    """The hexadecimal digits of a UUID of a version in RFC 9562; "" for any other text.
 
     >>> digits("018F4C5E-7B1A-7000-8000-000000000000"), digits("d41d8cd98f00b204e9800998ecf8427e")
     ('018f4c5e7b1a70008000000000000000', '')
@@ -44,7 +44,7 @@ def digits(value: str) -> str:
 
 
 def time_of(key: str) -> datetime:
-    """The time in a version-7 key: of 48 bits, which reach to the year 10889, at most what a datetime has.
+    """The time in a version-7 key. Its 48 bits reach to the year 10889, and are cut to the last time of a datetime.
 
     >>> time_of("018f4c5e7b1a70008000000000000000").year, time_of("ffffffffffff7fffbfffffffffffffff").year
     (2024, 9999)
@@ -53,7 +53,7 @@ def time_of(key: str) -> datetime:
 
 
 def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | None, now: datetime) -> Keys:
-    """The kind of keys of a column with these values, made by these functions if a default makes them.
+    """The kind of keys of a column, by its values, and by the functions in its default.
 
     >>> from hashlib import md5
     >>> now = datetime(2026, 11, 26, tzinfo=UTC)
@@ -72,11 +72,11 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     ''
     """
     made = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
-    found = [key for key in map(digits, values) if key]
-    if made == AFTER or len(found) < max(LEAST_VALUES, (1 - SOME) * len(values)):
+    keys = [key for key in map(digits, values) if key]
+    if made == AFTER or len(keys) < max(LEAST_VALUES, (1 - SOME) * len(values)):
         return Keys(made)
-    shares = {version: sum(key[12] == version for key in found) / len(found) for version in VERSIONS}
-    times = [time for key in found if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]
+    shares = {version: sum(key[12] == version for key in keys) / len(keys) for version in VERSIONS}
+    times = [time for key in keys if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]
     if shares["4"] >= SOME and (shares["7"] >= SOME or made in (V7, XACT)):
         return Keys(MIXED, shares["7"], min(times, default=None))
     version, share = max(shares.items(), key=lambda item: item[1])

@@ -1,1 +1,1 @@
-"""Rows as Arrow batches, from the server's binary COPY by the driver of ADBC; Spark and inorder tail read with it."""
+"""Read rows as Arrow batches, by the ADBC driver, from the server's binary COPY; for Spark, dlt and inorder tail."""

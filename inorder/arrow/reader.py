@@ -1,6 +1,6 @@
-"""The rows of a batch as Arrow, read in one ADBC transaction beside the session that found the batch.
+"""Read the rows of a batch as Arrow, in an ADBC transaction beside the session that found the batch.
 
-The driver makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
+The driver converts the binary COPY to Arrow in C, in a third of the CPU time that rows in Python take.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -22,14 +22,14 @@ from inorder.connection.session import Session, Table, same_server
 from inorder.connection.unsent import named
 from inorder.errors import on_error
 
-UNCHECKED = "SQL_ASCII"  # the encoding of a server that takes any bytes for text
+UNCHECKED = "SQL_ASCII"  # the encoding of a server that accepts any bytes as text
 BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory at a time
 
 
 class Connection:
-    """An ADBC connection. All its statements run in transactions that begin and end by a simple query.
+    """An ADBC connection. All its statements run in transactions that begin and end with a simple query.
 
-    The driver prepares a statement, and describes it in a second step, which a pooler may send to another session.
+    Outside a transaction, a pooler may send the two steps of the driver, prepare and describe, to different sessions.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -43,7 +43,9 @@ class Connection:
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
         statement = sql.SQL(text) if isinstance(text, str) else text
-        values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
+        values = {
+            name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in parts.items()
+        }
         whole = statement.format(**values) if isinstance(statement, sql.SQL) else statement
         self.cursor.execute(whole.as_string(None))
 
@@ -55,10 +57,10 @@ class Connection:
         (row,) = self.rows(text, **parts)
         return row
 
-    def found(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query; an error while it is read has ADBC's class, with its SQLSTATE.
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The result of the query. Errors while it is read are ADBC's, with an SQLSTATE.
 
-        fetch_record_batch() would wrap the reader used here, and raise errors of pyarrow, and OSError.
+        fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without one.
         """
         yield from self.cursor._results.reader
 
@@ -97,9 +99,9 @@ Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a tabl
 
 
 class ArrowReader:
-    """Reads a table repeatedly; connections are kept, because the driver queries all types when it opens one.
+    """Read a table repeatedly. Connections are kept, because the driver queries all types when it opens one.
 
-    The hint is that of the error for a value that Arrow has not; without one the value is null.
+    A value that Arrow cannot represent is an error with this hint or, if there is no hint, null.
     """
 
     def __init__(self, hint: str | None, fields: Fields = fields_of, rows: str = "reader_rows") -> None:
@@ -109,7 +111,7 @@ class ArrowReader:
     def of_batch(
         self, session: Session, table: Table, batch: str, after: str | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows of a batch that the reader keeps; for changes also the position after the batch, as JSON."""
+        """The rows of a batch; ``after``, for changes only, is the position after the batch, as JSON."""
         return self.rows(
             session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept, after)
         )
@@ -134,7 +136,7 @@ class ArrowReader:
         return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
-        """A transaction that locks the table against changes, and its columns. New types need a new connection."""
+        """Begin a transaction that locks the table's columns, and return them. New types need a new connection."""
         connection, columns = self.columns_in(session, table)
         if connection.columns.setdefault(table.oid, columns) != columns:
             self.close()
@@ -145,7 +147,7 @@ class ArrowReader:
         return connection, list(map(text_or_null, fields)) if is_unchecked and self.hint is None else fields
 
     def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[TableColumn]]:
-        for ended in [known for known in self.connections if known.connection.closed]:
+        for ended in [session for session in self.connections if session.connection.closed]:
             self.connections.pop(ended).close()
         if session not in self.connections:
             self.connections[session] = Connection(same_server(session))
@@ -161,11 +163,11 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows as the server returns them; raises an error at the end if they are no longer those of the batch."""
+    """The rows as the server returns them; an error at the end if the rows of the batch may have changed."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)
-    for batch in connection.found():
+    for batch in connection.batches():
         if batch.num_columns != width:
             raise changed(shown)
         yield converted(batch, fields, schema_of(fields), hint)
@@ -175,17 +177,17 @@ def read(
 
 def has_same_types(connection: Connection, fields: Sequence[Field], table: int) -> bool:
     """True if a new snapshot shows the same enum labels and composite attributes: no lock protects their names."""
-    known = names_in(field.column for field in fields)
-    if not known:
+    names = names_in(field.column for field in fields)
+    if not names:
         return True
     connection.run("COMMIT AND CHAIN")
-    return known <= names_in(columns_of(connection.rows(query("reader_columns"), table=table)))
+    return names <= names_in(columns_of(connection.rows(query("reader_columns"), table=table)))
 
 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
     """Names in columns of user-defined types: labels and attributes. Output that depends on settings is ignored."""
     return {
-        (column.name, column.labels, *((part.name, part.type, part.modifier) for part in column.fields))
+        (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))
         for column in columns if column.labels or column.fields
     }  # fmt: skip
 
@@ -222,7 +224,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Raise errors of ADBC as psycopg's with the same SQLSTATE, because retries are decided in one place."""
+    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, because retries are decided by these."""
     try:
         yield
     except adbc_driver_manager.Error as error:

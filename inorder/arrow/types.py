@@ -1,6 +1,6 @@
 """Columns of a table as columns of Arrow: the type, and the SQL expression that selects the value.
 
-A type that Arrow has is itself; every other one is its text, as the server writes it, which loses nothing.
+A type that Arrow has is mapped to it. All other types are mapped to text, as the server writes it.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def fields_of(columns: Sequence[TableColumn]) -> list[Field]:
 
 
 def field_of(column: TableColumn) -> Field:
-    """A column as Arrow has it.
+    """A column as a field of Arrow.
 
     >>> field_of(TableColumn("a", "int[]", "_int4", -1, "int4")).type, field_of(TableColumn("i", "inet", "inet")).type
     (ListType(list<element: int32>), DataType(string))
@@ -95,9 +95,9 @@ def field_of(column: TableColumn) -> Field:
     if column.fields and not column.is_array and (kinds := [part_of(field) for field in column.fields]) and all(kinds):
         names = [field.name for field in column.fields]
         return Field(column, FIELDS, pa.struct(list(zip(names, kinds, strict=True))), IS_NULL)
-    if (found := scalar(column)) is None:
+    if (as_scalar := scalar(column)) is None:
         return as_text(column)
-    kind, sent = found
+    kind, sent = as_scalar
     if column.element is not None:
         return Field(column, LIST.replace("SENT", f"::pg_catalog.{sent}[]"), list_of(kind), DIMENSIONS)
     return Field(column, f"{{column}}::pg_catalog.{sent}", kind)
@@ -111,8 +111,8 @@ def part_of(column: TableColumn) -> pa.DataType | None:
     """The Arrow type that the driver gives an attribute of a composite; None if the composite should be text."""
     if column.element is not None or column.type in WIDER:
         return None
-    found = scalar(column)
-    return found and found[0]
+    as_scalar = scalar(column)
+    return as_scalar and as_scalar[0]
 
 
 # True if the text form of a value is valid UTF-8, checked by its bytes in hex.
@@ -124,7 +124,7 @@ IS_UTF8 = (
 
 
 def text_or_null(field: Field) -> Field:
-    """A field that is null where its text is not valid UTF-8, for servers that do not check encodings."""
+    """A field that is null where the text is not valid UTF-8, for servers that do not check encodings."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
     if not is_text or field.expression == FIELDS:

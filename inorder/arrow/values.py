@@ -18,36 +18,36 @@ LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
 MICROSECONDS = 86_400_000_000  # in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-# called with the row and a description of its value: raises an error, or lets the value become null
+# called with the row and a description of its value; raises an error, or returns so that the value becomes null
 Refused = Callable[[int, str], None]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
-    """The columns of a batch in the types of a schema, which come first in the batch.
+    """A batch in the types of a schema. The columns of the schema come first in the batch.
 
     A value that Arrow cannot represent is an error with this hint or, if there is no hint, null.
     """
     columns = iter(batch.columns)
     sent = [[next(columns) for _ in range(field.width)] for field in fields]
     keys = [(field.name, arrays[0]) for field, arrays in zip(fields, sent, strict=True) if field.column.is_key]
-    found = []
+    results = []
     for field, arrays, kind in zip(fields, sent, schema.types, strict=True):
         refused = Misfit(field, keys, hint)
         extra = next(columns) if field.extra else None
         if pa.types.is_struct(kind):
-            parts = [column_as(part, kind[place].type, refused) for place, part in enumerate(arrays)]
-            found.append(pa.StructArray.from_arrays(parts, fields=list(kind), mask=extra))
+            parts = [column_as(child, kind[place].type, refused) for place, child in enumerate(arrays)]
+            results.append(pa.StructArray.from_arrays(parts, fields=list(kind), mask=extra))
         elif pa.types.is_dictionary(kind):
-            found.append(labelled(arrays[0], field))
+            results.append(labelled(arrays[0], field))
         else:
             if extra is not None:
                 check_flat(extra, refused)
-            found.append(column_as(arrays[0], kind, refused))
-    return pa.RecordBatch.from_arrays(found, schema=schema)
+            results.append(column_as(arrays[0], kind, refused))
+    return pa.RecordBatch.from_arrays(results, schema=schema)
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as labels. Labels are those of the snapshot, texts those of the row: a label may be renamed."""
+    """Encode texts as labels. A text may be missing from the labels of the snapshot, if its label was renamed."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -61,20 +61,21 @@ class Misfit:
     def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
         self.column, self.keys, self.hint = field.column, keys, hint
 
-    def __call__(self, row: int, what: str) -> None:
+    def __call__(self, row: int, description: str) -> None:
         if self.hint is not None:
-            names, values = (one_line(", ".join(part)) for part in (
+            names, values = (one_line(", ".join(texts)) for texts in (
                 [name for name, _ in self.keys], [str(array[row]) for _, array in self.keys],
             ))  # fmt: skip
             place = f" in the row ({names}) = ({values})" if self.keys else ""
             raise InputError(
-                f"column '{one_line(self.column.name)}' of type {one_line(self.column.written)} has {what}{place}\n"
+                f"column '{one_line(self.column.name)}' of type {one_line(self.column.written)} "
+                f"has {description}{place}\n"
                 f"HINT:  {self.hint.format(column=self.column.name)}"
             )
 
 
 def check_flat(dimensions: pa.Array, refused: Refused) -> None:
-    """Refuse arrays with several dimensions or another lower bound than 1, which Arrow's lists cannot represent."""
+    """Refuse arrays with several dimensions or a lower bound other than 1: Arrow's lists cannot represent them."""
     if (row := pc.index(dimensions, 0).as_py()) >= 0:
         refused(row, "an array whose first index is not 1")
     if (row := pc.index(pc.greater(dimensions, 1), True).as_py()) >= 0:
@@ -85,7 +86,9 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
     """Rebuild lists whose values need a cast. The driver's offsets begin at 0, and a null list has no elements."""
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
-        values = column_as(array.values, kind.value_type, lambda at, what: refused(parents[at].as_py(), what))
+        values = column_as(
+            array.values, kind.value_type, lambda at, description: refused(parents[at].as_py(), description)
+        )
         return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
     plain = array.storage if isinstance(array, pa.ExtensionArray) and array.type != kind else array
     plain = fitting(plain, kind, refused)
@@ -93,21 +96,21 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast each value alone if not all fit. Only types that the caller chose can be too narrow."""
+    """Cast an array; if a value does not fit, cast each value alone. Only a type of the caller's can be too narrow."""
     with suppress(pa.ArrowInvalid):
         return array.cast(kind)
-    found = []
+    pieces = []
     for row in range(len(array)):
         try:
-            found.append(array.slice(row, 1).cast(kind))
+            pieces.append(array.slice(row, 1).cast(kind))
         except pa.ArrowInvalid as error:
-            refused(row, f"a value that {kind} has not ({error})")
-            found.append(pa.nulls(1, kind))
-    return pa.concat_arrays(found)
+            refused(row, f"a value out of range for {kind} ({error})")
+            pieces.append(pa.nulls(1, kind))
+    return pa.concat_arrays(pieces)
 
 
 def fitting(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """The array with null for each value that the type cannot represent, unless that is an error."""
+    """The array with null for each value that the type cannot represent, unless such values are errors."""
     if (misfits := misfits_of(array, kind)) is None or not pc.any(misfits[0]).as_py():
         return array
     refused(pc.index(misfits[0], True).as_py(), misfits[1])

@@ -1,1 +1,1 @@
-"""Which kind of key for a table: the model's figures for each kind that meets the requirements."""
+"""``inorder choose``: choose a kind of key for a table by requirements and modeled costs."""

@@ -1,6 +1,6 @@
-"""The choice of a key: parameters of each kind for given requirements, their cost by the model, and the cheapest.
+"""Choose a key: compute the parameters and the cost of each kind for given requirements, and take the cheapest.
 
-Pure. The rules are in docs/choose.md.
+Pure. docs/choose.md has the rules.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ LEAST_BLOCK = 256  # smallest number of sequence values in a block: about a leaf
 # Bytes that a column `xact bigint` adds to the WAL of a row: its size in the tuple. Its index is not included.
 XACT_COLUMN = 8
 
-# The column of each kind. The first of several that cost the same is chosen.
+# The column of each kind. Of kinds with the same cost, the first is chosen.
 COLUMNS = {
     "bigint": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "v7": "uuid PRIMARY KEY DEFAULT uuid_v7_nextval()",
@@ -32,7 +32,7 @@ COLUMNS = {
     "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
 }
 IN_ORDER = ("bigint", "v7", "xact")
-# Kinds of which uuid_mask makes what is given out, if keys must not show anything.
+# Kinds whose keys are given out as uuid_mask(), if they must not leak creation time or order.
 MASKED = {"v7": "uuid_mask(id, secret_key)", "xact": "uuid_mask(id, secret_key, 8)"}
 assert set(COLUMNS) == set(USUAL_KINDS)
 
@@ -41,8 +41,8 @@ assert set(COLUMNS) == set(USUAL_KINDS)
 class Needs:
     """Requirements of a table for its key. Times are in seconds.
 
-    ``retention``: age at which rows are deleted, None if never. ``hide``: precision to which a key may show the
-    creation time: 0 if exactly, infinite if not at all. ``guessable``: ids may be guessed.
+    ``retention``: age at which rows are deleted, None if never. ``hide``: how precisely a key may show its creation
+    time: 0 for exactly, infinite for not at all. ``guessable``: guessable ids are acceptable.
     """
 
     rows: float
@@ -74,7 +74,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kind of key with its parameters and cost. ``against``: why it does not meet the requirements, or ""."""
+    """A kind of key with its parameters and cost. ``against``: the requirement that it does not meet, or ""."""
 
     kind: str
     column: str
@@ -86,29 +86,31 @@ class Candidate:
 
     @property
     def io_per_row(self) -> float:
-        """Bytes of WAL written and of index pages read per row, by which kinds are compared."""
+        """Bytes of WAL written and of index pages read per row: the measure by which kinds are compared."""
         return self.wal_per_row + PAGE * self.predicted.misses_per_row
 
 
 @dataclass(frozen=True)
 class Choice:
     chosen: Candidate
-    others: tuple[Candidate, ...]
+    alternatives: tuple[Candidate, ...]
     reasons: tuple[str, ...]
 
 
 def choice_for(needs: Needs) -> Choice:
     candidates = [candidate(kind, needs) for kind in COLUMNS]
-    fitting = sorted((one for one in candidates if not one.against), key=lambda one: one.io_per_row)
+    fitting = sorted(
+        (candidate for candidate in candidates if not candidate.against), key=lambda candidate: candidate.io_per_row
+    )
     if not fitting:
         raise InputError(
             "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key, or "
             "--hide always, by masks"
         )
     chosen = fitting[0]
-    rest = (one for one in candidates if one is not chosen)
-    others = tuple(sorted(rest, key=lambda one: (bool(one.against), one.io_per_row)))
-    return Choice(chosen, others, tuple(reasons(chosen, candidates, needs)))
+    rest = (candidate for candidate in candidates if candidate is not chosen)
+    alternatives = tuple(sorted(rest, key=lambda candidate: (bool(candidate.against), candidate.io_per_row)))
+    return Choice(chosen, alternatives, tuple(reasons(chosen, candidates, needs)))
 
 
 def candidate(kind: str, needs: Needs) -> Candidate:
@@ -127,10 +129,10 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as required, and enough of them to outlast the rows.
+    """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
 
-    Smaller blocks have fewer pages, of which more are in memory and fewer are written as images. The block in use when
-    a row comes is one more than the rows' age fills.
+    Smaller blocks have fewer pages: more of these are in memory, and fewer are written as images. The number is one
+    more than the blocks that fill during the retention, for the block that is being filled.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)
@@ -151,50 +153,50 @@ def is_masked(kind: str, needs: Needs) -> bool:
 
 
 def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
-    found = ""
+    reason = ""
     if is_masked(kind, needs):
-        found = ""
+        reason = ""
     elif needs.hide and kind in IN_ORDER:
-        found = "its order is that of creation (--hide)"
+        reason = "its order is that of creation (--hide)"
     elif needs.hide == inf and kind != "random":
-        found = "shows the block in which it was generated (--hide always)"
+        reason = "shows the block in which it was generated (--hide always)"
     elif needs.reader == POLL and kind not in IN_ORDER:
-        found = "not in order (--reader poll)"
+        reason = "not in order (--reader poll)"
     elif kind == "bigint" and not needs.guessable:
-        found = "sequential, guessable (--guessable allows it)"
+        reason = "sequential, guessable (--guessable allows it)"
     elif blocks and blocks.size > MOST:
-        found = f"a block of {blocks.size:,} exceeds the generator's range"
-    return found
+        reason = f"a block of {blocks.size:,} exceeds the generator's range"
+    return reason
 
 
 def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> list[str]:
-    fitting = sum(not one.against for one in candidates)
-    dearest = next(one for one in candidates if one.kind == "random")
-    found = [
+    fitting = sum(not candidate.against for candidate in candidates)
+    dearest = next(candidate for candidate in candidates if candidate.kind == "random")
+    texts = [
         f"Of {fitting} kinds of key that meet the requirements it needs the least I/O: "
         f"{chosen.io_per_row:,.0f} bytes per row, random keys {dearest.io_per_row:,.0f}."
         if fitting > 1 else "No other kind of key meets the requirements."
     ]  # fmt: skip
     if chosen.is_masked:
-        found += [
+        texts += [
             f"Give out {MASKED[chosen.kind]} instead of the key: it shows nothing, and uuid_unmask returns the key.",
             "Masks need the C extension on a server with OpenSSL (docs/mask.md). Without it: random keys, at "
             f"{dearest.io_per_row / chosen.io_per_row:,.0f} times the I/O.",
         ]
     elif chosen.blocks:
-        found += block_reasons(chosen, chosen.blocks, needs)
+        texts += block_reasons(chosen, chosen.blocks, needs)
     elif chosen.kind == "random":
-        found.append(f"{chosen.predicted.misses_per_row:.2f} index pages are read per row with this memory.")
+        texts.append(f"{chosen.predicted.misses_per_row:.2f} index pages are read per row with this memory.")
     if needs.reader == FEED:
-        found.append(
+        texts.append(
             "A feed reads rows by the transaction's number, which is in the key."
             if chosen.kind == "xact"
             else "A feed reads rows by the transaction's number: the column xact, with an index (feed_prepare). "
             "Its values show the order of transactions, so do not hand them out."
         )
     elif needs.reader == POLL:
-        found.append("Polling by key loses rows that commit after a row with a greater key; HINT: --reader feed.")
-    return found
+        texts.append("Polling by key loses rows that commit after a row with a greater key; HINT: --reader feed.")
+    return texts
 
 
 def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:

@@ -1,4 +1,4 @@
-"""``inorder choose``: its options, their checks, and how a choice is printed."""
+"""``inorder choose``: options, checks and output."""
 
 import json
 from math import inf
@@ -17,7 +17,7 @@ ALWAYS = "always"
 
 
 def hidden(text: str, option: str) -> float:
-    """Seconds that a key does not show; infinite if never any."""
+    """A precision of time in seconds; infinite for 'always'."""
     return inf if text == ALWAYS else parse_duration(text, option, 0, FOREVER)
 
 
@@ -47,34 +47,38 @@ def choose(output: str, explain: bool, **given: Any) -> None:
     click.echo(text)
 
 
-def needs_of(rows: int | None, rate: int, retention: float | None, **others: Any) -> Needs:
+def needs_of(rows: int | None, rate: int, retention: float | None, **more: Any) -> Needs:
     if rows is None and retention is None:
         raise InputError("how large is the table? HINT: give --rows or --retention")
     most = rate * retention if retention is not None else inf
     if rows is not None and rows > most:
         raise InputError(f"--rows {rows:,} are more than --rate times --retention, {most:,.0f}")
-    return Needs(most if rows is None else rows, rate, retention=retention, **others)
+    return Needs(most if rows is None else rows, rate, retention=retention, **more)
 
 
-def record(one: Candidate, needs: Needs) -> dict[str, Any]:
-    size, count, wrap = (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) if one.blocks else (None,) * 3
+def record(candidate: Candidate, needs: Needs) -> dict[str, Any]:
+    size, count, wrap = (
+        (candidate.blocks.size, candidate.blocks.count, candidate.blocks.wrap_seconds)
+        if candidate.blocks
+        else (None,) * 3
+    )
     return {
-        "kind": one.kind,
-        "column": "id " + one.column,
+        "kind": candidate.kind,
+        "column": "id " + candidate.column,
         "block_size": size,
         "block_count": count,
         "wrap_seconds": wrap,
-        "index_bytes": one.predicted.index_bytes,
-        "leaf_pages_touched": one.predicted.leaf_pages_touched,
-        "images_per_row": one.predicted.images_per_row,
-        "image_bytes_per_row": one.predicted.image_bytes_per_row,
-        "wal_bytes_per_row": one.wal_per_row,
-        "wal_bytes_per_day": one.wal_per_row * needs.rate * DAY,
-        "index_pages_read_per_row": one.predicted.misses_per_row,
-        "io_bytes_per_row": one.io_per_row,
-        "leaf_density": one.predicted.leaf_density,
-        "against": one.against,
-        "mask": MASKED[one.kind] if one.is_masked else None,
+        "index_bytes": candidate.predicted.index_bytes,
+        "leaf_pages_touched": candidate.predicted.leaf_pages_touched,
+        "images_per_row": candidate.predicted.images_per_row,
+        "image_bytes_per_row": candidate.predicted.image_bytes_per_row,
+        "wal_bytes_per_row": candidate.wal_per_row,
+        "wal_bytes_per_day": candidate.wal_per_row * needs.rate * DAY,
+        "index_pages_read_per_row": candidate.predicted.misses_per_row,
+        "io_bytes_per_row": candidate.io_per_row,
+        "leaf_density": candidate.predicted.leaf_density,
+        "against": candidate.against,
+        "mask": MASKED[candidate.kind] if candidate.is_masked else None,
     }
 
 
@@ -82,48 +86,48 @@ def as_data(choice: Choice, needs: Needs) -> dict[str, Any]:
     return {
         "chosen": record(choice.chosen, needs),
         "reasons": choice.reasons,
-        "others": [record(one, needs) for one in choice.others],
+        "others": [record(candidate, needs) for candidate in choice.alternatives],
     }
 
 
 HEAD = ("key", "block", "wrap", "index", "WAL a day", "reads/row", "I/O/row", "")
 
 
-def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
-    unit = " s" if one.kind == "time" else ""
-    ratio = one.io_per_row / choice.chosen.io_per_row
+def line(candidate: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
+    unit = " s" if candidate.kind == "time" else ""
+    ratio = candidate.io_per_row / choice.chosen.io_per_row
     return (
-        KEY_KINDS[one.kind].label,
-        f"{one.blocks.size:,}{unit}" if one.blocks else "",
-        time_text(one.blocks.wrap_seconds) if one.blocks else "",
-        size_text(one.predicted.index_bytes),
-        size_text(one.wal_per_row * needs.rate * DAY),
-        f"{one.predicted.misses_per_row:.2f}",
-        f"{one.io_per_row:,.0f} B",
-        one.against
-        or ("chosen" if one is choice.chosen else f"{ratio:.2f} times the I/O")
-        + ", given out as a mask" * one.is_masked,
+        KEY_KINDS[candidate.kind].label,
+        f"{candidate.blocks.size:,}{unit}" if candidate.blocks else "",
+        time_text(candidate.blocks.wrap_seconds) if candidate.blocks else "",
+        size_text(candidate.predicted.index_bytes),
+        size_text(candidate.wal_per_row * needs.rate * DAY),
+        f"{candidate.predicted.misses_per_row:.2f}",
+        f"{candidate.io_per_row:,.0f} B",
+        candidate.against
+        or ("chosen" if candidate is choice.chosen else f"{ratio:.2f} times the I/O")
+        + ", given out as a mask" * candidate.is_masked,
     )
 
 
 EXPLAINED = ("key", "pages", "FPI/row", "WAL/row", "images", "WAL/s", "reads/row", "leaf")
 
 
-def explained(one: Candidate, needs: Needs) -> tuple[str, ...]:
+def explained(candidate: Candidate, needs: Needs) -> tuple[str, ...]:
     return (
-        KEY_KINDS[one.kind].label,
-        f"{one.predicted.leaf_pages_touched:,.0f}",
-        f"{one.predicted.images_per_row:.4f}",
-        f"{one.wal_per_row:,.0f} B",
-        f"{one.predicted.image_bytes_per_row:,.0f} B",
-        size_text(one.wal_per_row * needs.rate),
-        f"{one.predicted.misses_per_row:.3f}",
-        f"{one.predicted.leaf_density:.0f} %",
+        KEY_KINDS[candidate.kind].label,
+        f"{candidate.predicted.leaf_pages_touched:,.0f}",
+        f"{candidate.predicted.images_per_row:.4f}",
+        f"{candidate.wal_per_row:,.0f} B",
+        f"{candidate.predicted.image_bytes_per_row:,.0f} B",
+        size_text(candidate.wal_per_row * needs.rate),
+        f"{candidate.predicted.misses_per_row:.3f}",
+        f"{candidate.predicted.leaf_density:.0f} %",
     )
 
 
 def explanation(choice: Choice, needs: Needs) -> list[str]:
-    lines = [EXPLAINED, *(explained(one, needs) for one in (choice.chosen, *choice.others))]
+    lines = [EXPLAINED, *(explained(candidate, needs) for candidate in (choice.chosen, *choice.alternatives))]
     title = (
         f"{needs.rate * needs.checkpoint:,.0f} rows between two checkpoints: leaf pages touched, images of them in WAL"
     )
@@ -131,10 +135,10 @@ def explanation(choice: Choice, needs: Needs) -> list[str]:
 
 
 def as_text(choice: Choice, needs: Needs, explain: bool) -> str:
-    lines = [HEAD, *(line(one, choice, needs) for one in (choice.chosen, *choice.others))]
+    lines = [HEAD, *(line(candidate, choice, needs) for candidate in (choice.chosen, *choice.alternatives))]
     table = [aligned(cells, widths_of(lines), range(1, len(HEAD) - 1)) for cells in lines]
     table += explanation(choice, needs) if explain else []
     setup = ["CREATE SEQUENCE numbers;"] if choice.chosen.kind == "sequence" else []
     title = f"{needs.rows:,.0f} rows, {needs.rate:,.0f} more a second"
-    parts = [*setup, f"id {choice.chosen.column}", "", *(f"* {one}" for one in choice.reasons), "", title, *table]
+    parts = [*setup, f"id {choice.chosen.column}", "", *(f"* {reason}" for reason in choice.reasons), "", title, *table]
     return "\n".join(parts)

@@ -1,1 +1,1 @@
-"""Tables that Citus has distributed: where their shards are, and ``inorder citus``, which makes these readable."""
+"""Tables that Citus has distributed: the places of their shards, and ``inorder citus``, which makes shards readable."""

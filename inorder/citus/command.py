@@ -22,8 +22,8 @@ from inorder.text import lines, print_text
 def citus(every: float | None, **options: Any) -> None:
     """Make each shard of the distributed TABLE readable, on its node, for tail --shards and count show --shards.
 
-    Its number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run it again after shards were moved or split:
-    what is readable is left as it is.
+    The column with the number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run the command again after
+    shards were moved or split: readable shards are left as they are.
     """
     # Loads the driver, which the help does not need.
     from inorder.citus.preparation import Request, repeat, run  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Where a reader continues after Citus has moved or split a shard.
+"""Find the positions from which a reader continues after Citus has moved or split a shard.
 
 Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and nobody writes
 to it, so the reader can read all of it. Then the reader finds the transactions of the new place that have copied rows.
@@ -30,7 +30,7 @@ class NotReadableError(InputError):
 
 @dataclass(frozen=True)
 class Seen:
-    """A transaction that has rows in a shard, how many, and the primary key of one of them, as text."""
+    """A transaction with rows in a shard: the number of these, and the primary key of one of them, as text."""
 
     number: int
     rows: int
@@ -39,15 +39,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class ShardTable:
-    """A shard being read. The extension verifies that the name still belongs to the table that it has proved."""
+    """A shard being read. The extension checks that the name still belongs to the same table."""
 
     node: ShardSession
     table: Table
     key: list[str]
 
     def rows(self, name: str, **parts: object) -> list[ServerRow]:
-        """The rows of a query. Keys are compared as text, which must not depend on a server's time zone."""
-        key = sql.SQL(", ").join(sql.Identifier("e", one) for one in self.key)
+        """The rows of a query. Keys are compared as text, and therefore read in the same time zone on each server."""
+        key = sql.SQL(", ").join(sql.Identifier("e", column) for column in self.key)
         statement = self.node.statement(query(name), table=self.table.oid, name=self.table.identifier, key=key, **parts)
 
         def once() -> list[ServerRow]:
@@ -59,7 +59,7 @@ class ShardTable:
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:
-    """True if no writer is left in a shard that Citus has moved away; a writer may still have to commit."""
+    """True if no transaction is left that has written to a shard since Citus has moved it away."""
     (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
@@ -82,9 +82,7 @@ def positions_in(
     column = number_column(coordinator, table)
     key = [str(name) for (name,) in old.rows(query("shard_key_columns"), table=old.table(was.table).oid)]
     if not key:
-        raise InputError(
-            f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n{ANEW}"
-        )
+        raise InputError(f"{was.place} was moved or split, and has no primary key to tell which rows were read\n{ANEW}")
     before = ShardTable(old, old.table(was.table), key)
     positions, copied = [], 0
     for shard, node in new:
@@ -93,9 +91,11 @@ def positions_in(
         position = json.loads(text)
         seen = transactions(after, column, position["transactions"])
         fresh = list(not_in(before, seen))
-        copied += sum(one.rows for one in seen) - sum(one.rows for one in fresh)
+        copied += sum(transaction.rows for transaction in seen) - sum(transaction.rows for transaction in fresh)
         (left,) = node.row(
-            query("shard_without"), transactions=position["transactions"], numbers=[one.number for one in fresh]
+            query("shard_without"),
+            transactions=position["transactions"],
+            numbers=[transaction.number for transaction in fresh],
         )
         positions.append(position | {"transactions": left})
     check_copied(before, was, copied)
@@ -118,15 +118,15 @@ def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:
 def not_in(old: ShardTable, seen: list[Seen]) -> Iterator[Seen]:
     rest = iter(seen)
     while some := list(islice(rest, LOOKED_UP)):
-        found = {str(key) for (key,) in old.rows("shard_has", keys=[one.key for one in some])}
-        yield from (one for one in some if one.key not in found)
+        copied_keys = {str(key) for (key,) in old.rows("shard_has", keys=[transaction.key for transaction in some])}
+        yield from (transaction for transaction in some if transaction.key not in copied_keys)
 
 
 def check_copied(old: ShardTable, was: Shard, copied: int) -> None:
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
-            f"{was.place} has {rows:,} rows, and the transactions that have copied them have {copied:,}: it was moved "
+            f"{was.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: it was moved "
             "again before it was read, or rows were deleted before the new place had a guard\n"
             "HINT:  Start with a new position, or read the shards as tables of their nodes."
         )
@@ -155,17 +155,17 @@ class Moves:
         self.reported: set[str] = set()
 
     def positions(
-        self, known: Distributed, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]], *,
+        self, distributed: Distributed, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]], *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """Positions in the new places of a shard, all of which was read where it was; None if it is too early.
+        """Positions in the new places of a shard that was read to its end in the old place; None if it is too early.
 
-        That is reported once by a run that stays, and an error of one that ends.
+        If it is too early, a run that goes on (not ``ends``) reports the reason once; a run that ends fails with it.
         """
         problem = InorderError(f"{was.place} was moved, and is still written to: try again")
         if is_frozen:
             try:
-                return handed_over(known.session, known.table, old, was, new)
+                return handed_over(distributed.session, distributed.table, old, was, new)
             except NotReadableError as error:
                 problem = error
         if ends:
@@ -178,7 +178,7 @@ class Moves:
     def followed(self, was: Shard, new: list[Shard]) -> None:
         self.release(was)
         self.reported.discard(was.key)  # a shard that moves back is a new table
-        report(f"{was.place} is read; going on with {', '.join(one.place for one in new)}")
+        report(f"{was.place} is read to its end; continuing in {', '.join(shard.place for shard in new)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
         """Lock a shard, unless it is locked; an error if it no longer exists."""
@@ -194,7 +194,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session with the node of a shard, in its transaction; a new one, without locks, after a loss."""
+        """The session on the node of a shard, in its transaction; a new session, without locks, if it was lost."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")
@@ -209,7 +209,7 @@ class Moves:
         return session
 
     def release(self, shard: Shard) -> None:
-        """Forget a shard that was read. The lock is released with the last one on its node."""
+        """Forget a shard that was read. Locks on a node are released together, with the last of its shards."""
         keys = self.keys.get(shard.group, set())
         keys.discard(shard.key)
         if not keys:

@@ -1,4 +1,4 @@
-"""The preparation of all shards of a table, one after the other, each on its node."""
+"""Prepare all shards of a table, one after the other, each on its node."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Request:
 
 
 class Preparation:
-    """``repeats``: shards that are readable already are not mentioned."""
+    """``repeats``: readable shards are not reported."""
 
     def __init__(self, request: Request, say: Say, repeats: bool = False) -> None:
         self.request, self.say, self.repeats = request, say, repeats
@@ -42,22 +42,22 @@ class Preparation:
         self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
-        """All of them, also those that are moved meanwhile; returns how many there are."""
+        """Prepare all shards, including shards that are moved in the meantime; returns their number."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
-            on_node(self.session, shard).close()  # an error before anything is done, if a node has no extension
+            on_node(self.session, shard).close()  # fails, before anything is done, if a node has no extension
         seen: set[Shard] = set()
         while waiting := [shard for shard in shards if shard not in seen]:
             for place, shard in enumerate(waiting, 1):
-                self.one(shard, column, f"{place} of {len(waiting)}")
+                self.prepare(shard, column, f"{place} of {len(waiting)}")
             seen.update(waiting)
             shards = self.distributed.shards()
         return len(shards)
 
-    def one(self, shard: Shard, column: str, place: str) -> None:
+    def prepare(self, shard: Shard, column: str, place: str) -> None:
         asked, dsn = self.request, node_dsn(self.session, shard)
-        # The index is that of the table, which Citus makes on each shard.
+        # Citus creates the index of the table on each shard.
         request = steps.Request(
             shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn, insert_only=True
         )
@@ -82,7 +82,7 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the number; an error if nodes would not compute it themselves, or it has no index."""
+        """The column with the number; an error if the nodes do not compute it themselves, or it has no index."""
         table = self.distributed.table
         rows = self.session.rows(
             query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column
@@ -105,8 +105,8 @@ class Preparation:
 def missing(table: str, other: str | None, name: str) -> str:
     if other is not None:
         return (
-            f"column {other} of {table} has a default, which the coordinator evaluates: its number is that of another "
-            f"node's transaction\nHINT:  Add a column of its own: {GENERATED}. It rewrites the shards."
+            f"column {other} of {table} has a default, which the coordinator evaluates: the number belongs to a "
+            f"transaction of another node\nHINT:  Add another column: {GENERATED}. This rewrites the shards."
         )
     return (
         f"table {table} has no column {name} with the transaction number\n"
@@ -121,13 +121,13 @@ def run(request: Request, say: Say) -> int:
 
 
 def repeat(request: Request, seconds: float) -> NoReturn:
-    """At an interval, over restarts of the coordinator; says only what it does."""
+    """Repeat the preparation at an interval, also after restarts of the coordinator; report only changes."""
     preparation = Preparation(request, report, repeats=True)
 
     def work() -> None:
         try:
             preparation.run()
         except psycopg.errors.UndefinedTable as error:
-            report(f"trying again: {first_line(error)}")  # a shard that was moved in this moment
+            report(f"trying again: {first_line(error)}")  # a shard was moved at this moment
 
     forever(request.dsn, preparation.attach, work, lambda: time.sleep(seconds))

@@ -25,7 +25,7 @@ SETTINGS: tuple[LiteralString, ...] = (
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a distributed table: a table on one node. The hash of a column decides which rows it has, if hashed."""
+    """A part of a distributed table: a table on one node. In a hashed table, the hash of a column selects its rows."""
 
     id: int
     table: str  # with its schema, quoted
@@ -98,19 +98,19 @@ class Distributed:
             raise InputError(
                 f"table {self.table.shown} is not distributed: leave out the option, or the command, for shards"
             )
-        found = [
+        shards = [
             Shard(*row, *((None, None) if method != HASH or low is None else (int(low), int(high))))
             for *row, method, low, high in rows
         ]
-        if len({shard.id for shard in found}) < len(found):
+        if len({shard.id for shard in shards}) < len(shards):
             raise InputError(
                 f"table {self.table.shown} has shards on several nodes at once, as a reference table has\n"
                 "HINT:  Each node has all of its rows: read the shard on one of them as a table of that node."
             )
-        return found
+        return shards
 
 
-def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
+def successors(earlier: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
     """Vanished shards among the known ones, each with the shards that replaced it.
 
     >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
@@ -119,17 +119,21 @@ def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, li
     ['2@2', '3@1']
     """
     present = {shard.key for shard in now}
-    come = [shard for shard in now if shard.key not in known]
-    found = {key: [one for one in come if shard.holds(one)] for key, shard in known.items() if key not in present}
+    come = [shard for shard in now if shard.key not in earlier]
+    replacements = {
+        key: [successor for successor in come if shard.holds(successor)]
+        for key, shard in earlier.items()
+        if key not in present
+    }
     for shard in come:
-        if not any(shard in parts for parts in found.values()):
+        if not any(shard in parts for parts in replacements.values()):
             raise InputError(
-                f"{shard.place} is not a part of a shard that was read: the table was distributed anew\n{ANEW}"
+                f"{shard.place} is not a part of a shard that was read: the table was distributed again\n{ANEW}"
             )
-    for key, parts in found.items():
+    for key, parts in replacements.items():
         if not parts:
-            raise InputError(f"{known[key].place} is no shard of the table any more\n{ANEW}")
-    return found
+            raise InputError(f"{earlier[key].place} is no longer a shard of the table\n{ANEW}")
+    return replacements
 
 
 @dataclass(frozen=True)
@@ -144,9 +148,9 @@ class Node:
     def dsn(self, coordinator: str) -> str:
         """The connection string of the coordinator, redirected to the node.
 
-        An empty hostaddr or password in the string overrides the environment. Parameters that are missing in the string
-        come from libpq's environment and files, for every node. The coordinator's catalog names the host, which
-        therefore gets no secret except the one that the user has stored for this host in the password file.
+        An empty hostaddr or password in the string overrides the environment. All nodes get the parameters that libpq's
+        environment and files set. The host comes from the coordinator's catalog and is not trusted: it gets no password
+        except one that the user has stored for this host in the password file.
         """
         if self.host is None:
             return coordinator
@@ -177,9 +181,9 @@ def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSessio
     except psycopg.Error as error:
         if "no password supplied" in str(error):
             raise InputError(
-                f"{shard.place} asks for a password, and that of the coordinator is not sent to other hosts\n"
-                "HINT:  Put one for this host and port into the password file (~/.pgpass)."
+                f"{shard.place} asks for a password, and the coordinator's password is not sent to other hosts\n"
+                "HINT:  Add a line for this host and port to the password file (~/.pgpass)."
             ) from error
         if isinstance(error, psycopg.OperationalError):
-            raise  # the node may come back
+            raise  # a retry may succeed
         raise explained(error) from error

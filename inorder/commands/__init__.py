@@ -1,1 +1,1 @@
-"""The commands of the command line that need more than one package."""
+"""Commands that use several packages."""

@@ -1,4 +1,4 @@
-"""The report of a result: the sections of its experiment, then a warning; and names for several results."""
+"""The report of a result: the sections of its experiment, then warnings; and distinct labels for several results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,13 @@ class Report:
     kind: type[Experiment[Any]]
 
     def sections(self, result: Result) -> Sequence[Section]:
-        found = [*self.kind.sections(result), *quality_sections(result, self.kind.checkpoints)] if result.runs else []
-        names = [section.name for section in found]
+        sections = (
+            [*self.kind.sections(result), *quality_sections(result, self.kind.checkpoints)] if result.runs else []
+        )
+        names = [section.name for section in sections]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"more than one section is called {', '.join(sorted(twice))}")
-        return found
+        return sections
 
     def verdicts(self, result: Result) -> Sequence[Verdict]:
         return self.kind.verdicts(result) if result.runs else []
@@ -51,8 +53,11 @@ class Labelled:
 
 
 def distinct(results: Sequence[Labelled]) -> list[Labelled]:
-    """The same, with their date where names are the same, and a number where that is not enough."""
-    names = [one.label for one in results]
-    dated = [f"{one.label}, {one.result.created}" if names.count(one.label) > 1 else one.label for one in results]
+    """The results with distinct labels: results with the same label get their date, or else a number."""
+    names = [labelled.label for labelled in results]
+    dated = [
+        f"{labelled.label}, {labelled.result.created}" if names.count(labelled.label) > 1 else labelled.label
+        for labelled in results
+    ]
     labels = [f"{label} ({n})" if dated.count(label) > 1 else label for n, label in enumerate(dated, start=1)]
-    return [replace(one, label=label) for label, one in zip(labels, results, strict=True)]
+    return [replace(labelled, label=label) for label, labelled in zip(labels, results, strict=True)]

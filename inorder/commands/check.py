@@ -1,4 +1,4 @@
-"""inorder lab check: does a reader lose rows? Schedules that force the overlap of transactions, and a verdict."""
+"""inorder lab check: run schedules that make transactions overlap, and judge if a reader loses rows."""
 
 import sys
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ USUAL = ("id", "created", "horizon", "feed")
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
     own = ways_of(file) if file else {}
-    known = built_in() | own
-    if unknown := [name for name in names if name not in known]:
-        raise InputError(f"there is no reader {unknown[0]}; there are {', '.join(known)}")
-    values = dict(one.partition("=")[::2] for one in start)
-    ways = [known[name] for name in names]
+    readers = built_in() | own
+    if unknown := [name for name in names if name not in readers]:
+        raise InputError(f"there is no reader {unknown[0]}; there are {', '.join(readers)}")
+    values = dict(assignment.partition("=")[::2] for assignment in start)
+    ways = [readers[name] for name in names]
     if sql:
         ways.append(Way("sql", " ".join(sql.split()), sql, start={"last": "0"} | values))
     if program:
         ways.append(Way("program", program, program=program))
-    ways = ways or [known[name] for name in own or USUAL]
+    ways = ways or [readers[name] for name in own or USUAL]
     for way in ways:
         if way.program:
             command_of(way.program)
@@ -42,18 +42,20 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 
 @click.command("check")
 @click.argument("readers", nargs=-1, metavar="[READER]...")
-@option("--sql", default="", metavar="QUERY", help="The poll of your reader; :last is its position, :now the time.")
-@option("--program", default="", metavar="COMMAND", help="Your reader as a program, which reads a line for each poll.")
-@option("--start", multiple=True, metavar="NAME=VALUE", help="Values of the names in --sql at first.  [last=0]")
+@option("--sql", default="", metavar="QUERY", help="Check a poll in SQL; :last is its position, :now the time.")
+@option("--program", default="", metavar="COMMAND", help="Check a program, which reads a line for each poll.")
+@option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file of readers with their tables, as docs/check.md has it.")  # fmt: skip
-@option("--schedules", "most", type=count(1), help="Schedules of each case, at most: those that overlap most.  [all]")
-@option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
-@option("--seed", type=count(0), default="1", help="Of the random load.")
+@option("--schedules", "most", type=count(1), help="Most schedules per case, those with most overlap first.  [all]")
+@option(
+    "--load", "load", type=duration(0.1, 3600), default="5s", help="Duration of the random load after the schedules."
+)
+@option("--seed", type=count(0), default="1", help="Seed of the random load.")
 @option("--fail-on", "fail_on", type=several(one_of(FAULTS)), metavar="FAULT,…",
         help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
              "[lost,twice,differs, of --sql, --program and --ways]")  # fmt: skip
-@option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
+@option("--script", type=FILE, help="Write the shortest schedule with a fault to a new file, for psql.")
 @option("--record", type=FILE, help="Write versions, seed, hash of the reader, cases and verdict, for your repository.")
 @option(
     "-d", "--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards."
@@ -66,9 +68,9 @@ def lab_check(
     load: float, seed: int, fail_on: Sequence[str] | None, script: Path | None, record: Path | None, dsn: str | None,
     bindir: Path | None, page: Path | None, output: str,
 ) -> None:  # fmt: skip
-    """Does a reader lose rows? Runs schedules in which transactions overlap, and shows the shortest that loses one.
+    """Check if a reader loses rows: run schedules in which transactions overlap, and show the shortest with a loss.
 
-    READER is one of those built in, or of --ways. Without any: id, created, horizon and feed. docs/check.md explains
+    READER is a built-in reader, or one of --ways; by default id, created, horizon and feed. docs/check.md explains
     the cases and the faults, docs/check-protocol.md the lines of JSON that a program reads and writes.
     """
     ways, amount = asked(readers, sql, program, start, file), Amount(most, load, seed)
@@ -87,13 +89,13 @@ def lab_check(
             write_whole(path, text(checks, place.version))
     if record:
         write_whole(record, outputs.as_record(checks, place.version, amount))
-    if any(fault in one.faults for one in checks for fault in fatal):
+    if any(fault in check.faults for check in checks for fault in fatal):
         sys.exit(FOUND)
 
 
 def checked_there(place: Place, way: Way, amount: Amount) -> Checked | None:
     if reason := impossible(place, way):
-        click.echo(f"{way.title}: left out, since {reason}", err=True)
+        click.echo(f"{way.title}: left out, because {reason}", err=True)
         return None
 
     def progress(case: str) -> None:

@@ -1,4 +1,4 @@
-"""inorder demo: what polling readers lose and what random keys cost, in three minutes."""
+"""inorder demo: show in three minutes the rows that polling readers lose, and the cost of random keys."""
 
 import itertools
 from pathlib import Path
@@ -27,9 +27,9 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 
 @click.command()
 @bindir_option
-@option("-o", "--out", type=FOLDER, default=".", help="Folder for its files.")
+@option("-o", "--out", type=FOLDER, default=".", help="Folder for the files.")
 @option(
-    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table when it is larger than memory."
+    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table that is larger than memory."
 )
 @option("--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each run.")
 @option("--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS, help="Runs of each.")
@@ -64,7 +64,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
 
 
 def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:
-    """Those of the experiments, as they could be asked for alone: an interrupted one is resumed so."""
+    """The plans of the two experiments, the same as if each was run alone, so that it can be resumed."""
     sizes = tuple(dict.fromkeys((max(rows // 16, LEAST_ROWS), rows)))
     insert = InsertPlan(rows=sizes, rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     return ReaderPlan(seconds=reading), insert
@@ -81,7 +81,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on the effect that this machine does not show, and how to see it; nothing where it shows."""
+    """A note on the effect that this machine cannot show, and how to see it; nothing if the machine shows it."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"

@@ -1,4 +1,4 @@
-"""inorder lab, and lab run: which commands there are. Loads none of them."""
+"""inorder lab, and lab run: the names of their commands. Loads no command."""
 
 import click
 
@@ -6,14 +6,14 @@ from inorder.groups import Commands, Group, Modules
 from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
-    "check": ("inorder.commands.check", "Does a reader lose rows?"),
+    "check": ("inorder.commands.check", "Check if a reader loses rows."),
     "report": (
         "inorder.commands.results",
-        "Show results again, of result files and of pages: several one after the other, on a page side by side, too.",
+        "Show the results in result files and pages again; several side by side on a page.",
     ),
     "resume": (
         "inorder.commands.results",
-        "Resume an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it.",
+        "Resume an interrupted run: measure on a new server what FILE does not have yet, and add it.",
     ),
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
 }
@@ -44,15 +44,18 @@ class Experiments(Commands):
 
 
 class Run(Group):
-    """Experiments by name; that on a table like another is also an option of the one that inserts."""
+    """Experiments by name. The experiment ``like`` is also an option of ``insert``."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``insert --like TABLE`` is ``like --table TABLE``; without a TABLE, --like is the option that lacks it."""
+        """``insert --like TABLE`` becomes ``like --table TABLE``; without a TABLE, the error is about --like."""
         options = [argument.partition("=") for argument in args]
         if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
-            args = ["like", *("".join(("--table" if one[0] == "--like" else one[0], *one[1:])) for one in options[1:])]
+            args = [
+                "like",
+                *("".join(("--table" if option[0] == "--like" else option[0], *option[1:])) for option in options[1:]),
+            ]
         return super().resolve_command(ctx, args)
 
 

@@ -1,4 +1,4 @@
-"""Options that the lab's commands share, and how the settings of a plan become options."""
+"""Options that the lab's commands share, and options for the settings of a plan."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +16,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")
-SET = "set_"  # before the name of a field, so that no option of the command has it
+SET = "set_"  # prefix of parameters for fields of the plan, which distinguishes them from other options
 
 bindir_option = option(
     "--bindir",
@@ -28,7 +28,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
-    """The page that was asked for; an error before anything else is done if it exists."""
+    """The requested page; an error, before anything else is done, if the file exists."""
     if page:
         require_new(page, "remove it, or give another --html")
     return page
@@ -44,11 +44,11 @@ def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:
 
 
 def described(kind: type[Experiment[Any]], name: str) -> str:
-    one = settings_of(kind.Plan)[name]
+    setting = settings_of(kind.Plan)[name]
     values = {size: getattr(kind.Plan.of_size(size, {}), name) for size in SIZES}
-    shown = [f"{size} {one.type.show(value)}".strip() for size, value in values.items()
+    shown = [f"{size} {setting.type.show(value)}".strip() for size, value in values.items()
              if value not in (None, "") and (not size or value != values[""])]  # fmt: skip
-    return one.help + (f"  [{'; '.join(shown)}]" if shown else "")
+    return setting.help + (f"  [{'; '.join(shown)}]" if shown else "")
 
 
 def size_given(quick: bool, full: bool) -> str:
@@ -58,16 +58,19 @@ def size_given(quick: bool, full: bool) -> str:
 def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, Any]) -> Plan:
     given = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
     for name in given if own else ():
-        if (one := settings_of(plan)[name]).of_server:
-            raise InputError(f"{one.option(name)} is for a throw-away server; with --dsn the server is as it is")
+        if (setting := settings_of(plan)[name]).of_server:
+            raise InputError(f"{setting.option(name)} is for a throw-away server, and excludes --dsn")
     return plan.of_size(size, given)
 
 
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
-    out, settings = usual_name(kind.name), {name: one for name, one in settings_of(kind.Plan).items() if one.asked}
+    out, settings = (
+        usual_name(kind.name),
+        {name: setting for name, setting in settings_of(kind.Plan).items() if setting.asked},
+    )
     return [
         bindir_option,
-        # An experiment that needs a server to itself says so when asked, and does not offer it.
+        # For an experiment that needs its own server, the option is hidden, and raises an error.
         option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
@@ -83,7 +86,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
 
 
 def new_file(given: Path | None, usual: str) -> Path:
-    """The file that was asked for, or one of the usual name; an error if it exists: no run overwrites another's."""
+    """The requested file, or the default name with a free number; an error if the requested file exists."""
     if given is not None:
         require_new(given, f"inorder lab resume {given}, or another --out")
     return given or unused(Path(usual))

@@ -34,24 +34,24 @@ from inorder.options import DSN, FILE, option
 def lab_resume(
     file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
 ) -> None:
-    """Resume an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
+    """Resume an interrupted run: measure on a new server what FILE does not have yet, and add it."""
     result = load(file)
     kind = experiment_named(result.experiment)
     if result.complete:
         raise InputError(f"{file} is complete")
     if (result.method == OWN_SERVER) != (dsn is not None):
-        raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
-                         f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
+        raise InputError(f"{file} was measured on your own server: give its --dsn" if dsn is None else
+                         f"{file} was measured on a throw-away server: give no --dsn")  # fmt: skip
     try:
         plan = kind.plan_in(result)
         plan.require_allowed(own=dsn is not None)
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
     if source is not None and "source" not in settings_of(kind.Plan):
-        raise InputError("--source is of runs on tables like another (lab run like)")
+        raise InputError("--source is only for runs of lab run like")
     if source is not None:
         plan = replace(plan, source=source)
-    # a result that cannot be shown now could not be shown after hours of measuring
+    # Fail now, not after hours of measuring, if the result cannot be shown.
     require_reportable(file, result, True)
     plan = kind.completed(plan, dsn is not None).plan
     host = host_for(kind, dsn, bindir)
@@ -64,18 +64,20 @@ def lab_resume(
 @page_option
 @show_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show results again, of result files and of pages: several one after the other, on a page side by side, too."""
-    show([one for file in files for one in readable(file, page is not None)], output, page)
+    """Show the results in result files and pages again; several side by side on a page."""
+    show([entry for file in files for entry in readable(file, page is not None)], output, page)
 
 
 def readable(file: Path, page: bool = True) -> list[Labelled]:
-    """The results of a file that can be shown, as a page if wanted; otherwise an error that names the file."""
+    """The results of a file; an error that names the file if one cannot be shown, or not as a page if requested."""
     results = load_all(file)
     for result in results:
         require_reportable(file, result, page)
     several = len(results) > 1
     labelled = [Labelled(file.name, result) for result in results]
-    return [replace(one, label=f"{one.label}: {one.result.experiment}") if several else one for one in labelled]
+    return [
+        replace(entry, label=f"{entry.label}: {entry.result.experiment}") if several else entry for entry in labelled
+    ]
 
 
 def require_reportable(file: Path, result: Result, page: bool) -> None:

@@ -1,4 +1,4 @@
-"""Run experiments: open a server, run, show what was measured."""
+"""Run experiments: open a server, run, show the results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ class Display(Progress):
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title
-        # A dumb terminal cannot move its cursor, and gets lines.
+        # A dumb terminal cannot move its cursor, so it gets lines.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.bar = Bar(*columns, console=self.console)
@@ -67,15 +67,15 @@ def run_experiment(
     page: Path | None, output: str, **settings: Any,
 ) -> None:  # fmt: skip
     plan = plan_given(kind.Plan, size_given(quick, full), dsn is not None, settings)
-    found = kind.completed(plan, dsn is not None)
+    completed = kind.completed(plan, dsn is not None)
     file = new_file(out, usual_name(kind.name))
     host = host_for(kind, dsn, bindir)
-    plan, result = host.begin(kind, found)
+    plan, result = host.begin(kind, completed)
     run_and_show(WholeRun(kind, plan, host, result, file), page, output)
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run, and show and save the results even after an error; a page shows those of ``before`` first."""
+    """Run; show and save the results, even after an error. A page shows the results in ``before`` first."""
     host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""

@@ -19,15 +19,15 @@ FILE_WIDTH = 140
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
     results = distinct(results)
     if output == "table":
-        for one in results:
-            show_tables(one, several=len(results) > 1)
+        for labelled in results:
+            show_tables(labelled, several=len(results) > 1)
     elif output == "markdown":
-        print_text("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
+        print_text("\n\n".join(markdown(labelled, several=len(results) > 1) for labelled in results))
     else:
         several = len(results) > 1
         show_sections((), output, [
-            ({"result": one.label, "experiment": one.result.experiment} if several else {}) | record
-            for one in results for record in one.report.records(one.result)
+            ({"result": labelled.label, "experiment": labelled.result.experiment} if several else {}) | record
+            for labelled in results for record in labelled.report.records(labelled.result)
         ])  # fmt: skip
     if page:
         html.write(results, page)
@@ -44,34 +44,34 @@ def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[
         print_text(formats.WRITERS[output](data))
 
 
-def markdown(one: Labelled, several: bool) -> str:
-    report = one.report
-    parts = [f"# {one.label}: {one.result.experiment}"] if several else []
-    parts += [verdict.lines for verdict in report.verdicts(one.result)]
-    parts += [*one.result.notes, formats.as_markdown(report.sections(one.result))]
-    return "\n\n".join(part for part in parts if part)
+def markdown(labelled: Labelled, several: bool) -> str:
+    report = labelled.report
+    parts = [f"# {labelled.label}: {labelled.result.experiment}"] if several else []
+    parts += [verdict.lines for verdict in report.verdicts(labelled.result)]
+    parts += [*labelled.result.notes, formats.as_markdown(report.sections(labelled.result))]
+    return "\n\n".join(text for text in parts if text)
 
 
 class Output(Console):
-    """Standard output. Rich would exit with 1 if its reader has closed it."""
+    """Standard output. Rich would exit with 1 if the reader of the pipe has closed it."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 def output_console() -> Console:
-    """Stdout; as wide as its tables need where there is no terminal to fit."""
+    """Standard output; without a terminal, as wide as the tables need."""
     return Output(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 
-def show_tables(one: Labelled, several: bool) -> None:
-    report, console = one.report, output_console()
+def show_tables(labelled: Labelled, several: bool) -> None:
+    report, console = labelled.report, output_console()
     if several:
-        title = f"{one.label}: {one.result.experiment}, {one.result.created}"
+        title = f"{labelled.label}: {labelled.result.experiment}, {labelled.result.created}"
         console.print(title, "", style="bold", highlight=False, markup=False)
-    for table in report.tables(one.result):
+    for table in report.tables(labelled.result):
         console.print(table, "")
-    for note in one.result.notes:
+    for note in labelled.result.notes:
         console.print(note, highlight=False, markup=False)
-    if lines := [verdict.lines for verdict in report.verdicts(one.result)]:
+    if lines := [verdict.lines for verdict in report.verdicts(labelled.result)]:
         console.print(*lines, *[""] * several, highlight=False, markup=False, sep="\n")

@@ -1,1 +1,1 @@
-"""Connections to the user's servers: statements, retries, streams of rows, and positions that a client keeps."""
+"""Connections to the user's servers: statements, retries, streams of rows, and positions kept by the client."""

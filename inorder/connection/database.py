@@ -1,4 +1,4 @@
-"""Connections to a server, and the SQL files this package runs there."""
+"""Connections to a server, and the queries in the SQL files of this package."""
 
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -25,8 +25,8 @@ SILENCE = {
 # pg_class. The path has no other schema, even at its end, because an operator whose argument types match better is
 # chosen from any position.
 SEARCH_PATH = "pg_catalog, pg_temp"
-# Values of pg_settings.source that are trusted for the path at the start of a session: the client set it, or a role
-# that may alter the user's role. The owner of the database controls the others.
+# Trusted values of pg_settings.source for the path at the start of a session: the client set it, or a role that may
+# alter the user's role. Any other value is under the control of the owner of the database.
 TRUSTED_SOURCES = ("client", "user", "database user")
 # Settings by which a server ends long statements and sessions, and the version that introduced each.
 TIMEOUTS: dict[LiteralString, int] = {
@@ -83,8 +83,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
         """The OID of a table. Only the table name is resolved by the user's path: all other names are qualified.
 
-        A name without a schema is refused where that path is not to be had: behind a pooler the session of the server
-        was begun by another client.
+        A name without a schema is refused behind a pooler if the server's session was begun by a client with another
+        path.
         """
         with super().transaction(force_rollback=True):
             (present,) = one_row(self, "SHOW search_path")  # read before any of our settings; SHOW resolves no name
@@ -100,8 +100,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
                 is_asked = same_path(asked, path)
             if not is_asked and is_unqualified(name):
                 raise InputError(
-                    f"cannot tell which table {name} is: the session has search_path {path}, and this connection asked "
-                    f"for {asked or 'the usual one'}\nHINT:  A pooler is between. Name the table with its schema."
+                    f"cannot resolve table {name}: the session has search_path {path}, and this connection requested "
+                    f"{asked or 'the default'}, so there is a pooler\nHINT:  Name the table with its schema."
                 )
             (number,) = one_row(self, text, (name,))
         return number
@@ -114,18 +114,18 @@ def asked_path(options: str) -> str | None:
     [None, None, 'a, b', 'c']
     """
     words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|\S)+", options)]
-    found = re.findall(r"(?:^|\0)(?:-c\0?|--)search[_-]path=([^\0]*)", "\0".join(words))
-    return found[-1] if found else None
+    paths = re.findall(r"(?:^|\0)(?:-c\0?|--)search[_-]path=([^\0]*)", "\0".join(words))
+    return paths[-1] if paths else None
 
 
-def same_path(one: str, other: str) -> bool:
+def same_path(path: str, other: str) -> bool:
     """True if two settings name the same schemas in the same order.
 
     >>> same_path('a,"b"', "a, b"), same_path("a", "b")
     (True, False)
     """
-    return [re.sub(r'^"(.*)"$', r"\1", part.strip()) for part in one.split(",")] == [
-        re.sub(r'^"(.*)"$', r"\1", part.strip()) for part in other.split(",")
+    return [re.sub(r'^"(.*)"$', r"\1", name.strip()) for name in path.split(",")] == [
+        re.sub(r'^"(.*)"$', r"\1", name.strip()) for name in other.split(",")
     ]
 
 
@@ -141,7 +141,7 @@ def is_unqualified(name: str) -> bool:
 def connect_as_user(dsn: str) -> UserConnection:
     """An autocommit connection to the user's server; libpq's environment supplies parameters that are not in the DSN.
 
-    Text is UTF-8 whatever the environment says, and nothing is prepared, which lets poolers stand in between.
+    Text is UTF-8, whatever the environment says. Nothing is prepared, because of poolers.
     """
     connection = UserConnection.connect(completed(dsn), autocommit=True, prepare_threshold=None)
     connection.settings = query("session_settings")
@@ -166,7 +166,7 @@ def pinned(dsn: str) -> str:
     of the role. A session of the tool checks this.
     """
     plain = completed(dsn)
-    refusal = "a pooler leaves it out"
+    refusal = "a pooler drops it"
     try:
         if has_path(with_path(plain)):
             return with_path(plain)
@@ -211,7 +211,7 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
     """Statements that disable timeouts for a transaction or a session, as pg_dump does.
 
-    What a role has as its timeouts is meant for others; a read that is cut off would be made again, and cut off again.
+    A read that a timeout cuts off would be repeated, and cut off again.
 
     >>> untimed(150020, "SESSION")[-1]
     'SET SESSION idle_in_transaction_session_timeout = 0'
@@ -241,9 +241,13 @@ def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, par
 
 @cache
 def queries() -> dict[str, sql.SQL]:
-    """The queries of the SQL files by name: each begins with a comment, its name first, and has no empty line."""
+    """The queries of the SQL files by name. A query has no empty line, and begins with a comment with its name."""
     texts = [file.read_text(encoding="utf-8") for file in files("inorder").joinpath("queries").iterdir()]
-    return {one[3 : one.index(":")]: sql.SQL(one) for text in texts for one in text.strip().split("\n\n")}
+    return {
+        statement[3 : statement.index(":")]: sql.SQL(statement)
+        for text in texts
+        for statement in text.strip().split("\n\n")
+    }
 
 
 def query(name: str) -> sql.SQL:

@@ -1,4 +1,4 @@
-"""Retries: of statements that met with a conflict, and of servers that are unavailable."""
+"""Retries of statements after a conflict, and while a server is unavailable."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
 
 
 def retries() -> Iterator[int]:
-    """Attempts after a first one that failed."""
+    """Attempts after the first one has failed."""
     return islice(attempts(), 1, None)
 
 
@@ -54,7 +54,7 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 def was_cut_off(error: psycopg.Error) -> bool:
     """True if a shorter read may avoid the error: a conflict with recovery on a standby, or a canceled statement.
 
-    ADBC does not report which function of the server raised a conflict: for it, every conflict counts.
+    ADBC does not report which function of the server raised a conflict, so every conflict of ADBC counts.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
     (True, False)
@@ -63,9 +63,9 @@ def was_cut_off(error: psycopg.Error) -> bool:
     return error.sqlstate == CANCELLED or is_of_recovery(error) or (is_of_adbc and error.sqlstate in CONFLICTS)
 
 
-def changed(what: str) -> psycopg.Error:
-    """A conflict that the server does not detect: the rows that were read are not from one table."""
-    return psycopg.errors.SerializationFailure(f"{what} was changed while it was read")
+def changed(subject: str) -> psycopg.Error:
+    """A conflict that the server does not detect: the table was changed while its rows were read."""
+    return psycopg.errors.SerializationFailure(f"{subject} was changed while it was read")
 
 
 def patiently(connection: Connection, step: Callable[[], Result]) -> Result:

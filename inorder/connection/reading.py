@@ -1,6 +1,6 @@
-"""Reading a table by positions that the reader keeps: the questions that engines ask a server.
+"""Read a table by positions that the reader keeps: the queries of Spark and dlt.
 
-A position is the text that the server wrote, and is passed back as it is.
+A position is a text of the server's, and is passed back unchanged.
 """
 
 import json
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table; type names are None for types that are not the server's."""
+    """A column of a table. Type names are None for types that are not built in."""
 
     name: str
     written: str  # its type as in SQL
@@ -51,14 +51,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Slice:
-    """A batch or a part of one, and the WAL position that a standby must have replayed to read it."""
+    """A batch, or a part of a batch, and the WAL position that a standby must have replayed to read it."""
 
     batch: str
     lsn: str
 
 
 class LazySession:
-    """A session that is opened on first use, and again after it was lost. Threads take turns."""
+    """A session that is opened on first use, and again after a loss. One thread uses it at a time."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind
@@ -77,16 +77,16 @@ class LazySession:
 
 
 class Reader:
-    """A table on a server, in a session that is opened on first use, and again after it was lost.
+    """A table on a server, in a session that is opened on first use, and again after a loss.
 
-    Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
+    After the first success, a query is retried when the server restarts or resolves a conflict, ten times in a minute.
     Readers of several tables of a server may share a session.
     """
 
     def __init__(self, at: str | LazySession, table: str, accept_origin: bool = False) -> None:
         self.lazy = at if isinstance(at, LazySession) else LazySession(at)
         self.name, self.accept_origin = table, accept_origin
-        self.found: Table | None = None
+        self.opened_table: Table | None = None
 
     def close(self) -> None:
         self.lazy.close()
@@ -98,16 +98,16 @@ class Reader:
                     return step(*self.opened())
                 except psycopg.Error as error:
                     self.close()
-                    if self.found is None or not may_pass(error):
+                    if self.opened_table is None or not may_pass(error):
                         raise explained(error, ACCEPTANCE) from error
                     reason = error
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
 
     def opened(self) -> tuple[Session, Table]:
         session = self.lazy.open()
-        if self.found is None:
-            self.found = session.table(self.name)
-        return session, self.found
+        if self.opened_table is None:
+            self.opened_table = session.table(self.name)
+        return session, self.opened_table
 
     def table(self) -> Table:
         return self.ask(lambda _, table: table)
@@ -142,10 +142,10 @@ class Reader:
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
-        """True if rows follow, after waiting at most a second; an error for a position of another table."""
+        """True if rows follow the position, after at most a second; an error for a position of another table."""
         parts = {"position": self.usable(position), "wait": f"{wait} s"}
-        found = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
-        return any(has_rows for (has_rows,) in found)
+        rows = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
+        return any(has_rows for (has_rows,) in rows)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
         """The position after the next batch, which has no transaction that ended after ``until``; None at the end."""
@@ -162,7 +162,7 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The number of transactions that have ended since, and of their rows (at most 10,000), if known."""
+        """The number of transactions that have ended since the position, and of their rows, up to 10,000 or None."""
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
 
@@ -196,5 +196,5 @@ def columns_of(rows: Sequence[ServerRow]) -> list[TableColumn]:
 
 
 def listed(text: str | None) -> list[Any]:
-    found: list[Any] = json.loads(text) if text else []
-    return found
+    values: list[Any] = json.loads(text) if text else []
+    return values

@@ -1,4 +1,4 @@
-"""Work that continues across restarts of the server."""
+"""Continue work across restarts of the server."""
 
 import sys
 import time
@@ -43,7 +43,7 @@ def forever(
     dsn: str, attach: Callable[[Session], None], work: Callable[[], object], pause: Callable[[], object], *,
     writes: bool = False,
 ) -> NoReturn:  # fmt: skip
-    """Alternate work and pause until interrupted; wait for a server that goes away after the first connection."""
+    """Alternate work and pause until interrupted; wait for a server that is lost after the first connection."""
     session = Session(dsn, writes)
     try:
         with in_words():

@@ -1,4 +1,4 @@
-"""A session in the user's database: the extension's schema, queries, and the meaning of errors."""
+"""A session in the user's database: the extension's schema, queries, and error messages."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
 LONGEST_WAIT = 5.0  # seconds for a query that waits for one second
 
-# Names for what ended a statement or a session, where the server's message does not say it.
+# The setting or function that ended a statement or a session, for messages of the server that do not name it.
 ENDED_BY = {
     "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
@@ -47,8 +47,8 @@ def absence(database: str, other: ServerRow | None) -> str:
     return (
         f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"
-        "HINT: Connect as that role, or give the schema to a superuser; as another role than a superuser you may also "
-        "give it to the owner of the database. The owner of a schema can replace its functions."
+        "HINT: Connect as that role, or make a superuser the owner of the schema; for a user who is not a superuser, "
+        "the owner of the database will do. The owner of a schema can replace its functions."
     )
 
 
@@ -70,7 +70,7 @@ class Table:
 
 
 def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
-    """The error for a role that may not use inorder, with the statements that let it.
+    """The error for a role that may not use inorder, with the statements that grant it.
 
     >>> print(lack("web", "queue", False, True))
     role 'web' may not use inorder, in schema 'queue'; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
@@ -84,8 +84,8 @@ def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
 class Session:
     """A connection to a database that has the extension, in any schema.
 
-    All statements run in transactions that rely on no default: READ COMMITTED, with a new snapshot for each statement.
-    Settings are local to the transaction, which lets a pooler stand in between.
+    All statements run in transactions whose isolation does not depend on defaults: READ COMMITTED, with a new snapshot
+    for each statement. Settings are local to the transaction, because of poolers.
     """
 
     settings: tuple[LiteralString, ...] = ()  # run in each transaction; they take no snapshot
@@ -101,7 +101,7 @@ class Session:
             self.connection.deferrable = False
             self.schema_name, is_standby = self.extension()
             if is_standby and writes:
-                raise InputError(f"this server is a standby, and this is done on the primary\n{self.hint()}")
+                raise InputError(f"this server is a standby, and the command needs the primary\n{self.hint()}")
             self.connection.read_only = not writes
         self.schema = sql.Identifier(self.schema_name)
 
@@ -120,7 +120,7 @@ class Session:
         return row[0], row[1]
 
     def hint(self) -> str:
-        """Name the server that a standby follows, if this role may see it."""
+        """The hint to connect to the primary, with its address if this role may see it."""
         row = self.connection.execute(query("sender")).fetchone()
         settings = conninfo_to_dict(str(row[2])) if row and row[2] else {}
         host, port = (row[0], row[1]) if row and row[0] else (settings.get("host"), settings.get("port", "5432"))
@@ -140,7 +140,9 @@ class Session:
         self.sent(self.begin("READ COMMITTED"), query("session_settings")).begin()
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
-        values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
+        values = {
+            name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in parts.items()
+        }
         return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
     def rows(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
@@ -160,7 +162,7 @@ class Session:
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
         """The rows of a query that waits for a second by the server's clock; no rows if the clock was set back.
 
-        PostgreSQL's pg_sleep(), by which the SQL edition waits, would then go on for as long as it was set back.
+        The SQL edition waits by pg_sleep(), which would sleep longer by the time that the clock was set back.
         """
         is_late = threading.Event()
 
@@ -209,36 +211,33 @@ class Session:
         return did_you_mean(name, names)
 
     def check_name(
-        self, table: Table, hint: str = "All that was in it is read. Begin with the other one by a new position."
+        self, table: Table, hint: str = "All its rows are read. For the rows of the new table, begin a new position."
     ) -> None:
-        """Raise an error if another table has the name, since writers find that one. Renaming alone is accepted."""
+        """Raise an error if another table has the name now, because writers write to that table."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
-            raise InputError(
-                f"{table.shown} is another table now, and the one that was meant has another name\nHINT:  {hint}"
-            )
+            raise InputError(f"{table.shown} is a new table now, and the table read so far was renamed\nHINT:  {hint}")
 
     def log(self, table: Table) -> Table:
         rows = self.rows(query("log_of_changes"), table=table.oid)
         if not rows:
             raise InputError(
                 f"the changes of {table.shown} are not logged\n"
-                f"HINT:  Let its owner do it: inorder prepare {one_line(shlex.quote(table.quoted))} --changes"
+                f"HINT:  Let its owner run inorder prepare {one_line(shlex.quote(table.quoted))} --changes"
             )
         return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
-        """A query in a transaction that is left open, and in which the columns of a table cannot change.
+        """A query in a transaction that is left open, and that locks the columns of a table from its beginning.
 
-        They are what they are when it begins: a statement that is to return rows of the table must not be planned
-        before one that changes their type, and run after it.
+        Otherwise a query for rows could be planned before an ALTER TABLE changes a type, and run after it.
         """
         hold = self.statement(query("hold_type"), table=table.identifier)
         begin = self.begin("READ COMMITTED")
         return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
-        """A query in a transaction with one snapshot that is left open: what it reports of a table stays true."""
+        """A query in a transaction that is left open, with one snapshot: its answer stays true meanwhile."""
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
@@ -254,7 +253,7 @@ class Session:
 
 
 def same_server(session: Session) -> str:
-    """The connection string of a session, limited to the server that it found among several."""
+    """The connection string of a session, limited to the server that the session is connected to."""
     info = session.connection.info
     address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
     return make_conninfo(
@@ -284,9 +283,9 @@ def index_went(error: psycopg.Error) -> bool:
 
 
 def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
-    """A server's error in its own words, with its hint; exit code 2 if the request was wrong.
+    """The error for an error of the server: its message and hint; exit code 2 if the request was invalid.
 
-    ``acceptance`` is the option by which another origin is accepted.
+    ``acceptance`` is the option that accepts another origin.
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
@@ -312,12 +311,12 @@ def grant_of(message: str) -> str:
     >>> grant_of("permission denied for table public.events"), grant_of("permission denied for function f")
     ('GRANT SELECT ON public.events TO the role.', '')
     """
-    found = DENIED.fullmatch(message)
-    return f"GRANT {READING[found[1]]} {found[2]} TO the role." if found else ""
+    denial = DENIED.fullmatch(message)
+    return f"GRANT {READING[denial[1]]} {denial[2]} TO the role." if denial else ""
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint to the setting by which the server ended a statement. The server's message may be in any language.
+    """A hint that names the setting by which the server ended a statement: its message may be in any language.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

@@ -1,4 +1,4 @@
-"""A transaction in one message, with a COPY whose rows are passed on as the server sends them."""
+"""Send a transaction in one message, and read the rows of its COPY as the server sends them."""
 
 import select
 from collections.abc import Generator
@@ -12,13 +12,13 @@ from psycopg.abc import Buffer
 from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
-ROWS_AT_ONCE = 1000  # rows that libpq has received, after which a block ends
+ROWS_AT_ONCE = 1000  # most rows of a block
 
 TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 
 class Rows:
-    """Rows as the server sends them, one after the other, and the length of each."""
+    """Rows as the server sends them, joined, and the length of each row."""
 
     def __init__(self, content: Buffer, lengths: list[int]) -> None:
         self.content, self.lengths = content, lengths
@@ -26,20 +26,20 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, part: slice) -> "Rows":
-        """Some of the rows, not copied.
+    def __getitem__(self, span: slice) -> "Rows":
+        """Some of the rows, without copying.
 
         >>> bytes(Rows(b"onetwothree", [3, 3, 5])[1:].content)
         b'twothree'
         """
-        first, last = (sum(self.lengths[:place]) for place in part.indices(len(self))[:2])
-        return Rows(memoryview(self.content)[first:last], self.lengths[part])
+        first, last = (sum(self.lengths[:place]) for place in span.indices(len(self))[:2])
+        return Rows(memoryview(self.content)[first:last], self.lengths[span])
 
 
 class Stream:
-    """Statements of one transaction, sent at once: the server works while the client does other work.
+    """Statements of a transaction, sent together: the server works while the client does other work.
 
-    psycopg's own COPY takes a round trip for each statement, and twice the CPU time for a row.
+    psycopg's COPY takes a round trip for each statement, and twice the CPU time for a row.
     """
 
     def __init__(self, connection: Connection, text: bytes) -> None:
@@ -73,11 +73,11 @@ class Stream:
             raise error
         if result is not None and result.status in TO_BE_SENT:  # libpq would return the same result forever
             self.connection.close()
-            raise psycopg.OperationalError("the server waits for rows, and nobody has any for it")
+            raise psycopg.OperationalError("the server expects rows from the client, which were not requested")
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Read up to a COPY, or to the end: returns the first row of the last query, as text, if it has one."""
+        """Read results up to a COPY, or to the end. Returns the first row of the last query, as text, if any."""
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:
@@ -87,7 +87,7 @@ class Stream:
         return self.answer
 
     def blocks(self) -> Generator[Rows, None, None]:
-        """The rows of the COPY, many at a time, a large one alone; begin() returns what follows the COPY."""
+        """The rows of the COPY in blocks; a large row is a block of its own. begin() reads what follows the COPY."""
         self.begin()
         content, lengths, length = bytearray(), list[int](), 0
         try:

@@ -1,4 +1,4 @@
-"""The row of a batch that a server cannot send: it is looked for when the rows could not be read, and named."""
+"""Find the row of a batch that the server could not send, and name it in the error."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,9 +33,9 @@ def is_too_large(error: psycopg.Error) -> bool:
 
 @contextmanager
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
-    """An error that names the row, where one of these rows cannot be sent: by its key, and by the column of no text.
+    """If the server cannot send a row, raise an error with the row's key, and the column if it is no valid text.
 
-    ``rows`` ends with what stands in FROM for them.
+    ``rows`` are statements; the last one is the FROM item of the rows.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Ite
 
 
 def where(session: Session, table: Table, rows: sql.Composable, has_columns: bool) -> str:
-    """A line that says in which row, and in which column if that can be; "" if it cannot be asked any more."""
+    """A line of the error with the row, and the column if it can be found; "" if the server cannot be asked."""
     with suppress(psycopg.Error):
         columns = columns_of(session.rows(query("reader_columns"), table=table.oid))
         place = first_unsent(session, table, rows)
@@ -64,7 +64,7 @@ def where(session: Session, table: Table, rows: sql.Composable, has_columns: boo
 
 
 def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
-    """How many of the rows the server sends before the one that it cannot."""
+    """The number of rows that the server sends before the row that it cannot send."""
     text = query("tail_rows").format(columns=sql.SQL("e.*"), rows=rows, options=sql.SQL("FORMAT csv"))
     count = 0
     try:
@@ -78,13 +78,13 @@ def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
 
 
 def sent(session: Session, rows: sql.Composable, place: int, name: str) -> str:
-    """A value of a row as text: no cast of a user's is called."""
+    """A value of a row as text, without calling a cast, which may be a user's."""
     value = AS_TEXT.format(sql.Identifier(name))
     with session.transaction():
-        found = session.connection.execute(
+        row = session.connection.execute(
             sql.SQL("SELECT {} FROM {} AS e OFFSET {} LIMIT 1").format(value, rows, sql.Literal(place))
         ).fetchone()
-    return str(found[0]) if found else ""
+    return str(row[0]) if row else ""
 
 
 def is_sent(session: Session, rows: sql.Composable, place: int, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The count of a table, asked in a session."""
+"""Query the count of a table."""
 
 from contextlib import closing, suppress
 from datetime import datetime
@@ -55,20 +55,20 @@ class ShardsCounter(Counter):
         self.table = self.distributed.table
 
     def ask(self, statement: sql.SQL) -> int:
-        """The sum over all shards, if these were the same before and after: a moved shard would be counted twice.
+        """The sum over all shards, repeated if a shard was moved meanwhile, which would be counted twice.
 
-        A fold is not asked for twice: what it has added before shards were moved is part of the sum.
+        A fold of a shard is not repeated: the rows that it added before shards were moved are part of the sum.
         """
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for _ in attempts(TRIES):
             shards = self.distributed.shards()
             if statement is not FOLD:
-                found.clear()
+                counts.clear()
             with suppress(psycopg.errors.UndefinedTable):  # a shard was moved at this moment
                 for shard in shards:
-                    found[shard.key] = found.get(shard.key, 0) + self.ask_shard(shard, statement)
+                    counts[shard.key] = counts.get(shard.key, 0) + self.ask_shard(shard, statement)
                 if self.distributed.shards() == shards:
-                    return sum(found[shard.key] for shard in shards)
+                    return sum(counts[shard.key] for shard in shards)
         raise InorderError(f"the shards of {self.table.shown} were moved during each of {TRIES} counts: try again")
 
     def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:

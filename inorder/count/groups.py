@@ -1,4 +1,4 @@
-"""Counts by group: of a view of the extension, asked in a session and written for people and programs."""
+"""Query and print counts by group, from a view of the extension."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ NULL = "(null)"
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns of --by, as SQL would read them without quotes; none for all rows.
+    """The columns of --by; as in SQL, names without quotes are lower case. None for a count of all rows.
 
     >>> columns_of("Status, tenant"), columns_of('"Status"'), columns_of("")
     (['status', 'tenant'], ['Status'], [])
@@ -43,7 +43,7 @@ class GroupCounter(Counter):
         self.parts = {"table": self.table.oid, "names": self.columns}
 
     def start(self) -> None:
-        """In two transactions: what the first one has made is not proved within it."""
+        """Start the count in two transactions, because a transaction cannot prove its own changes."""
         self.session.row(START, **self.parts)
         self.session.row(FOLD, **self.parts)
 
@@ -64,12 +64,12 @@ class GroupCounter(Counter):
 
 
 def by_count(row: Sequence[Any]) -> tuple[int, str]:
-    """The largest group first."""
+    """Sort key: the largest group first."""
     return -row[-1], str(row)
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it: numbers but integers, and times, as text."""
+    """A value for JSON: times, and numbers that are not integers, become text."""
     return value if value is None or isinstance(value, (int, str)) else str(value)
 
 

@@ -1,1 +1,1 @@
-"""A table as a resource of dlt: requires the extra ``dlt``, and is imported by nothing else of the tool."""
+"""A table as a resource of dlt. Requires the extra ``dlt``; no other module imports it."""

@@ -1,6 +1,6 @@
-"""The resource: batches of a table, and the position after them in the resource's state.
+"""A resource of dlt: it yields batches of a table, and keeps the position after them in its state.
 
-dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
+dlt puts rows and state into one load package, or none if the extraction fails: a row is in a package exactly once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from inorder.connection.session import explained
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
-MISFIT = "As text it is loaded: columns={{{column!r}: {{'data_type': 'text'}}}}"
+MISFIT = "Load the column as text: columns={{{column!r}: {{'data_type': 'text'}}}}"
 
 
 def require_allowed(start: str, max_rows: int, max_batches: int | None) -> None:
@@ -44,15 +44,15 @@ def feed_table(
     changes: bool = False,
     **hints: Any,
 ) -> DltResource:
-    """The rows of an insert-only table that were committed since the last run, as a resource.
+    """A resource of dlt: the rows of an insert-only table that were committed since the last run.
 
-    With changes, those of a table that is updated and deleted from, of which changes_enable() logs the changes: they
-    are merged by the primary key, also deleted ones.
+    With ``changes`` it yields the changes of a table that is updated and deleted from, and that changes_enable() logs;
+    they are merged by the primary key.
 
-    dsn is a connection string of libpq. start is where the first run begins: at the ``beginning``, or ``now`` for rows
-    that commit later. A run ends with the transactions that had ended when it began, or after max_batches batches of
-    max_rows rows. accept_origin continues after a switchover or pg_upgrade. The hints are those of ``dlt.resource``:
-    name (by default that of the table), write_disposition (append), primary_key and so on.
+    ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
+    for rows that commit later. A run ends with the transactions that had ended when it began, or after ``max_batches``
+    batches of ``max_rows`` rows. ``accept_origin`` continues after a switchover or pg_upgrade. The hints are passed to
+    ``dlt.resource``: name (by default the table's), write_disposition (append), primary_key and so on.
     """
     require_allowed(start, max_rows, max_batches)
 
@@ -63,10 +63,10 @@ def feed_table(
         arrow = ArrowReader(MISFIT, of_changes, rows="reader_changes") if changes else ArrowReader(MISFIT, fields)
         reader, state = Reader(dsn, table, accept_origin), dlt.current.resource_state()
         try:
-            found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
+            column_hints = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
             positions = reader.log() if changes else reader
             read = batches(positions, arrow, state, start, max_rows, max_batches, reader)
-            yield from copied(reader, positions, state, read, found) if changes else marked(read, found)
+            yield from copied(reader, positions, state, read, column_hints) if changes else marked(read, column_hints)
         finally:
             arrow.close()
             reader.close()
@@ -75,15 +75,15 @@ def feed_table(
     return dlt.resource(rows, **{"name": name, "write_disposition": disposition} | hints)
 
 
-def marked(read: Iterator[pa.Table], found: dict[str, Any]) -> Iterator[pa.Table]:
+def marked(read: Iterator[pa.Table], column_hints: dict[str, Any]) -> Iterator[pa.Table]:
     for batch in read:
-        yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
+        yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=column_hints))
 
 
 def copied(
-    reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], found: dict[str, Any]
+    reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], column_hints: dict[str, Any]
 ) -> Iterator[pa.Table]:
-    """The changes, to be merged. A batch with the whole table is a package of its own, which replaces the table."""
+    """Changes, with hints to merge them. A batch with the whole table is the last of a run, and replaces the table."""
     key = [column.name for column in reader.columns() if column.is_key]
     before = state.get("position")
     if before is not None:
@@ -98,7 +98,7 @@ def copied(
         deleted = name_beside("deleted", batch.column_names)
         rows = batch.slice(1) if is_whole else batch
         rows = rows.set_column(0, deleted, pc.equal(rows[op], "delete"))
-        marks = found | {deleted: {"hard_delete": True}, version: {"dedup_sort": "desc"}}
+        marks = column_hints | {deleted: {"hard_delete": True}, version: {"dedup_sort": "desc"}}
         disposition = "replace" if is_whole else "merge"
         yield dlt.mark.with_hints(
             rows, dlt.mark.make_hints(columns=marks, primary_key=key, write_disposition=disposition)
@@ -150,7 +150,7 @@ def field_for(column: TableColumn, hint: Any) -> Field:
     if pa.types.is_list(field.type) and is_extension(field.type.value_type):
         return Field(column, LIST.replace("SENT", "::pg_catalog.text[]"), list_of(pa.string()), DIMENSIONS)
     parts = list(field.type) if pa.types.is_struct(field.type) else [field]
-    return as_text(column) if any(is_extension(part.type) for part in parts) else field
+    return as_text(column) if any(is_extension(inner.type) for inner in parts) else field
 
 
 def is_extension(kind: pa.DataType) -> bool:
@@ -161,13 +161,11 @@ def batches(
     reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
     table: Reader | None = None,
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """The rows of batch after batch; read from another table if the positions are in its log.
+    """The rows of one batch after the other. ``table``: the table to read, if the reader is on its log of changes.
 
-    The state has the position after those that are handed out.
-
-    A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit). One without
-    rows is passed over: the rows that were there are of transactions that ended since the run began. A read that the
-    server cuts off is followed by one of half as many rows.
+    Before a batch is yielded, the state gets the position after it, because dlt may stop there (add_limit). Batches
+    without rows are skipped: their rows are of transactions that ended since the run began. After a read that the
+    server cut off, half as many rows are read.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:
@@ -180,7 +178,7 @@ def batches(
         if after is None:
             return
         try:
-            found = rows_between(reader, arrow, state["position"], after, table or reader)
+            blocks = rows_between(reader, arrow, state["position"], after, table or reader)
         except psycopg.Error as error:
             if not was_cut_off(error) or next(more_tries, None) is None:
                 raise explained(error, ACCEPTANCE) from error
@@ -188,11 +186,11 @@ def batches(
             continue
         limit, more_tries = min(2 * limit, max_rows), retries()
         state["position"] = after
-        if any(rows.num_rows for rows in found):
-            yield pa.Table.from_batches(found)
+        if any(rows.num_rows for rows in blocks):
+            yield pa.Table.from_batches(blocks)
             done += 1
 
 
 def rows_between(reader: Reader, arrow: ArrowReader, start: str, end: str, table: Reader) -> list[pa.RecordBatch]:
-    return [rows for part in reader.slices(start, end)
-            for rows in arrow.of_batch(*table.opened(), part.batch, reader.usable(end))]  # fmt: skip
+    return [rows for piece in reader.slices(start, end)
+            for rows in arrow.of_batch(*table.opened(), piece.batch, reader.usable(end))]  # fmt: skip

@@ -1,1 +1,1 @@
-"""The extension's files: built from the sources that this package carries, installed where a server looks for them."""
+"""Build the extension's files from the sources that this package carries, and install them for a server."""

@@ -1,4 +1,4 @@
-"""Build the extension outside of the tree, from the checkout or from the sources in the wheel."""
+"""Build the extension outside the source tree, from the checkout or from the sources in the wheel."""
 
 import fcntl
 import hashlib
@@ -18,7 +18,7 @@ UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
 def source_folder() -> Path | None:
-    """The checkout, else the sources in the wheel. A tool packaged by a distribution may have no C sources."""
+    """The checkout, or else the sources in the wheel; None for a package of a distribution without C sources."""
     folder = sources.checkout() or sources.PACKAGE / "extension" / "source"
     return folder if (folder / "src").is_dir() else None
 
@@ -57,7 +57,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
     build.mkdir(parents=True, exist_ok=True)
     command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["-j", str(len(os.sched_getaffinity(0)))]
-    # Bitcode needs clang, and is for inlining into JIT-compiled queries; generators of keys are never inlined.
+    # Bitcode needs clang, and allows JIT-compiled queries to inline functions; generators of keys are never inlined.
     command += ["with_llvm=no", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
@@ -65,7 +65,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
 
 
 def build_folder(server: Installation, source: Path) -> Path:
-    """The folder of the objects for this server and these options, kept to avoid compiling again."""
+    """The folder for the objects of this server and these options, which is kept to avoid compiling again."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"
@@ -79,12 +79,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def build_into(server: Installation, source: Path, build: Path, target: Path, others: Sequence[Path] = ()) -> None:
-    """Build into ``target``, where each file has its path on the server. Objects are kept in ``build``."""
+def build_into(
+    server: Installation, source: Path, build: Path, target: Path, more_sources: Sequence[Path] = ()
+) -> None:
+    """Build into ``target``, which then has each file under its path on the server. Objects are kept in ``build``."""
     require_plain(source, server.bindir, build)
     require_tools(server)
     stage = build / "stage"  # make may not be able to handle the target's path
     with locked(build):
-        for folder in (source, *others):
+        for folder in (source, *more_sources):
             run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")
         shutil.copytree(stage, target, dirs_exist_ok=True)

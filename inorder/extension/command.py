@@ -22,10 +22,10 @@ pg_config_option = option(
 
 @click.group(cls=Group)
 def extension() -> None:
-    """Build the extension from the sources that this tool carries, and install its files on a server, or remove them.
+    """Build the extension from the sources that this tool carries; install its files on a server, or remove them.
 
-    The server must be on this machine, since a server loads an extension from its own folders. Then CREATE EXTENSION
-    inorder creates it in a database.
+    The server must be on this machine, because a server loads an extension from its own folders. Afterwards, run CREATE
+    EXTENSION inorder in a database.
     """
 
 
@@ -36,8 +36,8 @@ def extension() -> None:
 def build(pg_config: Path | None, directory: Path) -> None:
     """Compile the extension, and write its files into a folder.
 
-    Below that folder each file has the path that it has on the server. inorder extension install --directory copies
-    them there. Requires make, a C compiler and the headers of the server.
+    Each file has the same path below that folder as on the server. inorder extension install --directory copies the
+    files to the server. Requires make, a C compiler and the headers of the server.
     """
     server = target_installation(pg_config)
     if directory.exists() and any(directory.iterdir()):
@@ -56,8 +56,8 @@ def build(pg_config: Path | None, directory: Path) -> None:
 def install(pg_config: Path | None, directory: Path | None) -> None:
     """Compile the extension, and install its files on the server.
 
-    Compiles as the user who runs it. Only the copy is made by sudo, and only where the folders of the server cannot be
-    written to. Prints the files. A running server need not be restarted.
+    Compiles as the current user. Copies the files by sudo if the user may not write to the folders of the server.
+    Prints the files. A running server need not be restarted.
     """
     if directory is not None:
         listed(place(directory))
@@ -70,13 +70,13 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
 
 @extension.command(epilog="Example: inorder extension uninstall --yes")
 @pg_config_option
-@dsn_option(" of the server, whose databases must not use the library any more")
+@dsn_option(" of the server, whose databases must no longer use the library")
 @option("--yes", is_flag=True, help="Do not ask.")
 def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
-    """Remove the extension's files from the server's folders, by sudo where these cannot be written to.
+    """Remove the extension's files from the server's folders, by sudo if the user may not write to them.
 
-    Run DROP EXTENSION inorder in each database before: without the library, tables whose keys or guards call it take
-    no rows. Databases that use it are an error, if the server can be asked; else that is said. Prints the files.
+    Before, run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
+    guards call it. Fails if a database uses the library; warns if the server cannot be asked. Prints the files.
     """
     # Loads the driver, which the other commands do not need.
     from inorder.extension.users import require_unused  # noqa: PLC0415
@@ -92,7 +92,7 @@ def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
 
 
 def build_here(server: Installation, target: Path) -> None:
-    """Compile in a temporary folder; only the files that a server reads come into the target."""
+    """Compile in a temporary folder; the target gets only the files that a server reads."""
     source = source_folder()
     if source is None:
         raise InputError(

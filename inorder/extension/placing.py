@@ -1,4 +1,4 @@
-"""Copy the extension's files to a server's folders, and remove them: by sudo where the folders are another's."""
+"""Copy the extension's files to a server's folders, and remove them, by sudo if the user may not write there."""
 
 import os
 import re
@@ -14,26 +14,26 @@ from inorder.installations import Installation
 from inorder.text import lines, listed
 
 LIBRARIES = (".so", ".dylib")
-# Whoever gives a folder to an administrator could else have any file replaced.
+# Otherwise somebody could prepare a folder that makes an administrator replace any file.
 OF_EXTENSION = re.compile(r"inorder(\.control|--[\w.-]+\.sql|\.so|\.dylib)")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The library first, which scripts need, and last the control file, which makes the version visible."""
-    found = (path for path in stage.rglob("*") if path.is_file())
-    files = sorted(found, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
+    """The files in order of the copy: the library first, and last the control file, which makes the version visible."""
+    paths = (path for path in stage.rglob("*") if path.is_file())
+    files = sorted(paths, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
     return [(path, Path("/") / path.relative_to(stage)) for path in files]
 
 
 def installed_files(server: Installation) -> list[Path]:
     """The files of the extension in the server's folders, by any installer: the control file first."""
     folder = server.sharedir / "extension"
-    found = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
-    found += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
-    # Bitcode, a file and a folder, which make installs where clang is.
-    found += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
-    return [path for path in found if path.exists()]
+    paths = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
+    paths += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
+    # Bitcode, a file and a folder, which make installs if there is clang.
+    paths += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
+    return [path for path in paths if path.exists()]
 
 
 def package_of(path: Path) -> str | None:
@@ -46,21 +46,21 @@ def package_of(path: Path) -> str | None:
 
 
 def require_unpackaged(paths: Sequence[Path]) -> None:
-    """An error if one is a package's: the package manager must stay the only one to change it."""
+    """Raise an error if a file belongs to a package: only the package manager must change it."""
     for path in paths:
         if path.exists() and (package := package_of(path)):
-            raise InputError(f"{path} belongs to the package {package}\nHINT:  upgrade or remove it by its manager")
+            raise InputError(f"{path} belongs to the package {package}\nHINT:  Upgrade or remove the package.")
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """An error if these are not files of the extension, all of them, or if there is no server to read them."""
+    """Raise an error if a file is not one of the extension, or if the server's folder for it does not exist."""
     if not any(target.name == "inorder.control" for target in targets):
-        raise InputError(f"{stage} has no inorder.control below it: no files of inorder extension build")
-    if others := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
-        raise InputError(f"{stage} has what is no file of inorder extension build: {listed(others)}")
+        raise InputError(f"{stage} has no inorder.control below it\nHINT:  inorder extension build writes the files.")
+    if foreign := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
+        raise InputError(f"{stage} has files that inorder extension build does not write: {listed(foreign)}")
     for target in targets:
         if not target.parent.is_dir():
-            raise InputError(f"there is no folder {target.parent}: the PostgreSQL these files are for is not installed")
+            raise InputError(f"folder {target.parent} does not exist: the PostgreSQL of these files is not installed")
 
 
 def is_writable(paths: Sequence[Path]) -> bool:
@@ -68,14 +68,14 @@ def is_writable(paths: Sequence[Path]) -> bool:
 
 
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
-    """Run commands by sudo, which asks for its password itself; an error where nobody can be asked."""
+    """Run commands by sudo, which asks for its password itself; an error if there is no terminal to ask on."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
     silently = ["sudo", "-n", "true"]
     if shutil.which("sudo") is None or (
         not sys.stdin.isatty() and subprocess.run(silently, check=False, capture_output=True).returncode
     ):
         own = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
-        raise InputError(f"{folder} can be written to by an administrator only\nHINT:  run as administrator: {own}")
+        raise InputError(f"only an administrator can write to {folder}\nHINT:  Run as administrator: {own}")
     print(lines(f"As administrator:\n{script}"), file=sys.stderr, flush=True)
     done = subprocess.run(["sudo", "sh", "-ec", script], check=False)
     if done.returncode != 0:
@@ -87,7 +87,7 @@ def mode_of(path: Path) -> int:
 
 
 def place(stage: Path) -> list[Path]:
-    """Copy the files below stage to their paths; the paths. A server that runs keeps the library it has loaded."""
+    """Copy the files to their paths, and return these. A running server keeps the library that it has loaded."""
     files = built_files(stage)
     targets = [target for _, target in files]
     require_control(stage, targets)
@@ -115,7 +115,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def removable_files(server: Installation) -> list[Path]:
-    """The extension's files in a server's folders; an error if there are none, or if a package brought them."""
+    """The extension's files in a server's folders; an error if there are none, or if they belong to a package."""
     files = installed_files(server)
     if not files:
         raise InputError(f"the extension is not installed in {server.name}: no inorder.control in {server.sharedir}")

@@ -1,1 +1,1 @@
-"""``inorder feeds``: which feed is behind, and what delays its rows."""
+"""``inorder feeds``: show which feed is behind, and which transaction delays its rows."""

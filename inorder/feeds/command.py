@@ -1,4 +1,4 @@
-"""``inorder feeds``: its options, and the call that reads feeds."""
+"""``inorder feeds``: options and output."""
 
 import sys
 import time
@@ -12,8 +12,8 @@ from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
 
-# Polls that find nothing are recorded twice a minute: after an idle period a feed with new rows may look late for this
-# time.
+# Polls without rows are recorded twice a minute: after an idle period, a feed with new rows may look late for that
+# long.
 LEAST_CHECK = 60.0  # seconds
 
 
@@ -27,8 +27,8 @@ LEAST_CHECK = 60.0  # seconds
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 
-    Rows are counted up to 10,000. Shows the feeds that the role may see: all of them to members
-    of pg_monitor. With --watch it reconnects when the server restarts.
+    Counts up to 10,000 rows of a feed. Shows the feeds that the role may see; members of pg_monitor see all feeds.
+    With --watch it reconnects when the server restarts.
     """
     if out is not None:
         require_writable(out)
@@ -42,14 +42,14 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
         rows = reading.rows()
         write(rows, output, out, clear=watch is not None and output == "table")
         if not rows and watch is None:
-            click.echo("no feed, or none that this role may see; HINT: SELECT feed_create(NAME, TABLE)", err=True)
+            click.echo("there is no feed that this role may see; HINT: SELECT feed_create(NAME, TABLE)", err=True)
         return rows
 
     if watch is None:
         rows = once(dsn, reading.attach, show)
-        found = [] if check is None else problems(rows, check)
-        click.echo("".join(f"{problem}\n" for problem in found), nl=False, err=True)
-        if found or (check is not None and not rows):
+        failures = [] if check is None else problems(rows, check)
+        click.echo("".join(f"{problem}\n" for problem in failures), nl=False, err=True)
+        if failures or (check is not None and not rows):
             sys.exit(FOUND)
     else:
         forever(dsn, reading.attach, show, lambda: time.sleep(watch))

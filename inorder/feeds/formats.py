@@ -1,4 +1,4 @@
-"""Output formats of readings of feeds: for people, for programs, for Prometheus."""
+"""Output formats for feeds: a table for people, JSON for programs, metrics for Prometheus."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,24 +19,24 @@ TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
 # Gauges by column of the query; a null makes no sample.
 GAUGES = {
-    "caught_up": "Whether all committed rows are read and no batch is unfinished; no sample if that is not known.",
-    "lag_seconds": "Most seconds for which rows may be unread; 0 if all are read, else up to a minute too many.",
+    "caught_up": "1 if all committed rows are read and no batch is unfinished, otherwise 0; no sample if unknown.",
+    "lag_seconds": "Longest time for which rows may be unread, up to a minute too long; 0 if all rows are read.",
     "polled_seconds": "Seconds since a reader last asked for rows; polls that find nothing count twice a minute.",
     "moved_seconds": "Seconds since the position last moved, or since the feed was created.",
-    "backlog_rows": "Rows that the feed has not read, counted up to 10000; no sample if that is not known.",
+    "backlog_rows": "Rows that the feed has not read, counted up to 10000; no sample if unknown.",
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
-    "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
+    "unfinished_batch": "Number of the unfinished batch; with several workers, the first one.",
     "worker_batches": "Unfinished batches of workers.",
     "dead_batches": "Batches that are dead after too many tries.",
     "blocked_shares": "Shares that wait for a dead batch; no sample for feeds without partition_by.",
-    "swapped": "Whether another table has the name that the table had, which was renamed; its rows are not read.",
+    "swapped": "1 if the table was renamed and another table, which is not read, has its name now, otherwise 0.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }
 
 
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
-    """Columns for people, as wide as the terminal; the last column gets its own line if it does not fit."""
+    """A table as wide as the terminal; the last column gets its own line if it does not fit."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
@@ -90,9 +90,9 @@ def table_text(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """The longest time for which rows may be unread: since the poll before the last, whose rows may be undelivered.
+    """The longest time for which rows may be unread: since the last poll but one, as the last may be undelivered.
 
-    >>> [lag({"caught_up": known, "lag_seconds": 90}) for known in (True, False, None)]
+    >>> [lag({"caught_up": caught_up, "lag_seconds": 90}) for caught_up in (True, False, None)]
     ['caught up', 'up to 90 s', 'unknown, up to 90 s']
     """
     if row["caught_up"]:
@@ -101,7 +101,7 @@ def lag(row: Row) -> str:
 
 
 def rows_text(row: Row) -> str:
-    """The number of unread rows, as far as it is counted.
+    """The number of unread rows, up to the limit of the count.
 
     >>> [rows_text({"caught_up": False, "backlog_rows": count}) for count in (1200, 10_000, None)]
     ['1,200', '10,000+', 'unknown']
@@ -111,7 +111,7 @@ def rows_text(row: Row) -> str:
 
 
 def unfinished(row: Row) -> str:
-    """Batches that readers have.
+    """The unfinished batches of readers.
 
     >>> unfinished({"unfinished_batch": 17, "batch_worker": "a", "worker_batches": 3, "dead_batches": 1})
     '17 (worker a) and 2 more, 1 dead'
@@ -137,26 +137,26 @@ def holder(row: Row) -> str:
         return ""
     name = f"pid {row['holder_pid']}" if row["holder_pid"] else f"prepared transaction '{row['holder_gid']}'"
     application = f" ({row['holder_application']})" if row["holder_application"] else ""
-    others = f" and {row['writers'] - 1} more" if row["writers"] > 1 else ""
-    return name + application + others
+    more = f" and {row['writers'] - 1} more" if row["writers"] > 1 else ""
+    return name + application + more
 
 
 def problems(rows: Sequence[Row], longest: float) -> list[str]:
-    found = []
+    failures = []
     for row in rows:
         if row["table"] is None:
-            found.append((row, f"its table was dropped; HINT: SELECT feed_drop({quoted(row['feed'])})"))
+            failures.append((row, f"its table was dropped; HINT: SELECT feed_drop({quoted(row['feed'])})"))
         elif not row["caught_up"] and row["lag_seconds"] > longest:
-            found.append((row, f"behind for {lag(row)}"))
+            failures.append((row, f"behind for {lag(row)}"))
         if row.get("swapped"):
-            found.append((row, f"its table was renamed to {row['table']}, and {row['namesake']} is not read"))
+            failures.append((row, f"its table was renamed to {row['table']}, and {row['namesake']} is not read"))
         if row["dead_batches"]:
-            found.append((row, plural(row["dead_batches"], "dead batch", "dead batches")))
-    return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in found]
+            failures.append((row, plural(row["dead_batches"], "dead batch", "dead batches")))
+    return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in failures]
 
 
 def quoted(name: str) -> str:
-    """A name as a literal of SQL.
+    """A name as an SQL literal.
 
     >>> quoted("Bob's")
     "'Bob''s'"
@@ -179,7 +179,7 @@ def as_prometheus(rows: Sequence[Row]) -> str:
 
 
 def labels(row: Row) -> str:
-    r"""The labels of a sample, which distinguish it from others.
+    r"""The labels of a sample.
 
     >>> print(labels({"feed": 'a"b', "owner": "o\\w", "table": "line\nend", "database": "d"}))
     {feed="a\"b",owner="o\\w",table="line\nend",database="d"}

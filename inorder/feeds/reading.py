@@ -1,4 +1,4 @@
-"""The feeds, as a session sees them now."""
+"""Read the state of all feeds in a session."""
 
 from inorder.connection.database import query
 from inorder.connection.session import Session

@@ -1,1 +1,1 @@
-"""Data sets of UUIDs: made in numpy (times, uuids), encoded (encode), written (output), asked for (command)."""
+"""Data sets of UUIDs: generated in numpy (times, uuids), encoded (encode), and written (command)."""

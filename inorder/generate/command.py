@@ -1,4 +1,4 @@
-"""``inorder generate``: its options, their checks, and the call of the writer."""
+"""``inorder generate``: options, checks and output."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -136,7 +136,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
-    """Write everything in chunks, with a progress bar on stderr if it is a terminal that does not receive the data."""
+    """Write the data in chunks, with a progress bar on stderr if it is a terminal and the data goes elsewhere."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
         raise InputError("a terminal cannot show the binary format; give --out, or send it into a pipe")

@@ -1,4 +1,4 @@
-"""Moments as ticks, and the rising times of a data set. No clock is read here and nothing is drawn.
+"""Moments as ticks, and the rising times of a data set. This module reads no clock and draws no random numbers.
 
 A tick is what a version-1 UUID counts: 100 ns since the Gregorian calendar began, 1582-10-15.
 """
@@ -23,10 +23,10 @@ def ticks_of(moment: datetime) -> int:
 
 @dataclass(frozen=True)
 class Times:
-    """So many rising times, spread evenly over a span of ticks with jitter.
+    """A number of rising times, spread evenly over a span of ticks with jitter.
 
-    The span is cut into as many cells as there are times, and each time lies somewhere in its own cell. So the
-    times rise strictly as long as no cell is empty (span >= count), and are consecutive ticks when span == count.
+    The span is cut into one cell for each time, and each time is a random tick of its cell. The times rise strictly if
+    no cell is empty (span >= count), and are consecutive ticks if span == count.
     """
 
     first: int
@@ -41,8 +41,8 @@ class Times:
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
         base, rest = divmod(begin * self.span, self.count)
-        whole, part = divmod(self.span, self.count)
-        shares = (ordinals * np.uint64(part) + np.uint64(rest)) // np.uint64(self.count)
+        whole, remainder = divmod(self.span, self.count)
+        shares = (ordinals * np.uint64(remainder) + np.uint64(rest)) // np.uint64(self.count)
         return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:

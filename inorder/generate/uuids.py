@@ -1,7 +1,7 @@
 """The values of a data set, as arrays of 64-bit words, chunk by chunk. Pure: the same data set gives the same values.
 
-Every value takes the same number of draws from each stream, so the size of the chunks does not matter; and the
-streams are raw words of PCG64, which numpy promises not to change.
+Every value takes the same number of draws from each stream, so the size of the chunks does not matter. The streams
+are raw words of PCG64, which numpy promises not to change.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ V7_TICKS_PER_MS = 4096
 
 @dataclass(frozen=True)
 class DataSet:
-    """Clocks are behind by up to ``lag`` ticks: that of the first node by none, that of the last by all."""
+    """``lag``: ticks by which the last node's clock is behind; the other clocks lag less, the first not at all."""
 
     kind: str
     times: Times
@@ -34,7 +34,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes: for each the low word of all its version-1 UUIDs, and how many ticks its clock is behind."""
+    """The nodes: for each, the low word of its version-1 UUIDs, and the ticks by which its clock is behind."""
 
     low: Words
     lag: Words
@@ -51,9 +51,9 @@ class Fleet:
 
 
 def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
-    """Nodes with different random ids, marked as such, and with clock sequences of their own."""
+    """Nodes with different random ids, which have the multicast bit, and with different clock sequences."""
     clock_sequences: dict[int, int] = {}
-    while len(clock_sequences) < nodes:  # a repeated id is drawn again: one in 2^38, even of 1,000 nodes
+    while len(clock_sequences) < nodes:  # a repeated id is drawn again: a chance of 2^-38, even with 1,000 nodes
         word = int(random.random_raw())
         clock_sequences[word & ((1 << 48) - 1) | MULTICAST] = word >> 50
     low = [int(VARIANT) | sequence << 48 | node for node, sequence in clock_sequences.items()]
@@ -95,7 +95,7 @@ def random_low(random: Words) -> Words:
 
 
 def v4_words(random: Words) -> tuple[Words, Words]:
-    """Version 4, of two random words each.
+    """Version 4, made of two random words.
 
     >>> [hex(word[0]) for word in v4_words(np.array([2**64 - 1, 0], np.uint64))]
     ['0xffffffffffff4fff', '0x8000000000000000']

@@ -1,1 +1,1 @@
-"""inorder in a database: which edition the server can have, and ``inorder install``, which puts it there."""
+"""``inorder install``: find the edition that a server can have, and install, upgrade or remove it in a database."""

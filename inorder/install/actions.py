@@ -59,11 +59,11 @@ def install(target: Target, request: Request) -> None:
 
 
 def check_owner(offer: Offer) -> None:
-    """Refuse installed objects that may be anybody's. Calling them would be unsafe, even to identify inorder."""
+    """Refuse an installation of an untrusted role: calling its functions would be unsafe, even to identify inorder."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
             f"what looks like {offer.installed} belongs to role '{one_line(offer.installed.owner)}', "
-            "which need not be trusted\n"
+            "which is not trusted\n"
             "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
             f"inorder_internal and the functions of that role in schema {one_line(offer.installed.schema)}"
         )
@@ -90,7 +90,7 @@ def say_hints(target: Target, installed: Installed) -> None:
 
 
 def check(target: Target, request: Request) -> None:
-    """Print which editions could be installed. Writes nothing. Exit code 2 if none, or not the requested one."""
+    """Print which editions can be installed; write nothing. Exit code 2 if none, or not the requested one, can be."""
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))

@@ -1,4 +1,4 @@
-"""Changes by ``inorder install``: it installs, upgrades and removes an edition, each in one transaction."""
+"""Install, upgrade and remove an edition, each in one transaction."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def install(target: Target, kind: str) -> None:
 
 
 def upgrade(target: Target, installed: Installed) -> None:
-    """Upgrade to the version of the tool or, for the C extension, to the version that the server has."""
+    """Upgrade to the version of the tool or, for the C extension, to the version of the server's files."""
     if installed.edition == C:
         target.run("ALTER EXTENSION inorder UPDATE")
     else:
@@ -37,7 +37,7 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """Losses by a removal, one per line; an error lists all user objects that would then fail, each with a remedy."""
+    """The losses of a removal, one per line. If user objects would fail, an error lists them, each with a remedy."""
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     columns = given_values(dependents)
@@ -46,8 +46,8 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
         *of_callers([row["described"] for row in callers if row["is_used"]]),
     ]  # fmt: skip
     if obstacles:
-        found = [f"DETAIL:  {one_line(what)}\nHINT:  {one_line(hint)}" for what, hint in obstacles]
-        raise InputError("\n".join([f"{installed} cannot be removed", *found]))
+        lines = [f"DETAIL:  {one_line(obstacle)}\nHINT:  {one_line(hint)}" for obstacle, hint in obstacles]
+        raise InputError("\n".join([f"{installed} cannot be removed", *lines]))
     return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]
 
 
@@ -55,11 +55,11 @@ Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
 
 
 def of_others(target: Target, installed: Installed) -> Obstacles:
-    """Objects of others in the schemas of the SQL edition, which are dropped as a whole."""
+    """User objects in the schemas of the SQL edition, which are dropped as a whole."""
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)
-        yield f"its schema has what is not inorder's: {names}", "move it into another schema, or drop it"
+        yield f"its schema has objects of others: {names}", "move them to another schema, or drop them"
 
 
 # Triggers that changes_disable() drops together with those of the logged table.
@@ -67,14 +67,14 @@ OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
 
 
 def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
-    others = [item for item in dependents if item["kind"] not in ON_TABLES]
-    logged = [item for item in others if item["described"].startswith("trigger zz_inorder_changes_")]
+    objects = [item for item in dependents if item["kind"] not in ON_TABLES]
+    logged = [item for item in objects if item["described"].startswith("trigger zz_inorder_changes_")]
     if logged:
-        others = [item for item in others if not item["described"].startswith(OF_LOGS)]
+        objects = [item for item in objects if not item["described"].startswith(OF_LOGS)]
         tables = sorted({item["relation_name"] for item in logged})
         calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
         yield f"these depend on it: {listed(item['described'] for item in logged)}", calls
-    if rest := [item["described"] for item in others if item not in logged]:
+    if rest := [item["described"] for item in objects if item not in logged]:
         yield f"these depend on it: {listed(rest)}", "drop or change them first"
     if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
         yield f"the role must own {listed(foreign)}", "connect as the owner, or as a member of that role"
@@ -99,7 +99,7 @@ def of_callers(used: list[str]) -> Obstacles:
 
 
 def given_values(dependents: list[Row]) -> list[Row]:
-    """Columns with a default or an expression of inorder's; columns of a partition only if its parent has none."""
+    """Columns with a default or an expression of inorder; columns of a partition only if the parent has none."""
     return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
 
 
@@ -113,13 +113,13 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
         if row["kind"] == "feed":
             lines.append(f"feed '{row['name']}' of {row['owner']} on table {row['relation']}: its position")
         else:
-            what = "its exact count" if row["kind"] == "count" else "can be updated and deleted from, and not read"
-            lines.append(f"table {row['relation']}: {what}")
+            loss = "its exact count" if row["kind"] == "count" else "can be updated and deleted from, and not read"
+            lines.append(f"table {row['relation']}: {loss}")
     return lines + [", ".join([f"{named(item)}: all its values", *item["goes_along"]]) for item in columns]
 
 
 def remove(target: Target, installed: Installed) -> None:
-    """Drop the guards, the columns whose values inorder makes, and inorder; an extension is dropped with RESTRICT."""
+    """Drop the guards, the columns whose values inorder generates, and inorder; an extension with RESTRICT."""
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:

@@ -15,7 +15,7 @@ PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 def plain_name(text: str, option: str) -> str:
     if PLAIN_NAME.fullmatch(text) is None:
-        raise InputError(f"{option} must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: '{text}'")
+        raise InputError(f"{option} must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: '{text}'")
     return text
 
 
@@ -32,8 +32,8 @@ def plain_name(text: str, option: str) -> str:
 def install(check: bool, script: bool, **options: Any) -> None:
     """Install inorder into the database, in one transaction, and print what was installed.
 
-    Does nothing if this version is there already. The C extension must be on the server's disk; the SQL edition needs
-    CREATE on the database, and nothing else.
+    Does nothing if this version is installed already. The C extension must be on the server's disk; the SQL edition
+    only needs CREATE on the database.
     """
     perform("check" if check else "script" if script else "install", **options)
 

@@ -1,4 +1,4 @@
-"""The files of the SQL edition, which were made when this tool was built; in a checkout, when they are needed."""
+"""The files of the SQL edition. They are generated when this tool is built; in a checkout, when they are needed."""
 
 import json
 import subprocess
@@ -37,6 +37,6 @@ def update(old: str, schema: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """Names of the server that the script uses ("called"), or those that a version has created ("made")."""
+    """Names of the server's objects that the script uses ("called"), or names that a version has created ("made")."""
     lists: dict[str, list[str]] = json.loads((folder() / "names.json").read_text(encoding="utf-8"))
     return lists[kind]

@@ -1,4 +1,4 @@
-"""The offer of a server: which editions of inorder it can have, what prevents the others, and which one it has."""
+"""The editions of inorder that a server can have, the obstacles to the rest, and the edition that is installed."""
 
 from dataclasses import dataclass
 
@@ -64,27 +64,27 @@ class Offer:
 
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
         """Obstacles to an edition; empty if it can be installed. ``replaces``: instead of the installed edition."""
-        found = self.general_problems()
-        found += {C: self.c_problems, SQL: self.sql_problems}[edition]()
-        return found + ([] if replaces else self.taken_names(edition))
+        problems = self.general_problems()
+        problems += {C: self.c_problems, SQL: self.sql_problems}[edition]()
+        return problems + ([] if replaces else self.taken_names(edition))
 
     def general_problems(self) -> list[str]:
-        found = []
+        problems = []
         if not OLDEST <= self.version_number // 10000 <= NEWEST:
-            found.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")
+            problems.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")
         if self.is_standby:
-            found.append("the server is a standby: install inorder on its primary")
+            problems.append("the server is a standby: install inorder on its primary")
         elif self.is_read_only:
-            found.append(
+            problems.append(
                 "transactions are read-only here; HINT: default_transaction_read_only = off, which a provider may have "
                 "turned on as the disk is full"
             )
         if not self.can_create:
-            found.append(
+            problems.append(
                 f"role '{self.role}' lacks CREATE on database '{self.database}'; "
                 f'HINT: GRANT CREATE ON DATABASE "{self.database}" TO "{self.role}"'
             )
-        return found
+        return problems
 
     def c_problems(self) -> list[str]:
         if self.c_version is None:
@@ -96,43 +96,43 @@ class Offer:
         return []
 
     def sql_problems(self) -> list[str]:
-        found = []
+        problems = []
         if self.is_keyword:
-            found.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
+            problems.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
         if not self.can_use_plpgsql:
-            found.append(f"role '{self.role}' lacks USAGE on language plpgsql")
+            problems.append(f"role '{self.role}' lacks USAGE on language plpgsql")
         if self.revoked:
-            found.append(f"the server does not let every role use {', '.join(self.revoked)}")
+            problems.append(f"the server does not let every role use {', '.join(self.revoked)}")
         if self.wal_problem is not None:
-            found.append(
+            problems.append(
                 f"the server does not show its position in the WAL: {self.wal_problem}; "
                 "HINT: Aurora does if the parameter rds.logical_replication is 1"
             )
-        return found
+        return problems
 
     def taken_names(self, edition: str) -> list[str]:
-        """Existing schemas with needed names. The C extension fits any schema, as no other role writes to its state."""
-        found = []
+        """Obstacles by existing schemas with the same names. The C extension can be in any schema of a trusted role."""
+        problems = []
         if self.state_owner is not None:
-            found.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")
+            problems.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")
         if self.schema_owner is not None and edition != C:
-            found.append(
+            problems.append(
                 f"schema {self.schema} exists already, of role '{self.schema_owner}': the SQL edition makes its own; "
                 "HINT: drop it, or choose another --schema"
             )
         elif not self.is_trusted_schema:
-            found.append(
+            problems.append(
                 f"schema {self.schema} exists already, of role '{self.schema_owner}', which could drop the extension "
                 "with it, and put functions beside its; HINT: drop it, or choose another --schema"
             )
-        return found
+        return problems
 
     def best(self) -> str | None:
         return next((edition for edition in EDITIONS if not self.problems(edition)), None)
 
 
 def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
-    """The edition to install: the requested one, or the best; an error that says why it is not possible."""
+    """The edition to install: the requested or the best one; an error with the reasons if that is not possible."""
     edition = asked or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)

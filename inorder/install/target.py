@@ -1,4 +1,4 @@
-"""A database as ``inorder install`` sees it: one session, in which all work is done in transactions."""
+"""A session of ``inorder install``, in which all work is done in transactions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,9 @@ class Target:
         self.connection.execute(text.encode() if isinstance(text, str) else text)
 
     def rows(self, name: str, **parts: object) -> list[dict[str, Any]]:
-        values = {key: part if isinstance(part, sql.Composable) else sql.Literal(part) for key, part in parts.items()}
+        values = {
+            key: value if isinstance(value, sql.Composable) else sql.Literal(value) for key, value in parts.items()
+        }
         with self.connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query(name).format(**values)).fetchall()
 
@@ -50,7 +52,7 @@ class Target:
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
 
     def wal_problem(self) -> str | None:
-        """The server's error instead of its position in the WAL, which the script of the SQL edition reads, too."""
+        """The server's error if it does not show its position in the WAL, which the SQL edition needs."""
         try:
             with self.connection.transaction():
                 self.connection.execute("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
@@ -64,7 +66,7 @@ class Target:
         return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
     def own_schemas(self, installed: Installed) -> list[str]:
-        """Schemas that contain only objects of inorder; not needed for an extension, whose members the server knows."""
+        """Schemas that contain only objects of inorder; none for an extension, whose members the server knows."""
         return [] if installed.edition != "sql" else [installed.schema, "inorder_internal"]
 
 

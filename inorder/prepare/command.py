@@ -1,4 +1,4 @@
-"""``inorder prepare``: its options, and the call of the steps."""
+"""``inorder prepare``: options and checks."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from inorder.text import lines, print_text
         help="Column with the transaction number; added if there is none.")  # fmt: skip
 @option("--changes", is_flag=True,
         excludes=dict.fromkeys(("--column", "--drop-column"), "the table gets no column"),
-        help="Let a copy follow a table that is updated and deleted from: changes_enable() logs its changes. The first "
-             "batch of a reader is the whole table.")  # fmt: skip
+        help="Log the changes of a table that is updated and deleted from, by changes_enable(), for copies of it. The "
+             "first batch of a reader is the whole table.")  # fmt: skip
 @option("--feed", metavar="NAME", requires="--changes",
         excludes={"--undo": "feed_drop() drops a feed"},
         help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
 @option("--insert-only", is_flag=True, excludes={"--undo": "", "--changes": "the table gets no guard"},
-        help="Prepare TABLE in spite of warnings, as that rows were updated or deleted: from now on DELETE is an "
-             "error, and an UPDATE is not delivered.")  # fmt: skip
+        help="Prepare TABLE in spite of warnings, for instance that rows were updated or deleted. From now on DELETE "
+             "is an error, and an UPDATE is not delivered.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
 @option(
@@ -30,16 +30,16 @@ from inorder.text import lines, print_text
     help="Drop the guard, and the index that prepare has made. With --changes: the triggers, not the log.",
 )
 @option("--drop-column", is_flag=True, requires="--undo",
-        help="With --undo: drop the column, and the numbers of all rows with it.")  # fmt: skip
+        help="With --undo: drop the column, with the numbers of all rows.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Print the statements that remain to be done, and do nothing.")
 @dsn_option()
 def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
 
-    Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; with --changes logs
-    the changes instead. Before that, names the privileges that the role lacks, and all that would fail afterwards:
-    after a warning nothing is done without --changes or --insert-only. A statement that does not get
-    its lock in time is tried again. What is done is not done again.
+    Adds a column, builds its index concurrently, and creates the guard, by the statements of feed_prepare(); with
+    --changes logs the changes instead. Before that, lists the privileges that the role lacks, and everything that
+    would fail afterwards: after a warning, nothing is done without --changes or --insert-only. A statement that does
+    not get its lock in time is retried. When run again, continues after the completed statements.
     """
     # Loads the driver, which the help does not need.
     from inorder.prepare.steps import Request, listed  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The statements that prepare a table, one after the other; none makes writers wait for long."""
+"""Run the statements that prepare a table, one after the other; none of them makes writers wait for long."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
 from inorder.text import one_line
 
-# A statement cannot get a lock soon. Waiting longer would make all sessions wait that queue behind it.
+# SQLSTATEs of a statement that cannot get a lock soon. Sessions queue behind it, so it must not wait longer.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
@@ -52,7 +52,7 @@ class Request:
 
 
 def is_concurrent(statement: str) -> bool:
-    """True if a statement waits for writers without blocking anybody, and may wait as long as needed.
+    """True if a statement waits for writers without blocking them, and may therefore wait as long as needed.
 
     >>> is_concurrent("CREATE INDEX CONCURRENTLY a ON b"), is_concurrent("ANALYZE t")
     (True, False)
@@ -69,16 +69,20 @@ class Preparation:
         self.session, self.table = session, session.table(self.request.table)
 
     def planned(self) -> list[str]:
-        """The statements still to do; an error, before the first one, if the user has to decide something."""
+        """The statements that remain to be run; an error, before the first one, if the user has to decide."""
         if self.request.changes:  # only the owner may log changes
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
         for notice in notices:
             self.say(notice.text)
-        if not self.request.insert_only and not self.request.changes and any(one.sqlstate == ASKED for one in notices):
+        if (
+            not self.request.insert_only
+            and not self.request.changes
+            and any(notice.sqlstate == ASKED for notice in notices)
+        ):
             raise InputError(
-                f"table {self.table.shown} needs a decision: see above. Nothing was done\n"
-                f"HINT:  {self.command('--changes')} logs its changes. With --insert-only it is prepared all the same."
+                f"table {self.table.shown} was not changed, because of the warnings above\n"
+                f"HINT:  {self.command('--changes')} logs its changes. --insert-only prepares it in spite of warnings."
             )
         if statements and not self.request.changes:
             self.require_privileges(creates=any(statement.startswith("CREATE INDEX") for statement in statements))
@@ -132,8 +136,8 @@ class Preparation:
             owner = next((one_line(str(role)) for _, role in rows if role is not None), None)
             raise InputError(
                 f"table {self.table.shown} cannot be prepared by this role, which lacks: "
-                f"{one_line('; '.join(str(what) for what, _ in rows))}\nHINT:  Nothing was done."
-                + (f" Let role {owner} do it: {self.command(owner=owner)}" if owner else "")
+                f"{one_line('; '.join(str(privilege) for privilege, _ in rows))}\nHINT:  Nothing was done."
+                + (f" Let role {owner} run {self.command(owner=owner)}" if owner else "")
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
@@ -156,16 +160,16 @@ class Preparation:
             return
         self.say(f"table {self.table.shown} in database {one_line(self.table.database)}:")
         try:
-            for number in attempts(self.request.tries):  # a statement that was interrupted or given up is continued
+            for number in attempts(self.request.tries):  # continues with the statement that failed
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
             self.say(f"stopped; completed: {'; '.join(self.done)}" if self.done else "stopped; nothing was changed")
-            self.say("HINT:  The same command continues there. With --undo it takes back what is done.")
+            self.say("HINT:  The same command continues there; with --undo it reverts the completed statements.")
             raise
 
     def try_all(self, last: bool) -> bool:
-        """Run one statement after the other; false if one was given up because it could not get a lock."""
+        """Run one statement after the other; False if a statement could not get a lock in time."""
         statement = ""
         try:
             for statement in self.statements():
@@ -177,7 +181,7 @@ class Preparation:
             if last:
                 raise InorderError(
                     f"gave up after {self.request.tries} tries: {first_line(error)}: {statement}\n"
-                    "HINT:  See pg_locks for who holds the table."
+                    "HINT:  pg_locks shows the sessions that hold locks on the table."
                 ) from error
             self.say(f"trying again: {first_line(error)}")
             return False
@@ -186,7 +190,7 @@ class Preparation:
     def execute(self, statement: str) -> None:
         """Run one statement, with a lock_timeout if writers would queue behind it."""
         connection = self.session.connection
-        self.session.check_name(self.table, "Nothing else was asked about it. What is done stays with the other one.")
+        self.session.check_name(self.table, "The completed statements have changed the renamed table.")
         wait_ms = 0 if is_concurrent(statement) else round(self.request.lock_timeout * 1000)
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(wait_ms)))
         self.say(statement)
@@ -194,7 +198,7 @@ class Preparation:
             with self.progress(statement):
                 connection.execute(statement.encode())
         except BaseException as error:
-            if not isinstance(error, psycopg.Error):  # otherwise the server would run the statement to its end
+            if not isinstance(error, psycopg.Error):  # an interrupt: without a cancel, the statement would go on
                 with suppress(psycopg.Error):
                     connection.cancel_safe()
             raise
@@ -235,7 +239,7 @@ def listed(request: Request, say: Callable[[str], None], kind: type[Session] = S
 
 
 def as_lines(notice: Diagnostic) -> str:
-    """A notice of the server in the form in which the tool writes errors."""
+    """A notice of the server, in the format of the tool's errors."""
     texts = {
         notice.severity_nonlocalized: notice.message_primary, "DETAIL": notice.message_detail,
         "HINT": notice.message_hint,

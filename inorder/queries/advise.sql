@@ -101,7 +101,7 @@ SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, s.n_distinct::float8 A
        s.correlation::float8 AS correlation, s.avg_width::int AS width,
        CASE WHEN b.typname = 'uuid' OR (b.typname IN ('text', 'varchar', 'bpchar') AND s.avg_width IN (33, 37))
             THEN coalesce(s.histogram_bounds::text::text[], '{}') || coalesce(s.most_common_vals::text::text[], '{}')
-            ELSE '{}' END AS found
+            ELSE '{}' END AS values
 FROM pg_stats AS s
      JOIN pg_namespace AS n ON n.nspname = s.schemaname
      JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = s.tablename

@@ -1,4 +1,4 @@
-"""The Spark data source "inorder": requires the extra ``spark``, and is imported by nothing else of the tool.
+"""The Spark data source "inorder". Requires the extra ``spark``; no other module imports it.
 
-The modules ``source``, ``rows`` and ``arrow`` import packages of the extra; the others do not.
+Only the modules ``source``, ``rows`` and ``arrow`` import packages of the extra.
 """

@@ -1,6 +1,6 @@
-"""Columns of a table as columns of Spark: the type, and the expression by which the server is asked for it.
+"""Columns of a table as columns of Spark: the type, and the SQL expression that selects the value.
 
-A type that Spark has is itself; every other one is its text, as the server writes it, which loses nothing.
+A type that Spark has is mapped to it. All other types are mapped to text, as the server writes it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def type_of(kind: pa.DataType) -> str | None:
-    """The type of Spark for one of Arrow, if it has one.
+    """The type of Spark for a type of Arrow; None if Spark has no such type.
 
     >>> type_of(pa.list_(pa.decimal128(5, 2))), type_of(pa.uuid())
     ('array<decimal(5,2)>', None)
@@ -36,7 +36,7 @@ def types_of(fields: Sequence[Field]) -> dict[str, str]:
 
 
 def ddl(fields: Sequence[Field]) -> str:
-    """As Spark writes a schema.
+    """The columns as a schema, in the syntax of Spark.
 
     >>> ddl([as_text(TableColumn("a`b", "inet", "inet"))])
     '`a``b` string'
@@ -46,7 +46,7 @@ def ddl(fields: Sequence[Field]) -> str:
 
 
 def field_of(column: TableColumn) -> Field:
-    """A column as Spark is given it.
+    """A column in a type that Spark has.
 
     >>> columns = [TableColumn("n", "bigint", "int8"), TableColumn("u", "uuid", "uuid")]
     >>> [type_of(field_of(column).type) for column in columns]
@@ -63,19 +63,19 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
         if other != column.name:
             raise InputError(
                 f"columns {other!r} and {column.name!r} of {table} have the same name for Spark\n"
-                "HINT:  Name the columns that are to be read by schema(), and set spark.sql.caseSensitive for both."
+                "HINT:  Name the columns to read by schema(); to read both, set spark.sql.caseSensitive."
             )
     return [field_of(column) for column in columns]
 
 
 def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str) -> list[Field]:
-    """The columns of a schema, which may leave columns out, and ask for any as its text."""
+    """The columns in a schema of the user's, which may omit columns, and may name the type string for any column."""
     present = {column.name: column for column in columns}
     return [field_as(present.get(name), name, kind, table) for name, kind in schema.items()]
 
 
 def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Field:
-    """One column in the type that the schema has for it; an error that names it if that cannot be."""
+    """A column in the type that the schema names; an error that names the column if that is impossible."""
     if column is None:
         raise InputError(
             f"column {name!r} is not in {table}\n"

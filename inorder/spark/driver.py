@@ -1,4 +1,4 @@
-"""The driver's questions to the server: where batches end, and how they are divided."""
+"""The queries of Spark's driver: where batches end, and how they are divided."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Task:
-    """A task, which reads a part of a batch: from the server in the options, or from the node given here."""
+    """A task that reads a part of a batch, from the server in the options or from ``node``."""
 
     table: Table
     slice: Slice
@@ -82,7 +82,7 @@ class Driver:
     def advanced(
         self, kept: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch, which is divided among the readers that have rows."""
+        """The positions after the next batch. Its rows are divided among the readers that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
         def after(name: str) -> Kept:
@@ -99,7 +99,7 @@ class Driver:
         return encoded(self.read(from_text(self.options.end, "end")))
 
     def stop_here(self) -> None:
-        """Read no transaction that commits from now on."""
+        """Exclude transactions that commit from now on."""
         self.targets = self.all(lambda name: self.reader(name).start("now"))
 
     def backlog(self, offset: Offset) -> dict[str, dict[str, int]]:
@@ -108,22 +108,22 @@ class Driver:
 
         def of(name: str) -> dict[str, int]:
             transactions, rows = self.reader(name).backlog(kept[name].position)
-            found = {"backlog_transactions": transactions}
-            return found if rows is None else found | {"backlog_rows": rows}
+            counts = {"backlog_transactions": transactions}
+            return counts if rows is None else counts | {"backlog_rows": rows}
 
         return self.each(kept, of)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         first, last = self.read(start), self.read(end)
         moved = [name for name in first if name in last and first[name].position != last[name].position]
-        found = self.each(moved, lambda name: self.tasks_of(name, first[name].position, last[name].position))
-        return [task for tasks in found.values() for task in tasks]
+        by_reader = self.each(moved, lambda name: self.tasks_of(name, first[name].position, last[name].position))
+        return [task for tasks in by_reader.values() for task in tasks]
 
     def tasks_of(self, name: str, start: str, end: str) -> list[Task]:
         table = self.reader(name).table()
         slices = self.reader(name).slices(start, end, self.options.parts)
-        return [Task(table, part, self.node(name)) for part in slices]
+        return [Task(table, piece, self.node(name)) for piece in slices]
 
     def node(self, name: str) -> Node | None:
-        """The node that executors read from, if the options do not determine it."""
+        """The node that executors read from; None for the server in the options."""
         return None

@@ -1,7 +1,7 @@
-"""Offsets: the position of a server, as text. This is all that Spark keeps of the source.
+"""Offsets, which are all that Spark keeps of the source: a position on a server, as text.
 
-They have no connection string: a checkpoint contains numbers, names of tables and server identifiers. Of a
-table that Citus has distributed they have a position in each shard, by its id and the group of its node.
+An offset has no connection string: a checkpoint contains numbers, names of tables and server identifiers. For a
+table that Citus has distributed, it has a position in each shard, by the shard's id and the group of its node.
 """
 
 import json
@@ -27,7 +27,7 @@ class Kept:
 
 
 def encoded(kept: Mapping[str, Kept]) -> Offset:
-    """As Spark stores it; the same positions are the same text.
+    """Positions as an offset; equal positions give the same text.
 
     >>> encoded({"a": Kept("shop", "{}")})
     {'a': {'database': 'shop', 'position': '{}'}}
@@ -36,7 +36,7 @@ def encoded(kept: Mapping[str, Kept]) -> Offset:
 
 
 def decoded(offset: object) -> dict[str, Kept]:
-    """The positions in an offset, after a check of its form.
+    """The positions in an offset, after checking its format.
 
     >>> decoded({"server": {"database": "shop", "position": "{}"}}) == {"server": Kept("shop", "{}")}
     True
@@ -52,17 +52,17 @@ def decoded(offset: object) -> dict[str, Kept]:
 
 def parts_of(offset: object) -> dict[str, Kept]:
     if not isinstance(offset, dict) or not all(map(is_kept, offset.values())):
-        raise InputError(f"this is no offset of inorder: {str(offset)[:200]}")
-    return {name: Kept(**part) for name, part in offset.items()}
+        raise InputError(f"invalid offset: {str(offset)[:200]}")
+    return {name: Kept(**entry) for name, entry in offset.items()}
 
 
-def is_kept(part: object) -> bool:
-    """True if it has the form of one server's part; the server itself checks the position."""
+def is_kept(entry: object) -> bool:
+    """True if a value has the fields of a position on a server; the server checks the position itself."""
     return (
-        isinstance(part, dict)
-        and {"database", "position"} <= part.keys() <= {"database", "position", "shard", "follows"}
-        and all(isinstance(value, str) for value in part.values())
-        and is_object(part["position"])
+        isinstance(entry, dict)
+        and {"database", "position"} <= entry.keys() <= {"database", "position", "shard", "follows"}
+        and all(isinstance(value, str) for value in entry.values())
+        and is_object(entry["position"])
     )
 
 

@@ -1,4 +1,4 @@
-"""Options of a source in a query: as Spark passes them, text by name, checked before use.
+"""Options of a source in a query, as text by name, checked before use.
 
 Connection strings with a password are refused: options are part of a query's plan, which Spark sends to executors and
 may write into logs or a catalog.
@@ -25,7 +25,7 @@ DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a server: a connection string without a password, or an environment variable for any."""
+    """The address of a server: a connection string without a password, or the name of an environment variable."""
 
     text: str
     is_variable: bool = False
@@ -90,7 +90,7 @@ def parsed(given: Mapping[str, str]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    """Refuse options that exclude each other: shards are read on their nodes, which the coordinator names."""
+    """Refuse options that exclude each other."""
     if options.shards and options.read != options.plan:
         raise InputError("the option shards excludes read_dsn: each shard is read on its node")
     return options
@@ -113,11 +113,11 @@ def address_of(options: Mapping[str, str], key: str) -> Address | None:
 
 
 def without_secrets(dsn: str, option: str) -> str:
-    """A connection string that others may see. Errors never show it, because the mistake may be in the password."""
+    """Refuse a connection string with secrets. The error does not show it: a typing error may reveal the password."""
     try:
         secrets = [key for key in conninfo_to_dict(dsn) if key in SECRETS]
     except psycopg.Error:
-        raise InputError(f"the option {option} is no connection string of libpq") from None
+        raise InputError(f"the option {option} is not a connection string of libpq") from None
     if secrets:
         raise InputError(
             f"the option {option} has a {secrets[0]}: options are in plans, which Spark may log or store\n"

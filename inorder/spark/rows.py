@@ -1,4 +1,4 @@
-"""The rows of a part of a batch, read on an executor in one transaction, and passed on as Arrow batches."""
+"""Read the rows of a part of a batch, on an executor, in one transaction, as Arrow batches."""
 
 import atexit
 import time
@@ -53,9 +53,9 @@ KEPT: dict[str, Connection] = {}  # the connection that read the previous part i
 
 @contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
-    """A connection: that of the previous part, if it still works.
+    """A connection: the one of the previous part if it still works, or a new one.
 
-    To open one takes as much CPU as 100,000 rows, on both sides, since the driver asks for all types first.
+    Opening a connection takes as much CPU as 100,000 rows, on both sides, because the driver queries all types first.
     """
     connection = still_there(dsn) or checked(Connection(dsn))
     with on_error(connection.close):
@@ -134,7 +134,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Poll until the WAL is replayed; the result is null after a promotion, which the read then notices."""
+    """Poll until the WAL is replayed. After a promotion the result is null; the read detects that itself."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(

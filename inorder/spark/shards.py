@@ -1,7 +1,7 @@
-"""The shards of a table that Citus has distributed, in the place of one server: found by the coordinator.
+"""Read the shards of a table that Citus has distributed instead of one server. The coordinator lists the shards.
 
-An offset has a position in each shard. A shard that is moved or split is read to its end where it was. Then the next
-offset has its new places instead, and says what they continue: a batch from one offset to the other is complete.
+An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. Then the
+next offset has the new places instead, and names the shard that they continue: no rows are missing between offsets.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class ShardsDriver(Driver):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.coordinator = Reader(options.plan.dsn(), options.table)
-        self.known: Distributed | None = None
+        self.distributed: Distributed | None = None
         self.nodes: dict[int, tuple[str, int]] = {}
         self.sessions: dict[int, LazySession] = {}  # to each node, by its group
         self.shards: dict[str, Shard] = {}
@@ -45,24 +45,24 @@ class ShardsDriver(Driver):
         self.idle: tuple[Offset, object] | None = None
 
     def close(self) -> None:
-        for one in (*self.sessions.values(), self.coordinator.lazy):
-            one.close()
+        for session in (*self.sessions.values(), self.coordinator.lazy):
+            session.close()
         self.moves.close()
 
     def ask(self, step: Callable[[Distributed], Result]) -> Result:
 
         def asked(session: Session, _: object) -> Result:
-            if self.known is None or self.known.session is not session:
-                self.known = Distributed(session, self.options.table)
-            return step(self.known)
+            if self.distributed is None or self.distributed.session is not session:
+                self.distributed = Distributed(session, self.options.table)
+            return step(self.distributed)
 
         return self.coordinator.ask(asked)
 
     def find_shards(self) -> dict[str, Shard]:
-        now, nodes = self.ask(lambda known: (known.shards(), known.nodes()))
+        now, nodes = self.ask(lambda distributed: (distributed.shards(), distributed.nodes()))
         for group in [group for group in self.sessions if nodes.get(group) != self.nodes.get(group)]:
             self.sessions.pop(group).close()  # another server has replaced the node
-            self.readers = {key: one for key, one in self.readers.items() if self.shards[key].group != group}
+            self.readers = {key: reader for key, reader in self.readers.items() if self.shards[key].group != group}
         self.nodes = nodes
         self.shards |= {shard.key: shard for shard in now}
         for key, shard in self.shards.items():
@@ -72,7 +72,7 @@ class ShardsDriver(Driver):
 
     def lazy_session(self, shard: Shard) -> LazySession:
         if shard.group not in self.sessions:
-            dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.options.plan.dsn())
+            dsn = self.ask(lambda distributed: node_of(distributed.session, shard)).dsn(self.options.plan.dsn())
             self.sessions[shard.group] = LazySession(dsn, ShardSession)
         return self.sessions[shard.group]
 
@@ -88,7 +88,7 @@ class ShardsDriver(Driver):
         return self.readers[name]
 
     def node(self, name: str) -> Node:
-        return self.ask(lambda known: node_of(known.session, self.shards[name]))
+        return self.ask(lambda distributed: node_of(distributed.session, self.shards[name]))
 
     def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
         return self.each(self.find_shards(), ask)
@@ -136,14 +136,14 @@ class ShardsDriver(Driver):
     def read(self, offset: object) -> dict[str, Kept]:
         kept = parts_of(offset)
         database = self.coordinator.table().database
-        for part in kept.values():
-            if part.database != database:
-                raise InputError(f"the offset has a position in the database {part.database!r}, this is {database!r}")
-        self.find({key: shard_of(key, part) for key, part in kept.items() if key not in self.shards})
+        for entry in kept.values():
+            if entry.database != database:
+                raise InputError(f"the offset has a position in the database {entry.database!r}, this is {database!r}")
+        self.find({key: shard_of(key, entry) for key, entry in kept.items() if key not in self.shards})
         return kept
 
     def find(self, unknown: Mapping[str, Shard]) -> None:
-        """Locate the shards of an offset by listing all shards; moved shards are found by name."""
+        """Locate the shards of an offset: list all shards, and look up moved shards by name."""
         if unknown:
             self.find_shards()
         for key in unknown.keys() - self.shards.keys():
@@ -152,7 +152,7 @@ class ShardsDriver(Driver):
     def placed(self, shard: Shard) -> Shard:
         if shard.group not in self.nodes:
             raise gone(shard)
-        name = self.ask(lambda known: known.shard_name(shard.id))
+        name = self.ask(lambda distributed: distributed.shard_name(shard.id))
         return at(replace(shard, table=name), *self.nodes[shard.group])
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
@@ -160,17 +160,17 @@ class ShardsDriver(Driver):
         moved = self.moved(kept)
         ended = self.ended(kept)
         if moved or self.idle != (start, ended):
-            found = encoded(self.found(kept, moved, max_rows))
-            if found != start:
-                return found
+            offset = encoded(self.positions_after(kept, moved, max_rows))
+            if offset != start:
+                return offset
             self.idle = (start, ended)
         time.sleep(wait)
         return start
 
-    def found(
+    def positions_after(
         self, kept: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. A moved shard is first read to its end, whatever the target."""
+        """The positions after the next batch. A moved shard is first read to its end, regardless of the target."""
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
@@ -193,11 +193,11 @@ class ShardsDriver(Driver):
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
-        """The end of a batch read. A shard that was moved since the start is read in its old place only."""
+        """The end of a batch read. A shard that was moved since the start offset is an error."""
         for key in self.moved(self.read(start)):
             raise InputError(
-                f"{self.shards[key].place} was moved or split since this offset\nHINT:  Go on by a stream, which "
-                "follows it, or begin anew."
+                f"{self.shards[key].place} was moved or split since this offset\nHINT:  Continue with a stream, which "
+                "follows the shard, or start again without an offset."
             )
         return super().end(start)
 
@@ -215,16 +215,16 @@ class ShardsDriver(Driver):
         return successors({key: self.shards[key] for key in kept}, list(now.values()))
 
     def hold(self, key: str) -> None:
-        self.ask(lambda known: self.moves.keep(known.session, self.shards[key]))
+        self.ask(lambda distributed: self.moves.keep(distributed.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions in the shards that replace one that was read to its end; empty if it is too early."""
+        """The positions in the shards that replace a shard which was read to its end; empty if it is too early."""
         was = self.shards[key]
-        positions = self.ask(lambda known: self.moves.positions(
-            known, self.session(was), was, [(one, self.session(one)) for one in parts],
+        positions = self.ask(lambda distributed: self.moves.positions(
+            distributed, self.session(was), was, [(shard, self.session(shard)) for shard in parts],
             is_frozen=frozen, ends=self.targets is not None,
         ))  # fmt: skip
         if positions is None:
@@ -232,16 +232,16 @@ class ShardsDriver(Driver):
         self.readers.pop(key)
         self.moves.followed(was, parts)
         follows = mark(key, kept.position)
-        found = {one.key: self.kept(one, json.dumps(position), follows)
-                 for one, position in zip(parts, positions, strict=True)}  # fmt: skip
-        for name, entry in found.items():
+        entries = {shard.key: self.kept(shard, json.dumps(position), follows)
+                 for shard, position in zip(parts, positions, strict=True)}  # fmt: skip
+        for name, entry in entries.items():
             if self.targets is not None:
                 self.targets.setdefault(name, entry.position)
-        return found
+        return entries
 
 
 def mark(key: str, position: str) -> str:
-    """The mark of a continued shard, which was read up to a position.
+    """The mark of a shard that was read up to a position, and is continued by other shards.
 
     >>> mark("7@1", "{}")
     '7@1 44136fa355b3678a'
@@ -250,7 +250,7 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """Check that a batch has all rows between its offsets: each shard is in both, or ends in the first.
+    """Check that a batch has all rows between its offsets: each shard is in both offsets, or the last continues it.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})
@@ -268,14 +268,14 @@ def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
         )
 
 
-def shard_of(key: str, part: Kept) -> Shard:
+def shard_of(key: str, kept: Kept) -> Shard:
     try:
-        fields = json.loads(part.shard or "null")
+        fields = json.loads(kept.shard or "null")
         shard = Shard(**fields, table="", host="", port=0) if fields.keys() == set(IN_OFFSETS) else None
     except (ValueError, AttributeError, RecursionError):
         shard = None
     if shard is None or shard.key != key or not has_numbers(shard):
-        raise InputError(f"the offset has a position of {key!r}, which is no shard: leave out the option shards")
+        raise InputError(f"the offset has a position of {key!r}, which is not a shard: leave out the option shards")
     return shard
 
 

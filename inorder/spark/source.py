@@ -1,6 +1,6 @@
 """The data source: streams and batch reads of Spark over positions of a server.
 
-Spark keeps offsets, schedules parts and retries; a batch is the same rows each time it is read.
+Spark keeps offsets, schedules parts and retries; a batch has the same rows each time it is read.
 """
 
 from collections.abc import Iterator, Sequence

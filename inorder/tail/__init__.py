@@ -1,1 +1,1 @@
-"""``inorder tail``: the rows of a table in the order of their transactions, on standard output."""
+"""``inorder tail``: write the rows of a table, in the order of their transactions, to standard output."""

@@ -1,4 +1,4 @@
-"""``inorder tail``: its options, their checks, and the call of run()."""
+"""``inorder tail``: options and checks."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ ARROW = ("arrow", "parquet")  # formats that the driver of Arrow reads
 class RowCount:
     """A line that is updated while rows are written, and removed at the end.
 
-    There is none where standard error is no terminal that can do so, or the rows themselves go to a terminal.
+    There is no such line if standard error is not a terminal that can update lines, or if the rows go to a terminal.
     """
 
     def __init__(self, dumb: bool) -> None:
@@ -71,14 +71,14 @@ IN_DATABASE = "a feed has its table and its position in the database"
         "--feed": "keep the position by --position FILE, or read by changes_batch_rows()",
         "--order-by": "a row is as it is now, in no order", "--shards": "changes of distributed tables are not logged",
     },
-    help="Read what a copy of TABLE has to do: rows with op, which is upsert, delete or resync, and version. "
-         "changes_enable() logs the changes, also of rows that are updated or deleted.",
+    help="Read the changes that a copy of TABLE needs: rows with a version, and with op, which is upsert, delete or "
+         "resync. changes_enable() logs updates and deletes, too.",
 )  # fmt: skip
 @option(
     "--order-by", metavar="COLUMN", excludes={
         "--whole-transactions": "", "--shards": "the values of several nodes have no common order",
     },
-    help="Deliver rows in the order of this column, not of their transactions. It was drawn from a sequence.",
+    help="Deliver rows in the order of this column, filled by a sequence, instead of the order of transactions.",
 )  # fmt: skip
 @option(
     "--shards", is_flag=True,
@@ -94,8 +94,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
-    help="Continue with a position although the guard or the primary key of TABLE was created again, or partitions "
-         "were attached whose rows are to be left out.",
+    help="Continue although the guard or the primary key of TABLE was created again, or partitions with rows were "
+         "attached, which are then not delivered.",
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,
@@ -103,20 +103,20 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--batch-rows", section="Batches", type=count(1, MOST_ROWS), default="10k",
-    help="Maximum number of rows in a batch. A transaction whose rows no key distinguishes is not split.",
+    help="Maximum number of rows in a batch. A transaction is not split if TABLE has no key.",
 )  # fmt: skip
 @option(
     "--whole-transactions", "whole", is_flag=True,
-    help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
+    help="Do not split transactions: a batch may exceed --batch-rows by the rows of its last transaction.",
 )  # fmt: skip
 @format_option(OUTPUTS, "Output format; json is an object for each line.", section="Output")
 @option(
     "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
-    help="With --format parquet: directory of the files, one for each batch; created if it does not exist.",
+    help="With --format parquet: the directory for the files, one per batch; created if it does not exist.",
 )  # fmt: skip
 @option(
     "--target-file-size", type=size(10_000), requires="--directory",
-    help="Make batches as large as a file of this size has rows; with --follow once in --interval, by default 1m.",
+    help="Adapt the rows of a batch to this size of a file; with --follow, write a file per --interval, by default 1m.",
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",
@@ -125,15 +125,15 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--exec", "command", metavar="COMMAND",
-    help="Run a shell command for each batch, with the whole batch as its input; exit code 0 means delivered.",
+    help="Run a shell command for each batch, with the batch as its input; exit code 0 means delivered.",
 )  # fmt: skip
 @option(
     "--retries", type=count(0, MOST_ROWS), default="0", requires="--exec",
-    help="Run a command that failed again, with the same batch, at most COUNT times: after 0.1 s, 0.2 s, … 10 s.",
+    help="Retry a failed command with the same batch, at most COUNT times: after 0.1 s, 0.2 s, … 10 s.",
 )  # fmt: skip
 @option(
     "--frame", is_flag=True, excludes={"--exec": "a command has a whole batch as its input"},
-    help="Write a line with name and length before each batch, into a pipe.",
+    help="Write a line with name and length before each batch, for a pipe.",
 )  # fmt: skip
 @option(
     "-f",
@@ -164,9 +164,9 @@ def tail(**options: Any) -> None:
 
 
 def take_standard_error() -> None:
-    """Let nothing but this tool and its commands write there, for as long as this process is there.
+    """Reserve standard error for this tool and its commands, until the process ends.
 
-    The libpq in the driver of Arrow writes what a server notices, and a terminal would obey it.
+    The libpq in the ADBC driver prints the server's notices, whose control characters a terminal would obey.
     """
     ours = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""A feed as a source: its position is in the database, which hands out its batches by number."""
+"""A feed as a source: the database keeps its position, and hands out its batches by number."""
 
 from collections.abc import Generator
 from socket import socket
@@ -31,7 +31,7 @@ class FeedSource(Source):
         self.held: socket | None = None
 
     def lock(self) -> int:
-        """One on this host: a command may go on after the session, whose claim ends with this process."""
+        """A lock on this host, for commands that outlive this process, whose session then no longer claims the feed."""
         assert self.held is not None
         return self.held.fileno()
 
@@ -66,7 +66,7 @@ class FeedSource(Source):
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
     def next(self) -> Batch | None:
-        """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
+        """The unfinished batch, or the next one. A batch delivered before a lost connection is finished first."""
         number, self.token = self.ask("tail_feed_batch", max_rows=self.max_rows)
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)
@@ -78,7 +78,7 @@ class FeedSource(Source):
         try:
             yield from self.read(batch)
         except psycopg.Error as error:
-            # The table may have been renamed: the next attempt reads it by the name that it has then.
+            # The table may have been renamed: the next attempt reads it by its new name.
             if error.sqlstate in CONFLICTS and not self.session.connection.closed:
                 self.session.connection.rollback()
                 self.attach(self.session)

@@ -1,4 +1,4 @@
-"""The formats in which rows are written."""
+"""The output formats of rows."""
 
 import re
 from collections.abc import Callable, Generator, Iterable
@@ -51,10 +51,10 @@ def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
     for rows in blocks:
         if rows.content[:size] != BINARY_HEADER[:size]:
             raise InorderError("the server sent rows of another format than that of its binary COPY")
-        found = Rows(memoryview(rows.content)[size:], [rows.lengths[0] - size, *rows.lengths[1:]])
+        body = Rows(memoryview(rows.content)[size:], [rows.lengths[0] - size, *rows.lengths[1:]])
         size = 0
-        yield BINARY_HEADER, found[: len(found) - (found.content[-found.lengths[-1] :] == BINARY_TRAILER)]
-        del rows, found
+        yield BINARY_HEADER, body[: len(body) - (body.content[-body.lengths[-1] :] == BINARY_TRAILER)]
+        del rows, body
 
 
 def pieces_of_arrow(batches: Iterable[Any]) -> Pieces:
@@ -87,20 +87,20 @@ def serialized(batch: Any) -> Buffer:
 
 @dataclass(frozen=True)
 class Format:
-    """How the server writes a row: a query for the columns, options of COPY, and the bytes around the rows."""
+    """An output format: a query for the columns, options of COPY, and the bytes around the rows."""
 
     columns: sql.SQL
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
-    trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
+    trailer: bytes = b""  # at the end of an output, which may be continued after the bytes before the trailer
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
     escape: str = ""  # for control characters on a terminal; empty for binary formats, which a terminal cannot show
 
     def shown(self, content: Buffer) -> Buffer:
-        r"""Whole rows as a terminal gets them: control characters are escaped, as in psql.
+        r"""Whole rows for a terminal: control characters are escaped, as in psql.
 
         >>> FORMATS["json"].shown('{"a":"\x7f\x9b2J ü"}'.encode()).decode()
         '{"a":"\\u007f\\u009b2J ü"}'
@@ -110,7 +110,7 @@ class Format:
         if not self.escape:
             return content
         text = bytes(content).decode(errors="backslashreplace")
-        return OBEYED.sub(lambda found: self.escape.format(ord(found[0])), text).encode()
+        return OBEYED.sub(lambda match: self.escape.format(ord(match[0])), text).encode()
 
     def wanted(self, table: Table, of_changes: bool = False) -> sql.Composed:
         return self.columns.format(table=table.oid, of_changes=of_changes)

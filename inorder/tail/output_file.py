@@ -26,16 +26,16 @@ ATTRIBUTE = "user.inorder.output"
 GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that distinguishes files that reuse an inode number
 UNMARKED = (
     f"the attribute {ATTRIBUTE} cannot be set: {{}}\n"
-    "DETAIL:  The file is known by its inode instead. A new one that gets the same inode may be refused.\n"
+    "DETAIL:  The file is identified by its inode instead. A new file with the same inode may be refused.\n"
     "HINT:  Let the user who runs inorder own the file."
 )
-ROTATION = "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
+ROTATION = "HINT:  To rotate the file, rename it and restart inorder tail; copytruncate loses rows."
 LAST_BYTES = 4096  # length of the content that is hashed in a mark
 FIRST_BYTES = 64  # length of the start of a batch, by which it is recognized
 
 
 def about_file(text: str) -> str:
-    """A message with the name of the file that standard output is.
+    """A message with the name of the file on standard output.
 
     >>> about_file("standard output ends within a line").endswith(": standard output ends within a line")
     True
@@ -44,11 +44,11 @@ def about_file(text: str) -> str:
 
 
 class MismatchError(Exception):
-    """The reason why a file is not the one in which a mark was made."""
+    """The reason why a file is not the file of a mark."""
 
 
 class OutputFile:
-    """The file that standard output is open on."""
+    """The file on standard output."""
 
     def __init__(self) -> None:
         self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
@@ -68,7 +68,7 @@ class OutputFile:
         except OSError as error:
             raise InputError(
                 about_file(f"cannot read standard output: {error.strerror}\n")
-                + "HINT:  What is in the file is compared with what was delivered: let this user read it."
+                + "HINT:  Let this user read the file: its content is compared with the delivered rows."
             ) from error
 
     def status(self) -> os.stat_result:
@@ -79,7 +79,7 @@ class OutputFile:
 
     def check_there(self) -> None:
         if self.has_name and self.status().st_nlink == 0:
-            text = "the file that standard output is was removed; rows written to it would be lost"
+            text = "the file on standard output was removed; rows written to it would be lost"
             raise InorderError(about_file(text))
 
     def before(self, place: int) -> bytes:
@@ -108,55 +108,55 @@ class OutputFile:
         return ""
 
     def end(self) -> int:
-        """The place for rows in a file that no position knows: its end, which must be the end of a line."""
+        """The place for rows in a file without a position: its end, which must be the end of a line."""
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
-            raise InputError(about_file("standard output would be written over\nHINT:  Append to the file, by >>."))
+            raise InputError(about_file("standard output would be overwritten\nHINT:  Append to the file, by >>."))
         if size and os.pread(self.reading, 1, size - 1) != b"\n":
-            text = "standard output ends within a line\nHINT:  Remove what is left of its last row."
+            text = "standard output ends within a line\nHINT:  Remove the incomplete last row."
             raise InputError(about_file(text))
         return size
 
-    def place(self, known: Mark, start: str | None) -> int:
+    def place(self, mark: Mark, start: str | None) -> int:
         """The place of a mark, if this is the marked file; ``start`` is the beginning of a batch that follows it."""
         size = self.size()
-        same = self.id() == known.id
+        same = self.id() == mark.id
         if size == 0:
-            self.check_empty(known, start is not None, same)
+            self.check_empty(mark, start is not None, same)
             return 0
-        if size < known.size:
-            raise MismatchError(f"it has {size:,} bytes, and {known.size:,} were delivered")
-        if known.size == 0 and not same and is_named(self.id()):
+        if size < mark.size:
+            raise MismatchError(f"it has {size:,} bytes, and {mark.size:,} were delivered")
+        if mark.size == 0 and not same and is_named(self.id()):
             raise MismatchError("it is another one")
-        if digest(self.before(known.size)) != known.last:
-            raise MismatchError(f"what it has before byte {known.size:,} is not what was delivered")
-        if size > known.size and not self.follows(known.size, start):
-            raise MismatchError(f"after byte {known.size:,}, to which it was delivered, it has something else")
-        return known.size
+        if digest(self.before(mark.size)) != mark.last:
+            raise MismatchError(f"its content before byte {mark.size:,} is not what was delivered")
+        if size > mark.size and not self.follows(mark.size, start):
+            raise MismatchError(f"its content after byte {mark.size:,}, the end of the delivered rows, is not a batch")
+        return mark.size
 
-    def check_empty(self, known: Mark, half: bool, same: bool) -> None:
-        """Accept an empty file as new, unless it was truncated, or half a batch is in the previous file."""
-        if known.size > 0 and same and self.appends:
+    def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
+        """Accept an empty file as new, unless it was truncated, or the previous file has half a batch."""
+        if mark.size > 0 and same and self.appends:
             raise MismatchError(
-                "it was emptied in place, as logrotate's copytruncate does: rows written after the copy was made, "
-                "and before, are in neither"
+                "it was emptied in place, as by logrotate's copytruncate: rows written between the copy and the "
+                "truncation are in neither file"
             )
         if half and not same:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
 
     def check_header(self, header: bytes) -> None:
-        """Raise an error unless the file begins with the header of the rows that are to follow."""
+        """Raise an error unless the file begins with the header of the rows to be written."""
         if os.pread(self.reading, len(header), 0) != header:
             text = "it has rows of another format, or of other columns, or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:
-        """True if the bytes after a place begin that batch, or are zeros left by a crash of the host."""
+        """True if the bytes after a place are the start of the batch, or zeros left by a crash of the host."""
         if start is None:
             return False
         first = bytes.fromhex(start)
-        found = os.pread(self.reading, len(first), place)
-        return first.startswith(found) or not any(found)
+        content = os.pread(self.reading, len(first), place)
+        return first.startswith(content) or not any(content)
 
     def cut(self, place: int) -> None:
         if self.size() > place:
@@ -166,7 +166,7 @@ class OutputFile:
 
     @contextmanager
     def whole(self, place: int, errors: type[BaseException] = BaseException) -> Iterator[None]:
-        """Write the whole block to the file, or truncate the file to this place after an error."""
+        """Truncate the file to a place if the code block fails."""
         try:
             yield
         except errors as error:
@@ -189,17 +189,17 @@ class FileSink(Sink):
         self.recent = self.recent_at_start = b""
         self.known_id: str | None = None
         self.is_marked = False
-        self.is_ours, self.is_written = True, False  # is_written: by this run, which has not ended
+        self.is_ours, self.is_written = True, False  # is_written: this run has written to it, and has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
-        self.source, known, begun = source, source.output(), source.begun
-        self.known_id = known.id if known else None
+        self.source, mark, begun = source, source.output(), source.begun
+        self.known_id = mark.id if mark else None
         try:
-            self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
+            self.size = self.start = self.file.end() if mark is None else self.file.place(mark, begun)
         except MismatchError as reason:
-            assert known is not None
+            assert mark is not None
             if not accept:
-                raise InputError(about_file(advice(str(reason), known, begun is not None))) from None
+                raise InputError(about_file(advice(str(reason), mark, begun is not None))) from None
             self.size = self.start = self.file.end()
         self.file.cut(self.size)
         if begun is not None:
@@ -255,7 +255,7 @@ class FileSink(Sink):
         if status.st_size != self.size or not self.is_ours or self.file.before(self.size) != self.recent:
             self.is_ours = False
             raise InorderError(
-                about_file("somebody else changed the file that standard output is\n")
+                about_file("another program changed the file on standard output\n")
                 + f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, {self.size:,} written.\n"
                 + ROTATION
             )
@@ -267,16 +267,16 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Remove rows after the position now rather than in the next run."""
+        """Remove rows after the position, which otherwise the next run would do."""
         if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
-        known = self.source.output()
-        if known and known.size < self.size and digest(self.file.before(known.size)) == known.last:
-            self.file.cut(known.size)
+        mark = self.source.output()
+        if mark and mark.size < self.size and digest(self.file.before(mark.size)) == mark.last:
+            self.file.cut(mark.size)
 
 
 def is_named(text: str | None) -> bool:
-    """True if an id is stored with the file; an inode number may belong to another file tomorrow."""
+    """True if the id is stored with the file, unlike an inode number, which another file may get later."""
     return text is not None and not text.startswith("inode")
 
 
@@ -288,16 +288,16 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def advice(reason: str, known: Mark, half: bool) -> str:
+def advice(reason: str, mark: Mark, half: bool) -> str:
     """The error for a file that is not the expected one, with possible remedies."""
     if half:
         hint = (
-            "Append to the former file once more, which completes its last batch. Or cut that to its first "
-            f"{known.size} bytes (truncate -s) and use --accept-output."
+            "Append to the former file once more, to complete its last batch. Or cut the former file to its first "
+            f"{mark.size} bytes (truncate -s) and use --accept-output."
         )
     else:
         hint = (
-            f"Append to the file that was written before; if it has more than {known.size} bytes, cut it to these "
-            "first (truncate -s): the rows after them come again. Use --accept-output to go on with this one as it is."
+            f"Append to the former file; if it has more than {mark.size} bytes, first cut it to that size "
+            "(truncate -s): the rows after it are delivered again. Or use --accept-output to continue in this file."
         )
     return f"standard output is not the file that the position belongs to: {reason}\nHINT:  {hint}"

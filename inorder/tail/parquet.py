@@ -54,7 +54,7 @@ class File:
 
 
 class ParquetSink(Sink):
-    """A directory. A repeated batch replaces its file with the same rows."""
+    """A directory with a file for each batch. A repeated batch replaces its file by one with the same rows."""
 
     waits_for_nobody = can_take_back = True
 
@@ -63,7 +63,7 @@ class ParquetSink(Sink):
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
-        self.last = self.known = self.given = ""  # names of batches: in the claim, in the position file, in this run
+        self.last = self.recorded = self.given = ""  # names of batches: in the claim, in the position file, in this run
         self.accepts = False
         self.name = ""
         self.is_claimed = False
@@ -75,13 +75,13 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files, before a position is saved with which the next run would continue."""
+        """Check the owner of the files, before a position is saved from which the next run would continue."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
             self.wanted_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
-        known = source.output()
-        self.known = known.last if known else ""
+        mark = source.output()
+        self.recorded = mark.last if mark else ""
         if self.request.position is not None:
             self.refuse_others(source)
 
@@ -98,18 +98,18 @@ class ParquetSink(Sink):
         write_whole(self.directory / CLAIM, f"{self.reader(source)}\n{last}\n")
 
     def refuse_others(self, source: Source) -> None:
-        """Refuse a directory with files of another reader, or with own files at the start of a new position."""
+        """Refuse a directory with files of another reader, or, for a new position, with files of this reader."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
             other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
             if other != reader:
                 raise InputError(
                     f"{self.directory} has the files of the {other}, not of the {reader}\n"
-                    f"HINT:  Give each a directory of its own; or change {claim}, if it is the same under another name."
+                    f"HINT:  Give each reader its own directory; if the reader was renamed, change {claim}."
                 )
             if source.is_new and any(self.directory.glob("*.parquet")):
                 raise InputError(
-                    f"{self.directory} has Parquet files, and the {reader} is new: rows would be in it twice\n"
+                    f"{self.directory} has Parquet files, and the {reader} is new: it would have rows twice\n"
                     "HINT:  Give an empty directory."
                 )
         except OSError as error:
@@ -122,20 +122,20 @@ class ParquetSink(Sink):
         return f"feed '{self.request.feed}' of role '{owner}' in database '{source.table.database}'"
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """Raise an error if the directory has files that this reader does not know, or has forgotten."""
+        """Raise an error if the directory has a file of another feed, or of a batch after the saved position."""
         if self.request.position is None:
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():
                 raise InputError(
-                    f"{in_place} exists, and batch {name} of feed '{self.request.feed}' is another one\n"
-                    "HINT:  The directory has files of another feed of this name: give an empty one."
+                    f"{in_place} exists, and is not of batch {name} of feed '{self.request.feed}'\n"
+                    "HINT:  Give an empty directory: this one has files of another feed of this name."
                 )
-        elif self.last not in ("", name) and digest_of(self.last) != self.known and not self.accepts:
+        elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:
             raise InputError(
-                f"{self.directory} has batch {self.last}, of which {self.request.position} does not know: it is a "
-                "copy from before that batch, or has written elsewhere since\n"
-                "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after that "
-                "position, which come again, and use --accept-output."
+                f"{self.directory} has batch {self.last}, which {self.request.position} does not have: the position "
+                "file is a copy from before that batch, or was used with another directory since\n"
+                "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after the "
+                "position, which are delivered again, and use --accept-output."
             )
         self.name = name
         return None
@@ -187,11 +187,11 @@ class ParquetSink(Sink):
             self.file.arrive()
         self.file = None
         self.last = self.given = self.name
-        self.known = digest_of(self.name)
+        self.recorded = digest_of(self.name)
         self.aim(size)
 
     def aim(self, size: int) -> None:
-        """Want as many rows in the next batch as reach the requested file size, judging by this file."""
+        """Estimate, from this file, the number of rows in the next batch for the requested file size."""
         if self.request.target_file_size is not None:
             rows = self.request.target_file_size * self.rows // size
             self.wanted_rows = min(max(rows, 1), MOST_ROWS)

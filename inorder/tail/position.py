@@ -1,4 +1,4 @@
-"""The file that stores a reader's position: always complete, locked by one process, as last saved."""
+"""The file with a reader's position: locked by one process, and always complete, as it was last saved."""
 
 import os
 import stat
@@ -14,15 +14,15 @@ from inorder.tail.state import NEW
 OPENED = Path("/proc/self/fd")
 MOST_BYTES = 2**30  # a million ranges take 30 MB
 
-Kept = TypeVar("Kept")  # the content of a file: one state, or those of several tables
+Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of several
 
 
 class PositionFile:
     """A position file, locked as long as it is open.
 
-    A save replaces it by a new file, which is locked before it gets its name; the name therefore always leads to a
-    locked file. A file that is created here has its content before it has its name. A file that was never saved is
-    removed. No other file is ever removed, and only regular files are touched.
+    A save replaces it by a new file, which is written and locked before it gets the name; the name therefore always
+    leads to a locked and complete file. A file that was never saved is removed. No other file is ever removed, and
+    only regular files are touched.
     """
 
     def __init__(self, asked: Path) -> None:
@@ -64,8 +64,8 @@ class PositionFile:
         size = os.fstat(self.descriptor).st_size
         if size == 0:
             raise ValueError(
-                "it is empty, and where the last run stopped is lost\n"
-                "HINT:  Put a copy back. If nothing was ever read with it, remove it: a new one is made."
+                "it is empty, so the position of the last run is lost\n"
+                "HINT:  Put a copy back. If no row was ever read with it, remove it: a new file is created."
             )
         if size > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes, and a position file has at most {MOST_BYTES:,}")
@@ -74,19 +74,19 @@ class PositionFile:
     def save(self, content: bytes, lasting: bool = True) -> None:
         """Replace the file; it is on disk when this returns. After an error the old file is unchanged.
 
-        If it need not be lasting, a crash of the host may bring back one of the states before, whole.
+        If not ``lasting``, the file may be in one of its previous states after a crash of the host.
         """
         try:
             replacement = self.put(content)
             if lasting:
                 sync_folder(self.path.parent)
         except OSError as error:
-            raise InorderError(f"cannot write {self.asked}, which stays as it was: {error.strerror}") from error
+            raise InorderError(f"cannot write {self.asked}, which is unchanged: {error.strerror}") from error
         replaced, self.descriptor, self.is_new = self.descriptor, replacement, False
         os.close(replaced)
 
     def put(self, content: bytes) -> int:
-        """Put a new file with this content in place; it is locked and written before it gets the name."""
+        """Replace the file by a new one with this content, which is locked and written before it gets the name."""
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
         descriptor, name = nameless(self.path)
         partial = beside(self.path) if is_nameless(name) else name
@@ -101,7 +101,7 @@ class PositionFile:
 
 
 def fill(descriptor: int, content: bytes) -> None:
-    """Write a file, which is on disk when this returns."""
+    """Write a file; it is on disk when this returns."""
     with open(descriptor, "wb", closefd=False) as stream:
         stream.write(content)
     os.fsync(descriptor)
@@ -115,7 +115,7 @@ def lock(path: Path) -> int:
 
 
 def locked(path: Path) -> int | None:
-    """One attempt; None if the name was moved to another file. The caller has followed links; a new one is an error."""
+    """Try once to lock a file, which is not a link; None if its name was moved to another file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """Create a locked file; None if another process was faster. It never exists without content."""
+    """Create a locked file, never without content; None if another process was faster."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)
@@ -153,7 +153,7 @@ def made(path: Path) -> int | None:
 
 
 def nameless(path: Path) -> tuple[int, Path]:
-    """A file that vanishes with this process; if the file system has no such files, one next to the path."""
+    """A file without a name, which vanishes with this process; a file next to the path if that is not supported."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         return descriptor, OPENED / str(descriptor)

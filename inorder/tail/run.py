@@ -1,4 +1,4 @@
-"""The run: opens source and output; then, for one batch after the other, writes the rows and saves the position."""
+"""Run ``inorder tail``: open source and output; then, for each batch, write the rows and save the position."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FILE_SECONDS = 60.0  # between two files smaller than the target size
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
-    """Deliver until there is nothing new, or until SIGTERM or SIGHUP."""
+    """Deliver until there are no new rows, or until SIGTERM or SIGHUP."""
     require_arrow(request)
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(request, report)))
@@ -58,8 +58,8 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
     require_writable_output()
     if is_file() and form.trailer:
         raise InputError(
-            f"--format {request.output} is for a pipe or --exec: a file cannot be continued after the end of its rows\n"
-            f"HINT:  For a file of each batch: --exec 'cat > $INORDER_BATCH.{request.output}'."
+            f"--format {request.output} is for a pipe or --exec: a file cannot be continued after its last batch\n"
+            f"HINT:  For a file per batch: --exec 'cat > $INORDER_BATCH.{request.output}'."
         )
     if is_terminal() and not form.escape:
         raise InputError(
@@ -67,7 +67,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
         )
     if is_file() or is_device():
         if request.frame:
-            raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
+            raise InputError("--frame is for a pipe: a file needs no frames, as an incomplete batch is removed from it")
         kind = Sink if is_device() else FileSink if request.feed is None else FeedFileSink
         return kind(report, form)
     return PipeSink(report, form, request.frame)
@@ -121,7 +121,7 @@ class Delivery:
             self.source.flush()
 
     def deliver_all(self) -> None:
-        """Deliver batches until one is not full, and includes all transactions that had ended."""
+        """Deliver batches until a batch is not full and includes all transactions that had ended before."""
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.next()):
@@ -141,7 +141,7 @@ class Delivery:
         return self.source.next()
 
     def deliver(self, batch: Batch) -> int | None:
-        """The number of rows delivered; None if the server cut off the read, and a smaller batch replaces this one."""
+        """Deliver a batch. Returns the number of rows, or None if the read was cut off and a smaller batch follows."""
         source, sink = self.source, self.sink
         if (count := self.taken(batch)) is None:
             return None
@@ -157,7 +157,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch replaces this one."""
+        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch follows."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -174,7 +174,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """True if a smaller batch will replace one that was cut off."""
+        """True if a smaller batch will replace a batch whose read was cut off."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)

@@ -1,4 +1,4 @@
-"""All shards of a table that Citus has distributed, read as one stream: batches of single shards, in turn."""
+"""Read all shards of a table that Citus has distributed as one stream: a batch of one shard after the other."""
 
 import collections
 import json
@@ -32,8 +32,8 @@ LOOKS = 10
 class ShardsFile:
     """A position file with a position in each shard.
 
-    A save contains the positions of all shards as they are now: those of the other shards, and the end of the output,
-    may have moved since the last save.
+    A save contains the present positions of all shards, because the positions of the other shards, and the end of the
+    output, may have moved since the last save.
     """
 
     def __init__(self, file: PositionFile) -> None:
@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """The positions of the readers, except those in ``states``. At most one of them has a pending batch."""
+        """The positions of the readers, replaced by those in ``states``. At most one shard has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
@@ -56,7 +56,7 @@ class ShardsFile:
         return replace(moved, pending_in=pending_in, pending=batch)
 
     def save(self, state: ShardsState, lasting: bool = True) -> None:
-        """Save all positions. Each reader's saved position decides if it saves its next batch before writing."""
+        """Save all positions. Each reader decides by its saved position if it saves the next batch before writing."""
         state = replace(state, output=self.output)
         self.file.save(encode(state), lasting)
         self.state = state
@@ -79,7 +79,7 @@ class ShardSource(TableSource):
 
 
 class ShardsSource(Source):
-    """The shards of a table, each read as a table on its node. A round asks those that have rows in turn."""
+    """The shards of a table, each read as a table on its node. A round takes turns among the shards with rows."""
 
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
@@ -94,7 +94,7 @@ class ShardsSource(Source):
         self.is_new = state is None
         self.current: str | None = None  # the shard of the last batch
         self.is_idle = True  # the last round found no rows
-        self.count = self.full = 0  # rows of the last batch, and the number that makes it full
+        self.count = self.full = 0  # rows of the last batch, and of a full batch
         self.ended: dict[int, object] = {}  # transactions that had ended on each node before the round
         self.moves = Moves()
         self.frozen: set[str] = set()  # shards without writers in their old place
@@ -163,7 +163,7 @@ class ShardsSource(Source):
         return self.readers[self.current]
 
     def next(self) -> Batch | None:
-        """The unfinished batch, or the next of the round; None at its end, unless shards were moved meanwhile."""
+        """The unfinished batch, or the next one of the round; None at the end, unless shards were moved meanwhile."""
         if self.is_idle:
             self.begin_round()
         while True:
@@ -175,13 +175,13 @@ class ShardsSource(Source):
                 batch = self.asked(self.current)
                 self.count, self.full = 0, batch.full if batch else 1
                 if batch is not None:
-                    return replace(batch, is_part=True)  # the shards decide what follows the batch
+                    return replace(batch, is_part=True)  # this source decides what follows the batch
             elif not self.renew():
                 self.is_idle = True
                 return None
 
     def begin_round(self) -> None:
-        """Begin a round with the shards that have rows, the one with an unfinished batch first."""
+        """Begin a round with the shards that have rows; the shard with an unfinished batch comes first."""
         self.is_idle = False
         self.ended = self.ended_now()
         begun = [key for key, reader in self.readers.items() if reader.present.pending]
@@ -189,11 +189,11 @@ class ShardsSource(Source):
         self.current = None
 
     def waiting(self) -> list[str]:
-        """Shards that have rows, by one query per node; all of a node whose query fails, to explain the error."""
+        """Shards that have rows, by a query per node; if it fails, all shards of the node, to raise the error."""
         of_nodes = collections.defaultdict(list)
         for key, reader in self.readers.items():
             of_nodes[reader.session].append(key)
-        found = []
+        waiting = []
         for node, keys in of_nodes.items():
             readers = [self.readers[key] for key in keys]
             try:
@@ -202,13 +202,13 @@ class ShardsSource(Source):
                     positions=[as_text(reader.present.position) for reader in readers],
                 )  # fmt: skip
             except psycopg.Error:
-                found += keys
+                waiting += keys
             else:
-                found += [keys[int(place) - 1] for (place,) in rows]
-        return found
+                waiting += [keys[int(place) - 1] for (place,) in rows]
+        return waiting
 
     def pass_on(self) -> None:
-        """End the turn of a shard: it comes again in this round if its batch was full."""
+        """End the turn of a shard; it has another turn in this round if its batch was full."""
         if self.current is not None and self.round:
             self.round.popleft()
             if self.count >= self.full:
@@ -241,7 +241,7 @@ class ShardsSource(Source):
         self.reader.skip(batch)
 
     def shrink(self, batch: Batch) -> int | None:
-        self.count = self.full  # the shard comes again in this round
+        self.count = self.full  # the shard has another turn in this round
         return self.reader.shrink(batch)
 
     def flush(self) -> None:
@@ -264,7 +264,7 @@ class ShardsSource(Source):
                 return
 
     def renew(self) -> bool:
-        """Find out where the shards are now; true if another round is needed."""
+        """List the shards again, and follow moved shards; True if another round is needed."""
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
         moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
@@ -274,14 +274,14 @@ class ShardsSource(Source):
         return any(again)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Continue in the shards that replace one, after it was read to its end; true if there is more to read."""
+        """Continue in the shards that replace a shard, after it was read to its end; True if there is more to read."""
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):
             self.frozen.add(key)
             return True  # one more round reads the rows written before
         positions = self.moves.positions(
-            self.distributed, self.node(shard), shard, [(one, self.node(one)) for one in shards],
+            self.distributed, self.node(shard), shard, [(successor, self.node(successor)) for successor in shards],
             is_frozen=key in self.frozen, ends=not self.request.follow,
         )  # fmt: skip
         if positions is not None:

@@ -1,4 +1,4 @@
-"""The content of a position file for a table that Citus has distributed: a position in each shard, and one output."""
+"""The content of a position file for a table that Citus has distributed: a position in each shard, and an output."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +17,7 @@ class Entry:
 
     @cached_property
     def text(self) -> str:
-        """The entry as text, cached: a batch moves one entry, and writing a thousand takes a hundredth of a second."""
+        """The entry as text, cached: a batch changes one entry, and encoding a thousand takes 10 ms."""
         return json.dumps(asdict(self.shard) | {"position": self.position}, indent=1)
 
 

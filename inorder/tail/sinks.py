@@ -1,4 +1,4 @@
-"""Outputs for rows, and when these are delivered: a file on disk, a pipe read empty, a command that succeeded."""
+"""Outputs of rows. Rows are delivered when a file is on disk, a pipe is empty, or a command has succeeded."""
 
 import fcntl
 import os
@@ -18,9 +18,9 @@ Report = Callable[[int], None]  # called with the number of further rows
 
 
 class Sink:
-    """Takes the rows of one batch after the other. This sink is for a device: written rows are delivered."""
+    """Takes the rows of one batch after the other. This class is for a device: written rows are delivered."""
 
-    waits_for_nobody = False  # True if no other program is waited for, while a transaction may be open
+    waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before it is delivered
     wanted_rows: int | None = None  # rows of the next batch at most, if the sink aims at a size
 
@@ -30,22 +30,22 @@ class Sink:
         self.started = False
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check, before the first batch, that this is the output of the last run; remove half a batch from it."""
+        """Check, before the first batch, that this is the output of the last run; remove an incomplete batch."""
         if source.begun is not None and not accept:
-            known = source.output()
-            assert known is not None
+            mark = source.output()
+            assert mark is not None
             raise InputError(
                 "the last batch is unfinished in a file, and standard output is not that file\n"
-                f"HINT:  Append to that file once more, which completes it; or cut it to its first {known.size} bytes "
-                "(truncate -s) and use --accept-output."
+                "HINT:  Append to that file once more, to complete the batch; or cut it to its first "
+                f"{mark.size} bytes (truncate -s) and use --accept-output."
             )
 
     def at_start(self) -> bool:
-        """True if nothing has been written to the output yet, and a header is needed."""
+        """True if the output is still empty, so that a header is needed."""
         return not self.started
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """Begin a batch by its header and first bytes; returns these in hex if the output is searchable."""
+        """Begin a batch by its header and first bytes. Returns its start in hex if the output can be read again."""
         if not self.at_start():
             self.check_form(header, first)
         return None
@@ -69,14 +69,14 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
-        """The size of the present batch in a file; if not None, finish() waits for nobody."""
+        """The size of the present batch in a file; if not None, finish() waits for no other program."""
         return None
 
     def again(self) -> None:
-        """Restart a batch that is read again: forget its rows if possible, otherwise count them."""
+        """Restart a batch: drop the rows written so far. Without such a method, writing continues after these."""
 
     def take_back(self) -> None:
-        """Forget the rows of a batch that now has others; rows on a terminal stay."""
+        """Drop the rows of a batch that another batch replaces; rows on a terminal stay."""
         self.rows = 0
 
     def finish(self) -> None:
@@ -91,7 +91,7 @@ class Sink:
         """Flush a file to disk."""
 
     def check(self) -> None:
-        """Check between batches that the next one can be written; raise an error if not."""
+        """Between batches, raise an error if the next batch cannot be written."""
 
     def end(self, header: bytes) -> None:
         """End the run after a batch: complete the format of the output, even without rows."""
@@ -119,6 +119,6 @@ def is_terminal() -> bool:
 
 
 def is_device() -> bool:
-    """True if standard output is a terminal or another device, which has no reader that could be cut off."""
+    """True if standard output is a terminal or another device, unlike a pipe, whose reader could be cut off."""
     mode = os.fstat(STANDARD_OUTPUT).st_mode
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

@@ -1,4 +1,4 @@
-"""A source: hands out batches to a run."""
+"""A source, which hands out batches to a run."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -20,7 +20,7 @@ class Batch:
     batch: Json | int
     after: Json = field(default_factory=dict)
     full: int = 0  # rows of a full batch; fewer mean that the table was exhausted. 0: unknown (from an earlier run)
-    # a part of a set that is delivered in order: more transactions may have ended, whatever the number of rows
+    # part of a set that is delivered in the order of a column: more rows may follow, even if the batch is not full
     is_part: bool = False
 
     @property
@@ -77,28 +77,28 @@ class Source:
         """Expect a request for the batch after this full one, of so many bytes: let the server begin."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember that the rows of a batch are being written, and where."""
+        """Remember that the rows of a batch are being written, and to which output."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position past the batch; saved by a later begin() or flush() if the output shows its content."""
+        """Move the position past the batch. It may be saved later, by begin() or flush(), if the output is a file."""
         raise NotImplementedError
 
     def check_name(self) -> None:
         """Raise an error if the table was read to its end, but another table has its name now."""
 
     def skip(self, batch: Batch) -> None:
-        """Move the position past a batch without rows, which may be forgotten."""
+        """Move the position past a batch without rows; it need not be saved."""
         self.finish(batch, None)
 
     def shrink(self, batch: Batch) -> int | None:
-        """Ask for a smaller batch, and return its limit; None if others may have seen the batch."""
+        """Make the batch smaller, and return its limit; None if other programs may have seen the batch."""
         return None
 
     def forget_begun(self) -> None:
         """Take back the batch that the last run left unfinished: another batch may replace it."""
 
     def flush(self) -> None:
-        """Save what finish() left for the next begin(), because no batch follows for now."""
+        """Save the position that finish() left for the next begin(), because no batch follows for now."""
 
     def end(self) -> None:
         """End a run: save positions after skipped batches."""

@@ -1,4 +1,4 @@
-"""Sources of rows: a table or its changes, with the position in a file. A feed's position is in the database: feed."""
+"""Sources with the position in a file: a table, or its changes. For a feed see the module ``feed``."""
 
 import json
 import time
@@ -23,8 +23,7 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line
 
-# Small batches into a file are joined, since no reader sees them, up to so many rows, bytes, and batches of the last
-# size.
+# Limits for joining small batches, which no reader of a file sees: rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file
 
@@ -81,7 +80,7 @@ class TableSource(Source):
                 self.accept_table(self.state)
 
     def accept_table(self, state: State) -> None:
-        """Accept the changed table, once. Rows of an unfinished batch are taken back, or come again."""
+        """Accept the changed table, once. Rows of an unfinished batch are removed, or delivered again."""
         asked = query("reader_seek")
         (position,) = self.session.row(asked, table=self.numbered.oid, position=as_text(state.position))
         self.save(replace(state, position=json.loads(position), pending=None))
@@ -91,7 +90,7 @@ class TableSource(Source):
         self.session.check_name(self.table)
 
     def numbered_table(self) -> Table:
-        """The table whose transactions the positions count."""
+        """The table whose transactions are in the positions."""
         return self.table
 
     def check_order(self, state: State) -> None:
@@ -101,7 +100,7 @@ class TableSource(Source):
             raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
     def check_kept(self, state: State) -> None:
-        """Check that the server understands all of the file's positions."""
+        """Check that the server can read all positions in the file."""
         pending = state.pending
         batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
         damaged = f"cannot use {self.file.asked}: it is damaged, or no position file: "
@@ -112,7 +111,7 @@ class TableSource(Source):
         except psycopg.DataError as error:
             raise InputError(damaged + str(error)) from error
         if not readable or not follows:
-            problem = "it has what no server writes" if not readable else "its batch does not lead to what comes after"
+            problem = "invalid position" if not readable else "its batch does not end at the next position"
             raise InputError(damaged + problem)
 
     @property
@@ -135,10 +134,10 @@ class TableSource(Source):
         if pending := self.present.pending:
             is_ours = self.latest is not None and self.latest.batch == pending.batch
             return self.latest if is_ours else batch_of(pending.batch, pending.after)
-        self.latest = patiently(self.session.connection, self.found)
+        self.latest = patiently(self.session.connection, self.look_for_batch)
         return self.latest
 
-    def found(self) -> Batch | None:
+    def look_for_batch(self) -> Batch | None:
         """The batch after the position; its rows are read in the same transaction."""
         stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         answer = stream.begin()
@@ -160,7 +159,7 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows, by the query that the server returned with the batch; it must be the same afterwards."""
+        """The rows, by the query that the server returned with the batch, and that must be the same afterwards."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
@@ -176,7 +175,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the transaction that looked for a batch, because its rows are read elsewhere, or it is out of date."""
+        """End the transaction of the query for a batch, because its rows are read elsewhere, or it is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
@@ -194,17 +193,17 @@ class TableSource(Source):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
     def forget_ahead(self) -> None:
-        """Drop the batch asked ahead after one that was not full: a later question finds more."""
+        """Drop the batch that was asked ahead if the last batch was not full: a later query finds more rows."""
         if not self.is_behind:
             with suppress(psycopg.Error):  # next() will ask
                 self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
+        """Write the batch into the file: after a crash, the next run begins with it, or with an earlier one.
 
-        The next run removes everything that an output file has beyond the state it finds, and delivers that again.
-        Within a run a state is therefore written only from time to time, after one fsync() of the output. The rename is
-        not waited for, except the first one, because a state of an earlier run does not know this file.
+        The next run removes the rows after the saved state from an output file, and delivers them again. Within a run
+        the state is therefore saved only from time to time, after one fsync() of the output. Only the first save waits
+        until its rename is on disk, because the state before it does not refer to this output file.
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
@@ -217,7 +216,7 @@ class TableSource(Source):
         self.knows_output = start is not None
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Set the position to the one after the batch; without an output file, save it."""
+        """Move the position past the batch; save it if the output is not a file."""
         state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
         if output is None:
             self.save(state)
@@ -241,7 +240,7 @@ class TableSource(Source):
             self.state, self.knows_output = replace(self.state, pending=None), False
 
     def flush(self) -> None:
-        """Save the position after the last batch, or before one that was cut off."""
+        """Save the position after the last batch, or before a batch that was cut off."""
         if self.unsaved:
             self.save(self.present)
 
@@ -264,9 +263,9 @@ class ChangesSource(TableSource):
     def numbered_table(self) -> Table:
         return self.session.log(self.table)
 
-    def found(self) -> Batch | None:
-        """The next batch of changes, which is full by its number in the log rather than by its rows of the table."""
-        batch = super().found()
+    def look_for_batch(self) -> Batch | None:
+        """The next batch of changes. It is full by its entries in the log, not by its rows of the table."""
+        batch = super().look_for_batch()
         if batch is None:
             return None
         *self.query, has_all = self.query

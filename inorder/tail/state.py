@@ -1,4 +1,4 @@
-"""The content of a position file, which is checked before use."""
+"""The content of a position file. It is checked before use."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True)
 class Mark:
-    """The place in a regular file up to which everything is delivered.
+    """The end of the delivered rows in a regular file.
 
-    A file is recognized by its content: its length and the hash of its last bytes there. A file that was copied, moved
-    or restored, on another file system or host, is the same file. The id is stored with it as an attribute, if the file
-    system has attributes, and distinguishes a file that was emptied from a new one.
+    A file is recognized by its content: the length, and the hash of the last bytes before the mark. A file that was
+    copied, moved or restored, also on another file system or host, is therefore accepted. The id is stored with the
+    file as an attribute, if the file system has attributes, and distinguishes an emptied file from a new one.
     """
 
     size: int
@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that is being written, and the position after it; its first bytes in hex, if written to a file."""
+    """A batch that is being written, the position after it and, for a file, its first bytes in hex."""
 
     batch: Json
     after: Json
@@ -42,7 +42,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """The content of the file: all rows up to the position are delivered, those of the pending batch perhaps."""
+    """The content of the file: rows up to the position are delivered, rows of the pending batch perhaps."""
 
     database: str
     table: str
@@ -70,7 +70,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(content: bytes) -> State:
-    """The state in the text of a file; ValueError gives the reason if there is none."""
+    """The state in the text of a file; ValueError with the reason if the text is invalid."""
     return decode_as(content, state_of)
 
 
@@ -79,7 +79,7 @@ def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
         fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
         json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair cannot be encoded
         if (version := fields.pop("format")) != FORMAT:
-            raise ValueError(f"its format is {version!r}, this inorder knows {FORMAT}")
+            raise ValueError(f"its format is {version!r}, and this version of inorder reads {FORMAT}")
         return made_of(fields)
     except RecursionError:
         raise ValueError("it is damaged, or no position file: it is nested too deeply") from None
@@ -88,10 +88,10 @@ def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise TypeError("a name comes twice")
-    return found
+    return fields
 
 
 def refused(constant: str) -> None:
@@ -99,7 +99,7 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The parts as objects, checked; TypeError if one is missing or unknown."""
+    """The fields as objects, checked; TypeError if a field is missing or unknown."""
     if "shards" in fields:
         raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)
@@ -132,21 +132,21 @@ def checked(state: State) -> State:
     return state
 
 
-def require(holds: bool, what: str) -> None:
+def require(holds: bool, subject: str) -> None:
     if not holds:
-        raise TypeError(f"of the {what}")
+        raise TypeError(f"of the {subject}")
 
 
 def matches(pattern: re.Pattern[str], text: object) -> bool:
     return isinstance(text, str) and pattern.fullmatch(text) is not None
 
 
-def check_part(part: Json, what: str, number: str, key: str) -> None:
-    """Check a position or a batch that may be within a transaction, after a key, which may have no null."""
-    require(isinstance(part, dict) and isinstance(part.get("transactions"), str), what)
-    columns = part.get(key)
+def check_part(position: Json, subject: str, number: str, key: str) -> None:
+    """Check a position or a batch, which may end within a transaction, after a key; the key has no null."""
+    require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
+    columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
-    require(is_key if columns is not None else part.get(number) is None, f"{key} of the {what}")
+    require(is_key if columns is not None else position.get(number) is None, f"{key} of the {subject}")
 
 
 def order_of(position: Json) -> str | None:
@@ -154,10 +154,10 @@ def order_of(position: Json) -> str | None:
 
 
 def name_of(batch: Json) -> str:
-    """A name that is the same whenever the batch comes again, on any server, and different for all other batches.
+    """A name of a batch: the same whenever the batch is read again, on any server, and different for other batches.
 
     >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
     True
     """
-    text = json.dumps({name: part for name, part in batch.items() if name != "origin"}, sort_keys=True)
+    text = json.dumps({name: value for name, value in batch.items() if name != "origin"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

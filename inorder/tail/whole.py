@@ -1,8 +1,8 @@
 """Sinks that take only whole batches: a command, a pipe, and a file for a feed.
 
-A batch is collected in a temporary file without a name, and given away as that file when it is complete: a command
-has it as its input, and into a pipe a process of its own copies it. Whenever this process is killed, the other one
-sees all of the batch or nothing.
+A batch is collected in a temporary file without a name, and passed on when it is complete: as the input of a command,
+or of another process that copies it into a pipe. If this process is killed, the other process has all of the batch or
+nothing.
 """
 
 import array
@@ -35,12 +35,12 @@ from inorder.tail.source import Source
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
-# signals that stop a whole service must not stop it half-way
+# Signals that stop a whole service must not stop the copy half-way.
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")
 
 
 class WholeBatches(Sink):
-    """Collects a batch; subclasses pass it on."""
+    """Collects batches; subclasses pass them on."""
 
     is_separate = False  # True if each batch is a separate output
     can_take_back = True
@@ -72,11 +72,11 @@ class WholeBatches(Sink):
     def check_form(self, header: bytes, first: bytes) -> None:
         if self.same != header + first[: self.form.same_bytes]:
             raise InorderError(
-                "the columns of the table were changed, and an output has rows of one form: run it again"
+                "the columns of the table were changed, and all rows of an output have the same columns: run it again"
             )
 
     def put(self, content: Buffer) -> None:
-        """Append to the temporary file, which is new for each batch: a process may still read that of the last."""
+        """Append to the temporary file, which is new for each batch: a process may still read the last one."""
         try:
             if self.batch is None:
                 self.batch = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
@@ -136,7 +136,7 @@ class CommandSink(WholeBatches):
         self.process: subprocess.Popen[bytes] | None = None
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the command until it succeeds; a stop ends the retries after the present run of the command."""
+        """Run the command until it succeeds; a signal to stop ends the retries after the present attempt."""
         for pause in islice(pauses(), self.retries):
             if (code := self.ran(batch, size)) == 0:
                 return
@@ -146,12 +146,12 @@ class CommandSink(WholeBatches):
         else:
             code = self.ran(batch, size)
         if code:
-            raise InorderError(f"'{self.command}' failed with exit code {code}; its batch comes again in the next run")
+            raise InorderError(f"'{self.command}' failed with exit code {code}; the next run repeats its batch")
 
     def ran(self, batch: IO[bytes], size: int) -> int:
-        """The exit code of one run; the command reads the batch through an open file of its own."""
+        """Run the command once, and return its exit code. It reads the batch through an open file of its own."""
         about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
-        # In a process group of its own: Ctrl-C is meant for this process, which lets the command finish.
+        # The command has its own process group: Ctrl-C is only for this process, which lets the command finish.
         with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", self.command], stdin=own, env=os.environ | about, process_group=0,
@@ -162,7 +162,7 @@ class CommandSink(WholeBatches):
         return code
 
     def close(self) -> None:
-        """Close without waiting: end the command, which thereby fails."""
+        """Close without waiting: kill the command, which thereby fails."""
         super().close()
         if self.process:
             with suppress(ProcessLookupError):
@@ -171,7 +171,7 @@ class CommandSink(WholeBatches):
 
 
 def rested(seconds: float) -> bool:
-    """Sleep so long; returns False at once when this run is to stop."""
+    """Sleep for some seconds; return False at once if this run is to stop."""
     until = time.monotonic() + seconds
     while not is_interrupted():
         if (left := until - time.monotonic()) <= 0:
@@ -184,7 +184,7 @@ class Copied(WholeBatches):
     """Copies to standard output by a process that continues if this one is killed."""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the copier in a session of its own, where signals for this process do not cut it off."""
+        """Run the copier in its own session, where signals for this process do not stop it."""
         code = subprocess.Popen(
             COPIER, stdin=batch, start_new_session=True, pass_fds=self.held(), stderr=sys.stderr
         ).wait()
@@ -228,7 +228,7 @@ class PipeSink(Copied):
 
 
 class FeedFileSink(Copied):
-    """A regular file for a feed, whose position is in the database: whole batches, the last one perhaps twice."""
+    """A regular file for a feed, whose position is in the database. The last batch may be repeated."""
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
@@ -243,7 +243,7 @@ class FeedFileSink(Copied):
         self.file.check_there()
         if self.file.size() < self.size:
             sizes = f"it has {self.file.size():,} bytes, and {self.size:,} were written"
-            raise InorderError(about_file(f"somebody else cut it: {sizes}\n{ROTATION}"))
+            raise InorderError(about_file(f"another program truncated it: {sizes}\n{ROTATION}"))
 
     def check_form(self, header: bytes, first: bytes) -> None:
         self.file.check_header(header)

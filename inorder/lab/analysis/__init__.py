@@ -1,1 +1,1 @@
-"""From measurements to figures: statistics, the model, comparisons. Pure."""
+"""Compute figures from measurements: statistics, the model, comparisons. Pure."""

@@ -1,6 +1,6 @@
-"""From the runs of a result to the figures of a report: medians over the rounds, and ratios within them.
+"""Compute the figures of a report from the runs of a result: medians over the rounds, and ratios within rounds.
 
-The one way to a figure, for all experiments. Pure.
+All experiments compute their figures here. Pure.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,8 +47,8 @@ def by_round(result: Result, step: str, kind: str, metric: Metric, rows: int | N
 
 
 def estimated(values: Iterable[float]) -> Estimate | None:
-    known = list(values)
-    return estimate(known) if known else None
+    numbers = list(values)
+    return estimate(numbers) if numbers else None
 
 
 def median_of(
@@ -60,14 +60,14 @@ def median_of(
 
 def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
     """The median without its interval, for values that are counted exactly."""
-    found = median_of(result, step, kind, metric, rows)
-    return found.median if found else None
+    value = median_of(result, step, kind, metric, rows)
+    return value.median if value else None
 
 
 def ratios_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> dict[int, float]:
-    """The ratio to another kind or step in each round that has both; empty for the base itself."""
+    """The ratio to another kind or step, in each round that has both; empty for the base."""
     pairs = [(step, kind), (base_step or step, base)]
     values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
     return ratios_by_round(values, beside) if pairs[0] != pairs[1] else {}
@@ -80,7 +80,7 @@ def ratio_of(
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The value of the last round that has one, for values that are measured once."""
+    """The value of the last round with a value, for values that are measured once."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None
 
@@ -109,7 +109,7 @@ def last(metric: Metric, step: str = "") -> Reading:
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
-    """The ratio to another kind in the same round, or to the same kind in another step; ``itself``: the base's."""
+    """The ratio to another kind, or to another step, in the same round. ``itself``: the value for the base."""
 
     def read(row: Row) -> Estimate | float | None:
         at = step or row.step

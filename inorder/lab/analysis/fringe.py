@@ -1,8 +1,8 @@
-"""How the pages of a btree fill and split under random keys: Yao's fringe analysis, for PostgreSQL's leaf pages.
+"""Yao's fringe analysis, for PostgreSQL's leaf pages: how the pages of a btree fill and split under random keys.
 
-Of N random keys the next one falls into each of the N gaps with the same probability, so into a page with k entries
-with k/N. The expected number of pages with k entries therefore follows a linear equation in ln N, whatever came before.
-docs/results/waves-18.md compares it with measurements. Pure.
+After N random keys, the next key falls into each of the N gaps with the same probability, and therefore into a page
+with k entries with probability k/N. The expected numbers of pages with k entries then follow a linear equation in
+ln N. docs/results/waves-18.md compares it with measurements. Pure.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ RANDOM = "random"
 
 
 def density(entries: float) -> float:
-    """The leaf density, in percent, of pages with so many entries on average and a high key each.
+    """The leaf density, in percent, of pages with an average number of entries, and a high key each.
 
     >>> round(density(leaf_capacity(RANDOM)), 1)
     100.0
@@ -29,9 +29,9 @@ def density(entries: float) -> float:
 
 
 def built_entries(fillfactor: int) -> int:
-    """Entries of a leaf page that CREATE INDEX fills: until less than the free share of the page is left.
+    """The number of entries of a leaf page that CREATE INDEX fills, until only the free share of the page is left.
 
-    The last one added begins the next page, and is the high key of this one (_bt_buildadd, nbtsort.c).
+    The last entry added begins the next page, and becomes the high key of this page (_bt_buildadd, nbtsort.c).
 
     >>> [built_entries(fillfactor) for fillfactor in (70, 90, 100)]
     [203, 261, 290]
@@ -43,20 +43,20 @@ def built_entries(fillfactor: int) -> int:
 def change(pages: Pages, capacity: int) -> Pages:
     """The change, per ln N, of the number of pages with 0 to ``capacity`` entries. A full page splits in the middle."""
     moving = pages * np.arange(capacity + 1)
-    found = -moving
-    found[1:] += moving[:-1]
+    gain = -moving
+    gain[1:] += moving[:-1]
     for half in ((capacity + 1) // 2, capacity + 1 - (capacity + 1) // 2):
-        found[half] += moving[capacity]
-    return found
+        gain[half] += moving[capacity]
+    return gain
 
 
 @cache
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Expected leaf pages at each number of rows, if ``rows`` were at first in pages of ``start`` entries each."""
+    """Expected leaf pages at each number of rows, starting with ``rows`` in pages of ``start`` entries each."""
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)
     pages[start] = rows / start
-    found, grown = [], float(np.log(rows))
+    expected, grown = [], float(np.log(rows))
     for size in sizes:
         left = float(np.log(size)) - grown
         steps = int(np.ceil(left * STEPS * capacity))
@@ -64,5 +64,5 @@ def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]
             middle = pages + change(pages, capacity) * (left / steps / 2)
             pages = pages + change(middle, capacity) * (left / steps)
         grown += left
-        found.append(float(pages.sum()))
-    return tuple(found)
+        expected.append(float(pages.sum()))
+    return tuple(expected)

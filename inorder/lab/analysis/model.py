@@ -1,4 +1,4 @@
-"""The cost of an insert by calculation: pages touched, full-page images, WAL, buffer misses, size of the index.
+"""Calculate the cost of an insert: pages touched, full-page images, WAL, buffer misses, size of the index.
 
 Closed formulas over PostgreSQL's page and record layouts; docs/choose.md summarizes them. Pure, and without a server:
 the lab uses it for tables that are too large to fill.
@@ -20,12 +20,13 @@ LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: where the last leaf page is 
 UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
 RANDOM_FILL = log(2)  # average fill of pages that split in the middle
 
-# A heap tuple of one column: HeapTupleHeaderData padded to 24 bytes, one of them not in the record, which has
-# xl_heap_header (5) instead of the other 23.
+# A heap tuple of one column: HeapTupleHeaderData of 23 bytes, padded to 24. The record has xl_heap_header (5 bytes)
+# instead of the 23 bytes.
 TUPLE_HEADER_LOGGED = 5 + 1
 
-# Parts of WAL records: XLogRecord, a block's header with its RelFileLocator and number, one of the same relation
-# without it, the short header of the main data; and that data of xl_heap_insert, xl_btree_insert, xl_btree_split.
+# Parts of WAL records: XLogRecord; the header of a block with its RelFileLocator and number; the header of a block of
+# the same relation, without a RelFileLocator; the short header of the main data; the main data of xl_heap_insert,
+# xl_btree_insert and xl_btree_split.
 RECORD = 24
 BLOCK = 4 + 12 + 4
 SAME_RELATION_BLOCK = 4 + 4
@@ -34,18 +35,18 @@ HEAP_INSERT = 3
 BTREE_INSERT = 2
 BTREE_SPLIT = 10
 IMAGE_HEADER = 5  # XLogRecordBlockImageHeader
-COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: nothing but the time
+COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: only the time
 SEQUENCE_RECORD = 99  # RECORD, BLOCK, an xl_seq_rec of 12 bytes and the sequence's tuple
-VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS of 32 and the one asked for
+VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS of 32, and the value that is returned
 
 KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 
-# A key in order costs few images however many rows come between two checkpoints: the last page of each level of the
-# index, three of the free space map, up to nine of catalogs whose hint bits are set after a start, and at most one page
-# of the table for each session of this measurement or the one before, which left it with room. Measured: 3 to 18 with 8
-# sessions, up to 38 after 32 sessions. So few images give no ratio.
+# Keys in order cause few images, regardless of the number of rows between two checkpoints: the last page of each level
+# of the index, three pages of the free space map, up to nine catalog pages whose hint bits are set after a start, and
+# at most one page of the table for each session of this measurement and of the one before, whose last page has room.
+# Measured: 3 to 18 with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
 LITTLE = 1.2  # WAL relative to ordered keys below which the key is not called expensive
@@ -61,10 +62,11 @@ def few_images(clients: Sequence[int]) -> int:
 class Conditions:
     """Conditions of a prediction.
 
-    ``rows`` in the table at the checkpoint, ``rate`` in rows a second, ``memory_bytes`` for this index, seconds between
-    two ``checkpoint``s. A sequence's block has ``block_size`` rows, a block of time ``interval_length`` seconds; after
-    ``block_count`` or ``interval_count`` blocks the prefix wraps. ``position`` is the number of rows in the present
-    block, None to average over all. ``key_bytes``: size of a key in the index, 0 for the size of its kind.
+    ``rows``: in the table at the checkpoint. ``rate``: rows a second. ``memory_bytes``: memory for this index.
+    ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block of time
+    lasts ``interval_length`` seconds; after ``block_count`` or ``interval_count`` blocks the prefix wraps.
+    ``position``: the number of rows in the present block, None for the average over all positions. ``key_bytes``: the
+    size of a key in the index, 0 for the size of its kind.
     """
 
     rows: float
@@ -126,8 +128,8 @@ def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
 def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: float = 0) -> float:
     """The share of a leaf page that is in use.
 
-    Keys in order leave 90 %, random keys ln 2. A block's first page is the last of the index and is split at 90 %,
-    all splits after that are in the middle: the smaller the block, the more of its pages are as the first.
+    Keys in order fill 90 %, random keys ln 2. The first page of a block is the last page of the index, and is split at
+    90 %; all later splits are in the middle. Small blocks therefore have fuller pages.
     """
     if kind == "random" or passed:
         return RANDOM_FILL
@@ -181,10 +183,10 @@ def shape_of(kind: str, conditions: Conditions) -> IndexShape:
 
 
 def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
-    """Old leaf pages that get an insert, if the present block has ``position`` rows at the checkpoint.
+    """Old leaf pages that receive an insert, if the present block has ``position`` rows at the checkpoint.
 
-    The rest of the present block goes to the pages that the block has. Whole blocks, and the inserts after the last
-    one, go to the pages that these blocks have from earlier passes of the prefix; the first pass finds none.
+    The rest of the present block goes to the pages of that block. The following blocks go to the pages that they have
+    from earlier passes of the prefix; in the first pass there are none.
     """
     inserts = conditions.inserts
     here = min(inserts, shape.block - position)
@@ -194,7 +196,7 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:
-    """Distinct leaf pages that exist at the checkpoint and get an insert before the next one."""
+    """Distinct leaf pages that exist at the checkpoint, and receive an insert before the next checkpoint."""
     if shape.kind == "random":
         return distinct(shape.leaf_pages, conditions.inserts)
     if shape.kind not in IN_BLOCKS:
@@ -203,12 +205,12 @@ def touched(shape: IndexShape, conditions: Conditions) -> float:
         positions = [conditions.position]
     else:
         positions = [shape.block * (phase + 0.5) / PHASES for phase in range(PHASES)]
-    found = fsum(touched_in_blocks(shape, conditions, position) for position in positions) / len(positions)
-    return min(max(1.0, found), shape.leaf_pages)
+    pages = fsum(touched_in_blocks(shape, conditions, position) for position in positions) / len(positions)
+    return min(max(1.0, pages), shape.leaf_pages)
 
 
 def images_above(shape: IndexShape, conditions: Conditions) -> float:
-    """Images of upper pages: a split of a leaf adds an entry to its parent, whose split adds one to the next level."""
+    """Images of upper pages: each split of a page adds an entry to its parent, up to the root."""
     splits = conditions.inserts * shape.splits_per_row
     images = 0.0
     for pages in shape.levels:
@@ -226,7 +228,7 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 
 
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
-    """Bytes that the split of a leaf page adds; its record replaces that of the insert that caused it."""
+    """Bytes of WAL that the split of a leaf page adds; its record replaces the record of the insert."""
     entry = index_tuple(kind, key_bytes)
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
     # The record contains the right page's entries: those that fillfactor keeps off the left page, or half of all.
@@ -244,7 +246,7 @@ def record_bytes(shape: IndexShape) -> float:
 
 
 def misses(shape: IndexShape, conditions: Conditions) -> float:
-    """Index pages read per row, once memory is full: upper levels stay, leaves share what is left of it.
+    """Index pages read per row, once memory is full. Upper levels stay in memory, leaf pages share the rest.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
     >>> [round(misses(shape_of("random", one), one), 1) for one in (small, large)]
@@ -256,8 +258,8 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
         return 0.0
     memory = conditions.memory_bytes / PAGE
     if shape.kind in IN_BLOCKS:
-        # A page from an earlier pass is read when its block begins again, unless the whole index is in memory; more
-        # often if not even one block fits.
+        # Pages from an earlier pass are read when their block begins again, unless the whole index is in memory; if not
+        # even one block fits, they are read more often.
         working = max(1.0, (shape.earlier + shape.block) / shape.rows_per_leaf)
         first = distinct(shape.earlier / shape.rows_per_leaf, shape.block) / shape.block
         return max(first * max(0.0, 1 - memory / shape.leaf_pages), 1 - memory / working, 0.0)
@@ -300,7 +302,7 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The index cost of the inserts, and of ``elsewhere`` more entries for old rows in a share of the leaf pages.
+    """The index cost of the inserts, and of ``elsewhere`` more entries for old rows, in a share of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -1,4 +1,4 @@
-"""Measurements to examine before a figure is believed: outliers, as hyperfine defines them, and checkpoints. Pure."""
+"""Find measurements that make a figure doubtful: outliers, as defined by hyperfine, and checkpoints. Pure."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -8,7 +8,7 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
-# Metrics that are timed; the first that a run has is examined. Counters are exact, and may change for good reasons.
+# Timed metrics; the first one that a run has is examined. Counters are exact, and may change for good reasons.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
 # Smaller deviations count as this: otherwise three equal measurements would make any fourth an outlier.
@@ -16,10 +16,10 @@ LEAST_SCATTER = 0.005
 
 # ratio of the standard deviation to the median absolute deviation, for normally distributed values
 MAD_TO_DEVIATION = 1.4826
-# As in hyperfine. Of six values with plain noise, one is that far out in one of a hundred cases; of fifteen, in none.
+# As in hyperfine. With plain noise, six values include such an outlier in 1 % of all cases, and fifteen values never.
 FAR = 10.0
 
-SLOWED = 3.0  # times that the slowest round is slower than the fastest, before the machine is said to have slowed
+SLOWED = 3.0  # ratio of the slowest to the fastest round from which the report warns that the machine was slow
 
 Place = tuple[str, str, int]  # step, kind, rows
 
@@ -33,8 +33,8 @@ def deviations(values: Sequence[float]) -> np.ndarray:
     logs = np.log(np.asarray(values, dtype=float))
     apart = logs - np.median(logs)
     scatter = max(MAD_TO_DEVIATION * float(np.median(np.abs(apart))), LEAST_SCATTER)
-    found: np.ndarray = apart / scatter
-    return found
+    distances: np.ndarray = apart / scatter
+    return distances
 
 
 def timed_series(result: Result) -> dict[Place, list[tuple[Run, str]]]:
@@ -59,7 +59,7 @@ def outliers(result: Result) -> list[Run]:
 
 
 def slowest_round(result: Result) -> float:
-    """Times that the slowest round was slower than the fastest: of each, the median of all that was timed in it.
+    """The ratio of the fastest to the slowest round, by the median of the timed measurements in each round.
 
     >>> runs = [Run("insert", kind, 9, number, {"tps": tps / number}) for kind, tps in (("v7", 90), ("random", 9))
     ...         for number in (1, 2, 4)]
@@ -75,8 +75,8 @@ def slowest_round(result: Result) -> float:
         middle = median(run.metrics["tps"] for run in runs)
         for run in runs:
             rounds.setdefault(run.round, []).append(run.metrics["tps"] / middle)
-    found = [median(values) for values in rounds.values()] or [1.0]
-    return max(found) / min(found)
+    medians = [median(values) for values in rounds.values()] or [1.0]
+    return max(medians) / min(medians)
 
 
 def with_checkpoint(result: Result, made: bool = False) -> list[Run]:
@@ -86,6 +86,6 @@ def with_checkpoint(result: Result, made: bool = False) -> list[Run]:
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """A throw-away server makes a checkpoint after a known amount of WAL; other servers may make one at any time."""
+    """True if a run had a checkpoint. A throw-away server makes one after a known amount of WAL, others at any time."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after

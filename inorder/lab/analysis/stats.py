@@ -2,11 +2,11 @@
 
 Imports no other module of the tool. Too few rounds for an interval are never called a difference.
 
-The interval of a median is made of order statistics. Of n independent values, the k-th smallest and the k-th largest
-enclose the median of their distribution, unless fewer than k values fall on one side of it. The side of each value is a
-coin toss, whatever the distribution is. The percentile bootstrap would be the usual choice, but with so few values it
-is far from its 95 %: of 1,500 simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and 13 % again
-at 7, while this interval stays below 5 % at every number of rounds.
+The interval of a median is computed from order statistics. The k-th smallest and the k-th largest of n independent
+values enclose the median of the distribution, unless fewer than k values fall on one side of it. The side of each value
+is a coin toss, for any distribution. The usual choice would be the percentile bootstrap, but with so few values it
+misses its 95 %: of 1,500 simulated A/A comparisons it reported 28 % as different with 3 rounds, and 13 % with 4 and
+with 7. This interval stays below 5 % with every number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,13 +21,13 @@ Place = TypeVar("Place", bound=Hashable)
 
 ERROR = 0.05  # the probability that an interval misses; it is a 95 % interval
 
-# The range of 5 values misses the median of their distribution in 2/2^5 = 6 % of all cases, that of 6 values in 3 %.
+# The range of 5 values misses the median of the distribution in 2/2^5 = 6 % of all cases, the range of 6 values in 3 %.
 LEAST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds with an interval: of 95 % or more from LEAST_ROUNDS on; with fewer rounds, the range.
+    """A median over rounds, with an interval of 95 % or more or, with fewer than LEAST_ROUNDS, with the range.
 
     For one round low and high are None.
     """
@@ -49,9 +49,9 @@ class Estimate:
 
 
 def outer_rank(count: int) -> int:
-    """The number of smallest and of largest values outside the interval.
+    """The number of values below the interval, which is also the number of values above it.
 
-    The largest k for which fewer than k heads, or fewer than k tails, in this number of tosses are rarer than ERROR.
+    This is the largest k for which fewer than k heads, or fewer than k tails, in ``count`` tosses are rarer than ERROR.
 
     >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
     [0, 0, 0, 0, 1, 3, 9]
@@ -87,14 +87,14 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate:
-    """The ratio of values to a baseline, paired within each round, which cancels effects on a whole round."""
+    """The ratio of values to a baseline, paired within each round, so that effects on a whole round cancel out."""
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
 
 
 def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> dict[Place, float]:
     """The ratio in each round (or other place) that has both values.
 
-    There is no ratio to zero, which may be a true value: CPU time is counted in ticks of 10 ms.
+    Ratios to zero are left out. Zero may be a true value, because CPU time is counted in ticks of 10 ms.
 
     >>> ratios_by_round({1: 50.0, 2: 5.0, 3: 1.0, 4: 7.0}, {1: 100.0, 2: 10.0, 4: 0.0, 5: 1.0})
     {1: 0.5, 2: 0.5}
@@ -117,13 +117,13 @@ SEED = 1
 
 @lru_cache(maxsize=100)
 def drawn(size: int, rounds: int) -> np.ndarray:
-    """Indexes of values in simulated rounds: the same for all figures of a page, each of which needs up to 65."""
+    """Indexes of values in simulated rounds. They are cached: all figures of a page use them, each up to 65 times."""
     places: np.ndarray = np.random.default_rng(SEED).integers(0, size, (SIMULATIONS, rounds)).astype(np.uint16)
     return places
 
 
 def either_way(logs: Sequence[float]) -> np.ndarray:
-    """Logarithms from which ratios are drawn: A and B are taken as equal, thus each ratio counts in both directions."""
+    """Logarithms from which ratios are drawn. A and B are assumed equal, so each ratio counts in both directions."""
     return np.concatenate([np.asarray(logs, dtype=float), -np.asarray(logs, dtype=float)])
 
 
@@ -135,7 +135,7 @@ def lower_ends(logs: Sequence[float], rounds: int) -> np.ndarray:
 
 
 def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
-    """The share of simulations that detect a true difference (0.1 for 10 %): the lower end is above it.
+    """The share of simulations that detect a true difference (0.1 for 10 %).
 
     >>> share_found([0.01, -0.01, 0.02], 6, 0.1), share_found([0.01], 5, 0.1)
     (1.0, 0.0)
@@ -148,10 +148,10 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 
 
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
-    """The smallest difference in percent that so many rounds detect with this probability; None if there is none.
+    """The smallest difference, in percent, that a number of rounds detects with this probability, or None.
 
-    A shift of all ratios shifts the interval, which excludes 1 once its lower end is above 1. The shift that achieves
-    this with the given probability is therefore a quantile of the distances of the lower ends from 1.
+    A shift of all ratios shifts the interval, which excludes 1 if its lower end is above 1. The required shift is
+    therefore a quantile of the distances of the lower ends from 1.
 
     >>> smallest_found([0.0], 6), smallest_found([0.0], 5)
     (0.0, None)
@@ -165,7 +165,7 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
     """The fewest rounds that detect a difference with this probability; None if MOST_ROUNDS are too few.
 
-    A page asks for each of its figures twice, and None takes 65 simulations.
+    The result is cached, because a page needs it twice for each figure, and None takes 65 simulations.
 
     >>> rounds_for((0.01, -0.02, 0.015)), rounds_for((1.0, -2.0, 1.5))
     (6, None)

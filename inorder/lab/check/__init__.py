@@ -1,1 +1,1 @@
-"""Does a reader lose rows? Schedules of sessions that force the overlap, run one after the other, and judged."""
+"""Check if a reader loses rows: run schedules that make transactions overlap, and judge the result."""

@@ -1,4 +1,4 @@
-"""Actors of a schedule: writers and the reader. Each runs words, one of which may wait for another session."""
+"""The actors of a schedule, which are writers and a reader. Each runs words, which may wait for another session."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -13,7 +13,7 @@ from inorder.lab.check.session import FailedError, Session
 from inorder.lab.check.ways import COPIED_ROWS, Way, filled
 
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
-BEHIND = timedelta(seconds=10)  # lag of the clock that is behind
+BEHIND = timedelta(seconds=10)  # lag of a clock that is behind
 
 GID = "inorder_check_{}"
 STATEMENTS = {
@@ -32,7 +32,7 @@ ENDS = ("commit", "rollback", "commit_prepared")
 
 @dataclass
 class World:
-    """State that all actors share: the clock, in seconds, the number of the last event, and the history."""
+    """State shared by all actors: the clock in seconds, the number of the last event, and the history."""
 
     clock: int = 0
     moment: int = 0
@@ -60,10 +60,10 @@ class Actor(ABC):
                 self.busy, self.waits_for = self.start(self.word), ()
                 if not self.busy:
                     continue
-            if found := self.source.wait(blockers):
+            if blocking := self.source.wait(blockers):
                 if not self.waits_for:
-                    self.happened(self.word, self.source.said, found)
-                self.waits_for = found
+                    self.happened(self.word, self.source.said, blocking)
+                self.waits_for = blocking
                 return
             says = self.end(self.word)
             self.happened(says, "" if self.waits_for else self.source.said, ())
@@ -77,11 +77,11 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin a word; False if there is nothing to do."""
+        """Begin a word; False if it needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:
-        """Take the answer; say what was done."""
+        """Take the answer; return a description of what was done."""
 
 
 class Writer(Actor):
@@ -96,7 +96,7 @@ class Writer(Actor):
         self.behind, self.failed, self.begins = timedelta(), False, False
 
     def close(self) -> None:
-        """Roll back a prepared transaction: it would outlive the session, with its locks."""
+        """Roll back a prepared transaction, which would outlive the session and keep its locks."""
         if self.prepared:
             self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
         super().close()

@@ -1,7 +1,7 @@
-"""Runs schedules in one process: a session for each writer and one for the reader, one step at a time.
+"""Run schedules in one process, with a session for each writer and for the reader, one step at a time.
 
-A step that has to wait for another session is left waiting, and the next one is done. So a schedule is the same at
-every run, and takes a few milliseconds. Tables are used again: a reader goes on where the last schedule ended.
+A step that has to wait for another session is left waiting, and the next step is run. Therefore a schedule is the same
+in every run, and takes a few milliseconds. Tables are reused: a reader continues where the last schedule ended.
 """
 
 import random
@@ -40,8 +40,8 @@ from inorder.lab.check.ways import Way
 from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
-USELESS_POLLS = 4  # after so many last polls without a new row, the reader is taken to be finished
-# Names are qualified: otherwise these could be the user's own tables in the schema of an extension.
+USELESS_POLLS = 4  # after this number of last polls without a new row, the reader is assumed to be finished
+# Names are qualified, because the schema of an extension may have tables of the user with these names.
 DROP = (
     f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere, {SCHEMA}.copy CASCADE;\n"
     f"DROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
@@ -55,7 +55,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first schedule of a case that has a fault, as run again on a new table."""
+    """The first schedule of a case with a fault, and its history when it was run again on a new table."""
 
     schedule: Schedule
     history: History
@@ -66,14 +66,14 @@ class Failure:
 class Outcome:
     case: str
     schedules: int = 0
-    found: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
     waited: int = 0
     failed: int = 0
     note: str = ""
 
 
 class Arena:
-    """``own`` makes the reader, from a search_path as an option of libpq, in the place of that of the way."""
+    """``own`` creates the reader, from a search_path as an option of libpq, instead of the reader of the way."""
 
     def __init__(self, target: Target, way: Way, own: Callable[[str], Reader] | None = None) -> None:
         self.target, self.way, self.own = target, way, own
@@ -139,20 +139,20 @@ class Arena:
         return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
-        """The sessions that a server process waits for; 0: a process that is not one of these sessions."""
-        own = {one.source.pid: name for name, one in self.actors.items()} | {0: "a prepared transaction"}
+        """The sessions that a server process waits for; 0 stands for all processes that are not of these sessions."""
+        own = {actor.source.pid: name for name, actor in self.actors.items()} | {0: "a prepared transaction"}
         listed = ",".join(map(str, {*own, self.control.pid}))
-        found = self.control.run(BLOCKERS.format(pid, listed)).rows
-        return tuple(sorted({own.get(int(str(one)), "another session") for (one,) in found}))
+        rows = self.control.run(BLOCKERS.format(pid, listed)).rows
+        return tuple(sorted({own.get(int(str(blocker)), "another session") for (blocker,) in rows}))
 
     def play(self, schedule: Schedule) -> History:
         """Run one schedule, then poll until the reader has all rows, or returns nothing new."""
         world = self.world
         world.history = History()
         if self.cached:
-            for one in self.actors.values():
-                if isinstance(one, Writer):
-                    one.session.run("DISCARD SEQUENCES")
+            for actor in self.actors.values():
+                if isinstance(actor, Writer):
+                    actor.session.run("DISCARD SEQUENCES")
         for step in schedule:
             world.clock += WAIT_SECONDS if step.words == "wait" else STEP_SECONDS
             self.act(step.session, step.words)
@@ -185,25 +185,25 @@ class Arena:
                 other.go_on(self.blockers)
 
     def poll(self, words: str) -> list[str]:
-        """The words of a poll. A killed poll has stored nothing, and confirms nothing."""
+        """The words of a poll. A killed poll stores nothing, and confirms nothing."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History, with_stalls: bool = True) -> Judgement:
-        rows = {key for one in history.transactions for key in one.keys}
+        rows = {key for transaction in history.transactions for key in transaction.keys}
         if not self.way.copies and (
             unknown := {key for poll in history.polls for key in poll.keys} - rows - self.before
         ):
-            raise InputError(f"the reader returned {min(unknown)}, which is the key of no row that was committed")
-        found = judge(history, self.before, with_stalls)
+            raise InputError(f"the reader returned {min(unknown)}, which is not the key of a committed row")
+        judgement = judge(history, self.before, with_stalls)
         self.before |= rows
-        return found
+        return judgement
 
 
 CONFORMING = of_text("reader: poll, A: insert, A: commit, reader: poll")
 
 
 def conform(arena: Arena) -> None:
-    """Check the contract of a program by itself: polls of an empty table and of a row, and the end of its input."""
+    """Check that a program keeps the contract: polls of an empty table and of a row, and the end of its input."""
     with arena.table(Case("protocol", (SHORT,))):
         for step in CONFORMING:
             arena.act(step.session, step.words)
@@ -213,23 +213,23 @@ def conform(arena: Arena) -> None:
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
-    """The schedules of a case, until one loses rows; each first fault is run again on a new table."""
+    """Run the schedules of a case until one loses rows; run the first schedule of each fault again on a new table."""
     outcome = Outcome(case.name)
     if note := arena.lacks(case):
         outcome.note = note
         return outcome
     left = hardest(case.schedules(arena.way.steps), most)
-    while left and not {"lost", "differs"} & outcome.found.keys():
+    while left and not {"lost", "differs"} & outcome.failures.keys():
         with arena.table(case):
             left = left[until_faulty(arena, left, outcome) :]
-    for schedule in dict.fromkeys(one.schedule for one in outcome.found.values()):
+    for schedule in dict.fromkeys(failure.schedule for failure in outcome.failures.values()):
         with arena.table(case):
             add(outcome, schedule, arena.play(schedule), arena)
     return outcome
 
 
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
-    """Run schedules up to the first that loses rows or returns some twice, and return their number."""
+    """Run schedules up to the first one that loses rows or returns rows twice. Returns the number of schedules run."""
     for count, schedule in enumerate(schedules, start=1):
         history = arena.play(schedule)
         writers = [event for event in history.events if event.session != READER]
@@ -242,13 +242,13 @@ def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) 
 
 
 def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) -> Judgement:
-    """Keep the first schedule of each fault, and the longest stall; for the same schedule, the last run."""
+    """Keep the first schedule of each fault, or the longest stall; of runs of the same schedule, keep the last."""
     judged = arena.judged(history)
     for name in judged.faults:
-        known = outcome.found.get(name)
-        longer = name == "stalled" and known and judged.longest > known.judged.longest
-        if known is None or longer or known.schedule == schedule:
-            outcome.found[name] = Failure(schedule, history, judged)
+        earlier = outcome.failures.get(name)
+        longer = name == "stalled" and earlier and judged.longest > earlier.judged.longest
+        if earlier is None or longer or earlier.schedule == schedule:
+            outcome.failures[name] = Failure(schedule, history, judged)
     return judged
 
 
@@ -259,14 +259,14 @@ KILLS = 0.02  # share of the polls that are killed
 
 @dataclass
 class RealWorld(World):
-    """The clock of this machine, set forward for the last polls."""
+    """Uses the clock of this machine, set forward for the last polls."""
 
     def now(self, behind: timedelta = timedelta()) -> str:
         return f"{datetime.now(UTC) + timedelta(seconds=self.clock) - behind:%Y-%m-%d %H:%M:%S.%f+00}"
 
 
 def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
-    """Look for rows that are lost, delivered twice or out of order. Stalls depend on the machine, and are ignored."""
+    """Find rows that are lost, delivered twice or out of order. Stalls depend on the machine, and are ignored."""
     world, chance = RealWorld(), random.Random(seed)
     kinds = [steps for steps in arena.way.writers if not arena.lacks(Case("", (steps,)))]
     with arena.table(Case("", ())), ExitStack() as stack:
@@ -283,9 +283,9 @@ def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
             job.result()
         arena.last_polls(world, partial(poll, arena, reader, POLL))
         judged = arena.judged(world.history, with_stalls=False)
-    found = {name: Failure((), History(), judged) for name in judged.faults}
+    failures = {name: Failure((), History(), judged) for name in judged.faults}
     rows = f"{len(world.history.committed):,} rows in {len(world.history.polls):,} polls"
-    return Outcome("random load", found=found, note=rows)
+    return Outcome("random load", failures=failures, note=rows)
 
 
 def poll(arena: Arena, reader: object, word: str) -> None:
@@ -305,5 +305,5 @@ def write(writer: Writer, kinds: list[Transaction], until: float, seed: float) -
 
 
 def nobody(_pid: int) -> tuple[str, ...]:
-    """No session is named: a statement that waits for a lock just waits."""
+    """Returns no session, so that a statement that waits for a lock just waits."""
     return ()

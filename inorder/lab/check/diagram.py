@@ -23,11 +23,13 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """A poll whose statements follow one another as one step; the last polls, which return nothing, once."""
+    """Join the statements of a poll if no other step is between them, and repeated last polls without rows."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
-    whole = [event for event, part, then in zip(events, parts, following, strict=True) if not part or then != READER]
-    return [one for place, one in enumerate(whole) if not place or one.says != whole[place - 1].says]
+    whole = [
+        event for event, is_part, then in zip(events, parts, following, strict=True) if not is_part or then != READER
+    ]
+    return [event for place, event in enumerate(whole) if not place or event.says != whole[place - 1].says]
 
 
 def shown(event: Event) -> str:
@@ -60,7 +62,7 @@ def diagram(history: History, judged: Judgement) -> str:
 
 
 def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> str:
-    """Lines to be entered into sessions of psql, one after the other; each ends with the name of its session."""
+    """Lines to enter into sessions of psql, one after the other; each line ends with the name of its session."""
     sessions = order_of_sessions(history.events)
     head = [
         f"-- Open {len(sessions)} sessions of psql on an empty database: {', '.join(sessions)}.",
@@ -82,5 +84,5 @@ def statements(text: str) -> list[str]:
     >>> statements("SELECT ';';\\nSELECT 2")
     ["SELECT ';'", 'SELECT 2']
     """
-    parts = [part.strip() for part in text.replace(";\n", "\0").rstrip().rstrip(";").split("\0")]
-    return [part for part in parts if part]
+    parts = [statement.strip() for statement in text.replace(";\n", "\0").rstrip().rstrip(";").split("\0")]
+    return [statement for statement in parts if statement]

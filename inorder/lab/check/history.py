@@ -1,4 +1,4 @@
-"""The history of a schedule, and the judgement of it. Pure: a reader is judged only by the rows that it was given."""
+"""The history of a schedule, and its judgement. Pure: a reader is judged only by the rows that it returned."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -10,7 +10,7 @@ FAULTS = ("lost", "twice", "disorder", "stalled", *COPY_FAULTS)
 
 @dataclass
 class Written:
-    """A transaction: its final rows, and the moments (numbers of events) of its begin and end."""
+    """A transaction: its final rows, and the moments (numbers of events) at which it began and ended."""
 
     session: str
     began: int
@@ -22,7 +22,7 @@ class Written:
 
 @dataclass
 class Polled:
-    """A poll: the rows that it gave to the reader, in order. A killed poll gave none."""
+    """A poll: the rows that it returned, in order. A killed poll returned none."""
 
     began: int
     ended: int = 0
@@ -33,7 +33,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Event:
-    """A step: in words and in SQL; ``waits_for`` lists the sessions that it had to wait for."""
+    """A step, in words and in SQL. ``waits_for``: the sessions that it had to wait for."""
 
     session: str
     says: str
@@ -43,9 +43,9 @@ class Event:
 
 @dataclass
 class History:
-    """The events of a schedule; after the moment ``end`` there are only the last polls, each an hour later.
+    """The events of a schedule. After the moment ``end`` there are only the last polls, each an hour later.
 
-    ``differs``: for a reader that keeps a copy, the rows in which it finally differs from the table.
+    ``differs``: for a reader that keeps a copy, the rows in which the copy finally differs from the table.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -61,14 +61,16 @@ class History:
 
     @property
     def committed(self) -> dict[str, Written]:
-        return {key: one for one in self.transactions if one.committed for key in one.keys}
+        return {
+            key: transaction for transaction in self.transactions if transaction.committed for key in transaction.keys
+        }
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that a poll missed although a later poll returned it, and the transactions that were then open.
+    """A committed row that a poll did not return although a later poll did, and the transactions open at that poll.
 
-    ``seconds``, by the clock of the schedule: from its commit to the last poll that did not.
+    ``seconds``: from the commit to the last poll that did not return the row, by the clock of the schedule.
     """
 
     key: str
@@ -94,9 +96,9 @@ class Judgement:
 
 
 def judge(history: History, before: Collection[str] = (), with_stalls: bool = True) -> Judgement:
-    """Compare the committed rows with those that the reader was given; ``before`` are rows of earlier schedules.
+    """Compare the committed rows with the rows that the reader returned; ``before``: rows of earlier schedules.
 
-    The time that stalls take grows with the square of the number of rows.
+    The time to find stalls grows with the square of the number of rows.
     """
     if history.differs is not None:
         return Judgement(differs=tuple(history.differs))
@@ -108,12 +110,17 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows delivered after a row of a transaction that began when theirs had committed: after their consequence."""
+    """Rows returned after a row of a transaction that began after their own had committed: effect before cause."""
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
-    for one in history.transactions:
-        later = [order[key] for other in history.transactions if one.ended is not None and other.began > one.ended
+    for transaction in history.transactions:
+        ended = transaction.ended
+        later = [order[key] for other in history.transactions if ended is not None and other.began > ended
                  for key in other.keys if key in order]  # fmt: skip
-        yield from (key for key in one.keys if one.committed and key in order and order[key] > min(later, default=1e9))
+        yield from (
+            key
+            for key in transaction.keys
+            if transaction.committed and key in order and order[key] > min(later, default=1e9)
+        )
 
 
 def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
@@ -121,8 +128,10 @@ def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
     for key, row in committed.items():
         given = next((poll.began for poll in polls if key in poll.keys), 0)
         missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < min(given, history.end)]
-        behind = {one.session for one in history.transactions for poll in missed 
-                  if one.began < poll.began and (one.ended is None or one.ended > poll.ended)}  # fmt: skip
+        behind = {
+            writer.session for writer in history.transactions for poll in missed
+            if writer.began < poll.began and (writer.ended is None or writer.ended > poll.ended)
+        }  # fmt: skip
         if missed:
             yield Stall(key, tuple(sorted(behind)), missed[-1].clock - row.clock)
 

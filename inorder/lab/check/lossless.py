@@ -14,7 +14,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 
 class Lossless:
-    """Checks readers on a server of its own."""
+    """Checks readers on a temporary server."""
 
     def __init__(self, target: ThrowAway) -> None:
         self.target = target
@@ -23,9 +23,9 @@ class Lossless:
         self, reader: str | Called, *, start: Mapping[str, str] | None = None, schedules: int | None = None,
         load: float = 1, seed: int = 1, fail_on: Sequence[str] = FATAL, **fields: Any,
     ) -> None:  # fmt: skip
-        """Fail if the reader, a query or a function of connection string and position, has one of these faults.
+        """Fail if a reader has one of the faults. It is a query, or a function of connection string and position.
 
-        The other arguments are options of ``inorder lab check``, and fields of its files of readers.
+        The other arguments are options of ``inorder lab check``, and fields of a file of readers.
         """
         call = None if isinstance(reader, str) else reader
         name = call.__qualname__ if call else "sql"

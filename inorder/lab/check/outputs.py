@@ -1,4 +1,4 @@
-"""The result of a check in the formats of other tools, JUnit and SARIF, and as a file that a project commits."""
+"""The result of a check as JUnit and SARIF, for other tools, and as a record that a project commits."""
 
 import hashlib
 import json
@@ -40,8 +40,8 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
             test = ElementTree.SubElement(suite, "testcase", classname=checked.way.name, name=outcome.case)
             if outcome.note and not outcome.schedules and outcome.case != "random load":
                 ElementTree.SubElement(test, "skipped", message=outcome.note)
-            for fault in (fault for fault in outcome.found if fault in fail_on):
-                failure = outcome.found[fault]
+            for fault in (fault for fault in outcome.failures if fault in fail_on):
+                failure = outcome.failures[fault]
                 failed = ElementTree.SubElement(test, "failure", type=fault, message=in_words(fault, failure))
                 failed.text = drawn(failure)
         suite.set("failures", str(len(suite.findall(".//failure"))))
@@ -58,7 +58,7 @@ def drawn(failure: Failure) -> str:
 def as_sarif(checks: Sequence[Checked], place: str) -> str:
     """A result for each fault of a reader, at the file ``place``."""
     rules = [{"id": fault, "shortDescription": {"text": MEANINGS[fault]}} for fault in FAULTS]
-    found = [
+    results = [
         {
             "ruleId": fault,
             "level": "note" if fault in ("disorder", "stalled") else "error",
@@ -70,31 +70,31 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
         if (worst := checked.worst(fault))
     ]
     driver = {"name": "inorder lab check", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": found}
+    run = {"tool": {"driver": driver}, "results": results}
     return json.dumps({"$schema": PAGE, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
 def place_of(ways: Sequence[Way], file: Path | None) -> str:
-    """The file that a finding is about: that of the readers, or of the program; else the folder."""
+    """The file to which a finding refers: the file of readers, or of the program, or else the folder."""
     words = shlex.split(ways[0].program) if ways else []
     return next((word for word in ([str(file)] if file else words) if Path(word).is_file()), ".")
 
 
 def hash_of(way: Way) -> str:
-    """A hash of what the reader does: its texts and, of a program, each file that its command names."""
-    texts = [str(getattr(way, one.name)) for one in fields(way) if one.name not in DESCRIPTIONS]
+    """A hash of a reader: its texts and, for a program, the content of each file that its command names."""
+    texts = [str(getattr(way, field.name)) for field in fields(way) if field.name not in DESCRIPTIONS]
     programs = [Path(word) for word in shlex.split(way.program) if Path(word).is_file()]
     parts = [text.encode() for text in texts] + [file.read_bytes() for file in programs]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    return hashlib.sha256(b"\0".join(hashlib.sha256(content).digest() for content in parts)).hexdigest()
 
 
 def as_record(checks: Sequence[Checked], server: str, amount: Amount) -> str:
     """Lines that change only if the tool, the server, the reader or its result changes."""
     readers: list[dict[str, Any]] = [
-        {"reader": one.way.title, "sha256": hash_of(one.way), "verdict": sentence(one),
-         "faults": {fault: worst[0] for fault in one.faults if (worst := one.worst(fault))},
-         "schedules": {case.case: case.schedules for case in one.outcomes if case.schedules}}
-        for one in checks
+        {"reader": checked.way.title, "sha256": hash_of(checked.way), "verdict": sentence(checked),
+         "faults": {fault: worst[0] for fault in checked.faults if (worst := checked.worst(fault))},
+         "schedules": {case.case: case.schedules for case in checked.outcomes if case.schedules}}
+        for checked in checks
     ]  # fmt: skip
     place = {"inorder": __version__, "server": server}
     return json.dumps(place | {"load": amount.load, "seed": amount.seed, "readers": readers}, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Readers under test that are programs, by the contract of ``protocol``, or functions of Python."""
+"""Readers under test that are programs, by the contract in ``protocol``, or Python functions."""
 
 import os
 import select
@@ -23,15 +23,15 @@ END_SECONDS = 10
 
 
 def command_of(text: str) -> list[str]:
-    """The words of a command, whose program exists."""
+    """The words of a command; an error if its program does not exist."""
     try:
         words = shlex.split(text)
     except ValueError as error:  # a quote is not closed
-        raise cannot_run(text, "no command of a shell") from error
+        raise cannot_run(text, "it is not a shell command") from error
     if not words:
-        raise cannot_run(text, "no command of a shell")
+        raise cannot_run(text, "it is not a shell command")
     if not shutil.which(words[0]):
-        raise cannot_run(text, "there is no such program, or it may not be executed")
+        raise cannot_run(text, "the program does not exist, or is not executable")
     return words
 
 
@@ -53,7 +53,7 @@ class Program(Reader):
 
     def start(self) -> subprocess.Popen[bytes]:
         command, environment = command_of(self.command), os.environ | self.environment
-        self.part, self.polled = b"", False
+        self.partial, self.polled = b"", False
         try:
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         except OSError as error:
@@ -61,18 +61,18 @@ class Program(Reader):
 
     def begin(self, step: int, now: str, kill: bool) -> None:
         assert self.process.stdin
-        if self.polled and (self.part or (self.readable(0) and self.receive())):
-            raise InputError(f"{self.command} printed a line after the one that ends its poll: {shown(self.part)}")
+        if self.polled and (self.partial or (self.readable(0) and self.receive())):
+            raise InputError(f"{self.command} printed a line after the one that ends its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
         self.said, self.begun = f"-- {self.command}: poll", time.monotonic()
-        with suppress(BrokenPipeError):  # the program has ended, which is noticed when its answer is read
+        with suppress(BrokenPipeError):  # the program has ended: reading its answer reports that
             self.process.stdin.write(ENCODER.encode(Poll(now, self.kept)) + b"\n")
             self.process.stdin.flush()
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
         while not self.ended():
-            if found := blockers(0):
-                return found
+            if blocking := blockers(0):
+                return blocking
             if time.monotonic() > self.begun + ANSWER_SECONDS:
                 raise InputError(
                     f"{self.command} did not end its poll within {ANSWER_SECONDS} s: it has to print an object such as "
@@ -86,9 +86,9 @@ class Program(Reader):
 
     def receive(self) -> bytes:
         assert self.process.stdout
-        found = os.read(self.process.stdout.fileno(), 65536)
-        self.part += found
-        return found
+        data = os.read(self.process.stdout.fileno(), 65536)
+        self.partial += data
+        return data
 
     def ended(self) -> bool:
         """Wait briefly; True if the line that ends the poll has been read."""
@@ -97,7 +97,7 @@ class Program(Reader):
                 return False
             if not self.receive():
                 raise InputError(f"{self.command} ended with exit code {self.process.wait()} in the middle of a poll")
-            *whole, self.part = self.part.split(b"\n")
+            *whole, self.partial = self.partial.split(b"\n")
             self.lines += map(self.read, whole)
             if any(isinstance(line, End) for line in self.lines[:-1]):
                 raise InputError(f"{self.command} printed a line after the one that ends its poll: {self.lines[-1]}")
@@ -108,10 +108,10 @@ class Program(Reader):
             return DECODER.decode(line)
         except msgspec.ValidationError as error:
             raise InputError(
-                f"{self.command} printed what is no key and no end of a poll: {shown(line)} ({error})"
+                f"{self.command} printed a line that is neither a key nor the end of a poll: {shown(line)} ({error})"
             ) from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.command} printed what is no line of JSON: {shown(line)}") from error
+            raise InputError(f"{self.command} printed a line that is not JSON: {shown(line)}") from error
 
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
         if kill:
@@ -124,7 +124,7 @@ class Program(Reader):
         return tuple(map(str, keys))
 
     def end_of_input(self) -> None:
-        """Close its input, after which the program has to end."""
+        """Close the program's input; the program has to end then."""
         assert self.process.stdin
         self.process.stdin.close()
         try:
@@ -145,10 +145,10 @@ Called = Callable[[str, Any], tuple[Sequence[int | str], Any]]
 
 
 class Function(Reader):
-    """A function of Python: from a connection string and its last position to the keys of a poll, and a position.
+    """A Python function of a connection string and the last position; it returns the keys of a poll, and a position.
 
-    It runs in a thread of its own, since it may wait for a session of a schedule. It cannot be killed: rows and
-    position of a killed poll are just not stored.
+    The function runs in a thread of its own, because it may wait for a session of the schedule. It cannot be killed:
+    instead, the rows and the position of a killed poll are not stored.
     """
 
     def __init__(self, call: Called, dsn: str) -> None:
@@ -161,8 +161,8 @@ class Function(Reader):
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
         while not self.job.done():
-            if found := blockers(0):
-                return found
+            if blocking := blockers(0):
+                return blocking
             time.sleep(LOOK_SECONDS)
         return ()
 
@@ -174,4 +174,4 @@ class Function(Reader):
         return tuple(map(str, keys))
 
     def close(self) -> None:
-        self.pool.shutdown(wait=False, cancel_futures=True)  # it may wait for a session that is closed next
+        self.pool.shutdown(wait=False, cancel_futures=True)  # the thread may wait for a session that is closed next

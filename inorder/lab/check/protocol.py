@@ -1,4 +1,4 @@
-"""The contract between a check and a reader that is a program: docs/check-protocol.md. Later versions only add fields.
+"""The contract between a check and a reader program: docs/check-protocol.md. Later versions only add fields.
 
 Each line is JSON. A check writes a ``Poll``; the program answers with a line for each key, then with an ``End``.
 """
@@ -13,7 +13,7 @@ ANSWER_SECONDS = 60  # a program that waits for no lock has to answer within thi
 
 
 class Poll(msgspec.Struct):
-    """Asks for a poll. ``now``: the clock of the schedule; ``last``: what the program stored last, null at first."""
+    """Requests a poll. ``now``: the clock of the schedule. ``last``: the last stored position, null at first."""
 
     now: str
     last: Any = None
@@ -21,7 +21,7 @@ class Poll(msgspec.Struct):
 
 
 class End(msgspec.Struct, forbid_unknown_fields=True):
-    """Ends a poll: from now on its rows and ``last`` are stored, both or neither."""
+    """Ends a poll: its rows and the position ``last`` are stored together."""
 
     last: Any = None
 
@@ -32,7 +32,7 @@ ENCODER = msgspec.json.Encoder()
 
 
 def schema() -> str:
-    """The JSON schema of both directions, as docs/clients/check has it."""
+    """The JSON schema of both directions, which is kept in docs/clients/check."""
     (poll, answer), parts = msgspec.json.schema_components((Poll, Line), ref_template="#/$defs/{name}")
     text = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

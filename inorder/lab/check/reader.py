@@ -1,4 +1,4 @@
-"""Readers under test: what each can do, and a SQL text as one. ``programs`` has the others."""
+"""Readers under test: the interface, and readers in SQL. ``programs`` has the other readers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,9 +15,9 @@ Blockers = Callable[[int], tuple[str, ...]]
 
 
 class Reader(ABC):
-    """``begin`` starts a step of a poll; ``wait`` returns the sessions it waits for; ``rows``: those of the poll.
+    """``begin`` starts a step of a poll; ``wait`` returns the sessions that it waits for; ``rows`` ends the step.
 
-    A poll has as many steps as ``statements``. ``kill`` ends the reader like a crash, and restarts it.
+    A poll has as many steps as the way has ``statements``. ``kill`` ends the reader like a crash, and restarts it.
     """
 
     statements = 1
@@ -32,7 +32,7 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        """None while the poll is running; no rows for a poll that was killed."""
+        """The keys of the poll; None while the poll is running, and no keys if it was killed."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -41,9 +41,9 @@ class Reader(ABC):
 class SqlReader(Reader):
     """Runs SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    Each column of the last row that a statement returns is a name for the statements that follow; if events has such a
-    column, the name has its type. A poll and the work on its rows are one transaction; with ``finish`` there are two,
-    and the rows are stored in between.
+    Each column of the last row that a statement returns is a name for the next statements; if the table events has a
+    column of that name, the value has its type. A poll and the work on its rows are one transaction; with ``finish``
+    there are two, and the rows are stored in between.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:

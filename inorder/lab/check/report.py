@@ -30,7 +30,7 @@ def of_reader(fault: str, checked: Checked) -> str:
 
 
 def fault_figures(value: Any, checks: Sequence[Checked]) -> list[Figure]:
-    names = [name for name in FAULTS if any(name in one.way.faults for one in checks)]
+    names = [name for name in FAULTS if any(name in checked.way.faults for checked in checks)]
     return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True, alarming=True) for name in names]
 
 
@@ -45,19 +45,19 @@ COSTS = [
 
 def readers_section(checks: Sequence[Checked]) -> Section:
     figures = [
-        Figure("reader", "How the reader keeps its position.", value=lambda one: one.way.title, wrap=True),
+        Figure("reader", "How the reader keeps its position.", value=lambda checked: checked.way.title, wrap=True),
         *fault_figures(of_reader, checks),
-        *(replace(one, value=partial(summed, one.value)) for one in COSTS),
+        *(replace(figure, value=partial(summed, figure.value)) for figure in COSTS),
     ]  # fmt: skip
     return table("readers", "Does the reader lose rows?", figures, checks)
 
 
 def cases_section(checked: Checked) -> Section:
-    def value(fault: str, one: Outcome) -> str:
-        return in_words(fault, one.found[fault]) if fault in one.found else (one.note and "-") or "no"
+    def value(fault: str, outcome: Outcome) -> str:
+        return in_words(fault, outcome.failures[fault]) if fault in outcome.failures else (outcome.note and "-") or "no"
 
     figures = [
-        Figure("case", "What the transactions do.", value=lambda one: one.case),
+        Figure("case", "What the transactions do.", value=lambda outcome: outcome.case),
         *fault_figures(value, [checked]),
         *COSTS,
     ]
@@ -65,19 +65,21 @@ def cases_section(checked: Checked) -> Section:
 
 
 def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for checked in checks:
         for fault in checked.faults[:1]:
             case, failure = checked.worst(fault) or ("", NOTHING)
             if failure.schedule:
-                found.append((f"{checked.way.title}: {fault} ({case})", diagram(failure.history, failure.judged)))
-    return found
+                pairs.append((f"{checked.way.title}: {fault} ({case})", diagram(failure.history, failure.judged)))
+    return pairs
 
 
 def script(checks: Sequence[Checked], _server: str) -> str:
-    """The shortest schedule of the first fault that is found, for psql."""
-    found = [(one.way, worst[1]) for one in checks for fault in one.faults if (worst := one.worst(fault))]
-    return script_of(*found[0]) if found else "-- No schedule has a fault.\n"
+    """The shortest schedule of the first fault, as a script for psql."""
+    pairs = [
+        (checked.way, worst[1]) for checked in checks for fault in checked.faults if (worst := checked.worst(fault))
+    ]
+    return script_of(*pairs[0]) if pairs else "-- No schedule has a fault.\n"
 
 
 def script_of(way: Way, failure: Failure) -> str:
@@ -88,15 +90,15 @@ def script_of(way: Way, failure: Failure) -> str:
 
 def records(checks: Sequence[Checked], server: str) -> list[dict[str, Any]]:
     return [
-        {"reader": one.way.name, "server": server, "verdict": sentence(one)}
-        | {name: getattr(one.way, name) for name in ("title", "project", "version", "source", "run", "note")}
-        | {"faults": {fault: finding_record(one, fault) for fault in one.faults}}
+        {"reader": checked.way.name, "server": server, "verdict": sentence(checked)}
+        | {name: getattr(checked.way, name) for name in ("title", "project", "version", "source", "run", "note")}
+        | {"faults": {fault: finding_record(checked, fault) for fault in checked.faults}}
         | {"cases": [
-            {"case": case.case, "schedules": case.schedules, "faults": sorted(case.found), "writers_wait": case.waited,
-             "writers_fail": case.failed, "note": case.note}
-            for case in one.outcomes
+            {"case": case.case, "schedules": case.schedules, "faults": sorted(case.failures),
+             "writers_wait": case.waited, "writers_fail": case.failed, "note": case.note}
+            for case in checked.outcomes
         ]}
-        for one in checks
+        for checked in checks
     ]  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
 
 def sentences(checks: Sequence[Checked]) -> list[str]:
     """The verdict of each reader, with its title if there are several."""
-    return [f"{one.way.title}: {sentence(one)}" if len(checks) > 1 else sentence(one) for one in checks]
+    return [f"{checked.way.title}: {sentence(checked)}" if len(checks) > 1 else sentence(checked) for checked in checks]
 
 
 def page(checks: Sequence[Checked], server: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs readers one after the other: the server that they need, and every case of each."""
+"""Run readers one after the other: provide the server that they need, and run each case."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": 
 
 @dataclass(frozen=True)
 class Place:
-    """Where readers run. ``lacks``: why it has no extension; "" if it has."""
+    """The server on which readers run. ``lacks``: the reason why it has no extension, or ""."""
 
     target: Target
     version: str
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Amount:
-    """``most``: schedules of each case, None for all; ``load``, ``seed``: seconds of the random load, and its seed."""
+    """``most``: schedules of each case, None for all. ``load``: seconds of the random load. ``seed``: its seed."""
 
     most: int | None = None
     load: float = 5
@@ -41,7 +41,7 @@ class Amount:
 
 @contextmanager
 def throw_away(ways: Sequence[Way], bindir: Path | None = None) -> Iterator[tuple[ThrowAway, Place]]:
-    """A server of our own. It has the extension if a reader needs it and it can be compiled here."""
+    """A temporary server. It has the extension if a reader needs it and it can be compiled on this machine."""
     server = find_installation(bindir)
     missing = [name for name in ("make", server.compiler.split()[0]) if not shutil.which(name)]
     lacks = f"there is no {missing[0]} to compile the extension" if missing else ""
@@ -64,14 +64,14 @@ def place_for(ways: Sequence[Way], dsn: str | None, bindir: Path | None) -> Iter
             yield place
     else:
         own = OwnServer(dsn, None)
-        require_usable(own.found)
+        require_usable(own.capabilities)
         with own:
-            lacks = "" if own.found.has_inorder else "the database has no extension inorder"
-            yield Place(own, own.found.version, lacks)
+            lacks = "" if own.capabilities.has_inorder else "the database has no extension inorder"
+            yield Place(own, own.capabilities.version, lacks)
 
 
 def impossible(place: Place, way: Way) -> str:
-    """Why a way cannot be run there; "" if it can."""
+    """The reason why a way cannot be run on the server, or ""."""
     with place.target.connect() as connection:
         (level,) = one_row(connection, "SELECT pg_catalog.current_setting('wal_level')")
     if way.needs == "inorder" and place.lacks:
@@ -83,7 +83,7 @@ def check(
     target: Target, way: Way, amount: Amount, progress: Callable[[str], object] = len,
     own: Callable[[str], Reader] | None = None,
 ) -> Checked:  # fmt: skip
-    """All cases of a way, then the random load; ``progress`` is called with the name of each case."""
+    """Run all cases of a way, then the random load. ``progress`` is called with the name of each case."""
     checked = Checked(way)
     with closing(Arena(target, way, own)) as arena:
         if way.program and not own:

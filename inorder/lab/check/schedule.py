@@ -1,7 +1,7 @@
 """Schedules: the steps of each session, and their order. Pure; ``arena`` runs the steps on a server.
 
-A transaction is a tuple of steps, a step some words, done one after the other. ``begin`` is not said: the first word
-that needs a transaction begins one.
+A transaction is a tuple of steps. A step is a text of words, which are run one after the other. There is no word for
+BEGIN: the first word that needs a transaction begins one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ Schedule = tuple[Step, ...]
 
 
 def in_text(schedule: Schedule) -> str:
-    """A schedule as a line, from which ``of_text`` makes it again.
+    """A schedule as a line of text; ``of_text`` is the inverse.
 
     >>> in_text((Step("A", "behind insert"), Step("reader", "poll")))
     'A: behind insert, reader: poll'
@@ -48,7 +48,7 @@ def in_text(schedule: Schedule) -> str:
 
 
 def of_text(text: str) -> Schedule:
-    """Make a schedule from its line.
+    """The schedule in a line of text.
 
     >>> of_text("A: behind insert, reader: poll")
     (Step(session='A', words='behind insert'), Step(session='reader', words='poll'))
@@ -60,8 +60,8 @@ def of_text(text: str) -> Schedule:
 class Case:
     """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times, and may be killed in its first poll.
 
-    With ``cache`` each session takes this number of values of the sequence at a time. With ``apart`` other sessions may
-    act between the statements of a poll.
+    ``cache``: the number of sequence values that a session takes at a time. ``apart``: other sessions may act between
+    the statements of a poll.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Case:
     apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, the shortest first; ``statements`` of a poll are separate steps if ``apart``.
+        """Every order of the steps, shortest first; the ``statements`` of a poll are separate steps if ``apart``.
 
         >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
         ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
@@ -93,7 +93,7 @@ class Case:
             yield from self.in_order(((KILLED if self.kill else POLL), *(POLL,) * (polls - 1)), useless=True)
 
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
-        """Every order; with ``useless``, except those that begin or end with a poll, which the last polls cover."""
+        """Every order of the steps. ``useless``: leave out those with a poll at an end, which the last polls cover."""
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
             left = {name: iter(words) for name, words in scripts.items()}
@@ -103,7 +103,7 @@ class Case:
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """Equal transactions begin in the order of their names: other orders are the same schedules."""
+        """True if equal transactions do not begin in the order of their names: such a schedule is a repetition."""
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
         return equal != sorted(equal)
@@ -144,13 +144,13 @@ COPY_CASES: Sequence[Case] = (
 
 
 def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
-    """All schedules, or the ``most`` with the most polls between one's commit and another's end; the shortest first."""
-    found = list(schedules)
-    return sorted(sorted(found, key=pressure, reverse=True)[:most], key=len)
+    """All schedules, or the ``most`` schedules with the highest pressure; the shortest first."""
+    every = list(schedules)
+    return sorted(sorted(every, key=pressure, reverse=True)[:most], key=len)
 
 
 def pressure(schedule: Schedule) -> int:
-    """Polls while one transaction is open, and another one has committed.
+    """The number of polls while a transaction is open and another one has committed.
 
     >>> [pressure(one) for one in Case("two", (SHORT, SHORT), 1).schedules()]
     [1, 0, 1, 1, 0, 0, 0, 0, 0]

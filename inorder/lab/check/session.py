@@ -1,4 +1,4 @@
-"""A session whose statement may wait for another session's lock, while this process goes on with other sessions."""
+"""A session whose statement may wait for a lock of another session, while this process uses the other sessions."""
 
 import select
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from psycopg import errors, pq
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 
-LOOK_SECONDS = 0.005  # interval at which the server is asked whether a statement waits for a lock
+LOOK_SECONDS = 0.005  # interval of the checks if a statement waits for a lock
 # Errors that other transactions can cause, and that a way may retry: serialization failure, deadlock, aborted
 # transaction.
 FAILED = ("40001", "40P01", "25P02")
@@ -19,14 +19,14 @@ Rows = list[tuple[str | None, ...]]
 
 
 class FailedError(Exception):
-    """A statement failed because of concurrent transactions; its transaction is rolled back."""
+    """A statement failed because of concurrent transactions, and its transaction was rolled back."""
 
 
 class Answer:
     """The rows of the last statement of a text that returned columns."""
 
     def __init__(self, results: Iterable[pq.abc.PGresult]) -> None:
-        with_columns = [one for one in results if one.nfields]
+        with_columns = [result for result in results if result.nfields]
         last = with_columns[-1] if with_columns else None
         self.names = [(last.fname(place) or b"").decode() for place in range(last.nfields)] if last else []
         self.rows: Rows = [
@@ -43,7 +43,7 @@ class Session:
         self.pid = connection.info.backend_pid
 
     def send(self, sql: str) -> None:
-        """Send a statement; cancel the last one if an interrupt has left it unanswered."""
+        """Send a statement, after canceling the last one if an interrupt has left it unanswered."""
         if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
             self.server.get_cancel().cancel()
             for _ in self.results():
@@ -59,10 +59,10 @@ class Session:
         return True
 
     def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait for the answer, or until the statement waits for other sessions, which are returned."""
+        """Wait for the answer, or until the statement waits for other sessions; returns these sessions."""
         while not self.ready(LOOK_SECONDS):
-            if found := blockers(self.pid):
-                return found
+            if blocking := blockers(self.pid):
+                return blocking
         return ()
 
     def results(self) -> Iterator[pq.abc.PGresult]:
@@ -74,9 +74,9 @@ class Session:
 
     def answer(self) -> Answer:
         results = list(self.results())
-        for one in results:
-            if one.status == pq.ExecStatus.FATAL_ERROR:
-                self.fail(one)
+        for result in results:
+            if result.status == pq.ExecStatus.FATAL_ERROR:
+                self.fail(result)
         return Answer(results)
 
     def fail(self, result: pq.abc.PGresult) -> None:
@@ -88,10 +88,10 @@ class Session:
         raise InputError(f"{said} ({kind}): {self.said.strip()}")
 
     def notified(self) -> list[str]:
-        found = []
+        payloads = []
         while notification := self.server.notifies():
-            found.append(notification.extra.decode())
-        return found
+            payloads.append(notification.extra.decode())
+        return payloads
 
     def run(self, sql: str) -> Answer:
         """Run a statement that waits for no other session."""

@@ -1,4 +1,4 @@
-"""The result of a reader in words: a sentence, and what a cell says. Pure."""
+"""The result of a reader in words: a sentence, and texts for cells. Pure."""
 
 import sys
 from collections.abc import Callable
@@ -40,7 +40,7 @@ MEANINGS = {
     "differs": "In the copy otherwise than in the table, with no transaction open, likewise.",
     "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
 }
-# The words of a cell for each fault; a number of steps or rows follows.
+# The words of a cell for each fault, before a number of steps or rows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
 FEED = 'Use a feed: "inorder lab check feed" loses none, and docs/feed.md begins with one.'
 CHANGES = 'Use changes_read: "inorder lab check changes" shows no difference, and docs/changes.md begins with it.'
@@ -53,10 +53,10 @@ class Checked:
 
     def worst(self, fault: str) -> tuple[str, Failure] | None:
         """The case and the failure to show for a fault: the fewest steps or, for stalls, the longest."""
-        found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
+        failures = [(outcome.case, outcome.failures[fault]) for outcome in self.outcomes if fault in outcome.failures]
         if fault == "stalled":
-            return max(found, key=lambda one: one[1].judged.longest, default=None)
-        return min(found, key=lambda one: len(one[1].schedule) or sys.maxsize, default=None)
+            return max(failures, key=lambda pair: pair[1].judged.longest, default=None)
+        return min(failures, key=lambda pair: len(pair[1].schedule) or sys.maxsize, default=None)
 
     @property
     def faults(self) -> list[str]:
@@ -64,12 +64,12 @@ class Checked:
 
     @property
     def schedules(self) -> int:
-        return sum(one.schedules for one in self.outcomes)
+        return sum(outcome.schedules for outcome in self.outcomes)
 
 
 def in_words(fault: str, failure: Failure) -> str:
     if fault == "stalled":
-        stall = max(failure.judged.stalled, key=lambda one: one.seconds)
+        stall = max(failure.judged.stalled, key=lambda stall: stall.seconds)
         return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
     if failure.schedule:
         return f"{CELLS[fault]} in {len(failure.schedule)} steps"

@@ -1,4 +1,4 @@
-"""Ways to read a table, each as data: the table, its INSERT, the poll of a reader. From ``ways``, or options."""
+"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Defined in ``ways``, or by options."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, WRITERS, Case, Transaction
 from inorder.text import listed
 
-# The clock of a schedule is its own: none of these follows it.
+# A schedule has its own clock, which none of these functions follows.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
 FATAL = ("lost", "twice", "differs")
 NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -43,13 +43,13 @@ INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNIN
 
 @dataclass(frozen=True)
 class Way:
-    """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
+    """``start``: initial values of the names in ``poll``. ``finish``: called after the rows of a poll are stored.
 
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
-    ``copies``: the poll keeps a table ``copy``; ``setup`` creates what the copy needs besides. ``listen``: a channel;
-    the text of a notification there is a key that the reader gets with its next poll. ``project``, ``version``,
-    ``source``: the project that documents the way; ``run``: the part of it that is run here, be it the program, its
-    query, or its rule in a query of ours; ``note``: more about it; ``verdict``: its kept result.
+    ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that it needs. ``listen``:
+    a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``, ``version``,
+    ``source``: the project that documents the way. ``run``: the part of the project that is run here: the program, its
+    query, or its rule in another query. ``note``: a remark. ``verdict``: the recorded result.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Way:
     def __post_init__(self) -> None:
         if wrong := CLOCKS.search(self.poll + self.finish):
             clock = wrong[0].rstrip("(")
-            raise InputError(f"the poll of {self.name} has {clock}: write :now, since a schedule has its own clock")
+            raise InputError(f"the poll of {self.name} uses {clock}; HINT: Use :now, the clock of the schedule.")
         if not (self.program or self.statements):
             raise InputError(f"{self.name} has neither a poll nor a program")
         names = NAME.findall("" if self.program else self.statements[0])
@@ -89,7 +89,7 @@ class Way:
 
     @property
     def steps(self) -> int:
-        """Steps of a poll: its statements, and the call after the rows are stored. A program has one step."""
+        """The number of steps of a poll: its statements, and ``finish``. A poll of a program is one step."""
         return 1 if self.program else len(self.statements) + bool(self.finish)
 
     @property
@@ -115,7 +115,7 @@ class Way:
 
 
 def filled(text: str, values: Mapping[str, str | None], types: Mapping[str, str] | None = None) -> str:
-    """The text with the values of its names as literals, of the given types.
+    """The text with names replaced by their values, as literals of the given types.
 
     >>> filled("SELECT id FROM t WHERE id > :last AND x::int = 1", {"last": "it's"})
     "SELECT id FROM t WHERE id > 'it''s' AND x::int = 1"
@@ -123,17 +123,17 @@ def filled(text: str, values: Mapping[str, str | None], types: Mapping[str, str]
     "'infinity'::timestamp with time zone - interval '5 s'"
     """
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in values:
-            raise InputError(no_value(found[1]))
-        shown = literal(values[found[1]])
-        return f"{shown}::{types[found[1]]}" if types and found[1] in types else shown
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise InputError(no_value(match[1]))
+        shown = literal(values[match[1]])
+        return f"{shown}::{types[match[1]]}" if types and match[1] in types else shown
 
     return NAME.sub(value, text)
 
 
 def no_value(name: str) -> str:
-    return f":{name} has no value at first; HINT: --start {name}=VALUE or, in a file, start.{name}"
+    return f":{name} has no initial value; HINT: --start {name}=VALUE or, in a file, start.{name}"
 
 
 def ways_in(text: str) -> dict[str, Way]:
@@ -145,10 +145,10 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """The way in a table of the file; an error names it if it has an unknown field, or a value of the wrong type."""
+    """The way in a table of a file; an error names the table if a field is unknown, or a value of the wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
-    if unknown := values.keys() - {one.name for one in fields(Way)[1:]}:
+    if unknown := values.keys() - {field.name for field in fields(Way)[1:]}:
         raise InputError(f"{name}: unknown {listed(sorted(unknown))}")
     try:
         way = msgspec.convert({"title": name, **values, "name": name}, Way)
@@ -162,7 +162,7 @@ def way_of(name: str, values: Any) -> Way:
 
 
 def ways_of(file: Path) -> dict[str, Way]:
-    """The readers of a file that a user has written."""
+    """The ways in a file of the user's."""
     try:
         ways = ways_in(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -175,9 +175,9 @@ def ways_of(file: Path) -> dict[str, Way]:
 
 
 def ways_below(folder: Traversable) -> dict[str, Way]:
-    """The ways of a folder, a file each, which has the name of its way."""
-    found = sorted(one.name for one in folder.iterdir() if one.name.endswith(".toml"))
-    return {way.name: way for name in found for way in ways_in(folder.joinpath(name).read_text("utf-8")).values()}
+    """The ways in a folder, which has a file for each way, with its name."""
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
+    return {way.name: way for name in names for way in ways_in(folder.joinpath(name).read_text("utf-8")).values()}
 
 
 @cache

@@ -1,6 +1,6 @@
-"""The experiments of the lab, a module each. A new one is found by being here, or in the folder INORDER_EXPERIMENTS.
+"""The experiments of the lab: the modules of this package, and those in the folder INORDER_EXPERIMENTS.
 
-The module's name is the experiment's, and the first line of its docstring the help of its command.
+The name of a module is the name of its experiment. The first line of its docstring is the help of the command.
 """
 
 import os
@@ -30,9 +30,9 @@ def module_of(name: str) -> str:
 
 def summary_of(name: str) -> str:
     """The first line of the module's docstring. The module is not loaded, which would take a second."""
-    found = find_spec(module_of(name))
-    assert found and found.origin
-    with tokenize.open(found.origin) as source:
+    spec = find_spec(module_of(name))
+    assert spec and spec.origin
+    with tokenize.open(spec.origin) as source:
         docstring = next(tokenize.generate_tokens(source.readline)).string
     return str(literal_eval(docstring)).partition("\n")[0]
 
@@ -42,7 +42,7 @@ def experiment_named(name: str) -> "type[Experiment[Any]]":
     from inorder.lab.run.experiment import Experiment  # noqa: PLC0415  # see summary_of
 
     if name not in names():
-        raise InputError(f"this inorder knows no experiment '{name}'")
+        raise InputError(f"this version of inorder has no experiment '{name}'")
     module = import_module(module_of(name))
     return next(
         each for each in vars(module).values()

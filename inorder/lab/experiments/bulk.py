@@ -1,6 +1,6 @@
 """INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes.
 
-Each kind goes through all steps before the next begins, since most steps need what the ones before have left.
+Each kind goes through all steps before the next kind begins, because most steps need the results of earlier steps.
 """
 
 import os
@@ -26,7 +26,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import measuring_settings
 from inorder.units import MB, short
 
-SERIES = "series"  # study P1's bigint in bulk inserts: numbers of generate_series, without nextval
+SERIES = "series"  # the bigint of study P1 in bulk inserts: numbers of generate_series, without nextval
 KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
 KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
 
@@ -70,7 +70,7 @@ class BulkPlan(setting.Plan):
 
 
 def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
-    """The steps of one kind in one round: the order of the indexes built for comparison is drawn by lot.
+    """The steps of a kind in a round. The indexes built for comparison are in random order.
 
     >>> len({tuple(steps_of(1, 1000, "random", number)) for number in range(50)})
     6
@@ -90,11 +90,11 @@ STATEMENTS = {
 }
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
-# Settings in addition to those of every measurement: each kind creates its WAL files, because later kinds would
-# otherwise recycle those of the first; and one process builds an index.
+# Settings in addition to the usual ones: each kind creates its own WAL files, because later kinds would otherwise
+# recycle the files of the first kind; and one process builds an index.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 
-# A table of char(32) with its index, the WAL of both, and the file that COPY writes.
+# Bytes per row of a table of char(32) with its index, the WAL of both, and the file that COPY writes.
 BYTES_PER_ROW = 600
 
 
@@ -113,15 +113,15 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     @classmethod
     def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
-        found = super().adapt(plan, can)
-        return found.but(
+        adaptation = super().adapt(plan, can)
+        return adaptation.but(
             "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
             "and no statement could remove again.",
             steps=tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN)),
         )
 
     def prepare(self) -> None:
-        """Serve with the page cache, because bulk work is compared rather than memory; make a folder for the file."""
+        """Start the server with the page cache, because memory is not compared; create a folder for the file."""
         self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
         self.control = self.open_session()
         self.target.create_schema(self.control)
@@ -147,14 +147,14 @@ class BulkExperiment(Experiment[BulkPlan]):
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
         key, done = KINDS[kind], list[int]()
         execute(self.control, *beforehand(key, step))
-        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
+        with self.target.from_checkpoint(self.control) as counters, self.target.connect() as session:
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
         check(step, done[0], rows)
         if step == COPY_OUT:
             with self.file.open("rb") as written:  # flushed now; otherwise it would be written back during COPY FROM
                 os.fsync(written.fileno())
-            found["file_bytes"] = self.file.stat().st_size
-        return metrics | found | self.sizes(key, step)
+            counters["file_bytes"] = self.file.stat().st_size
+        return metrics | counters | self.sizes(key, step)
 
     def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
         if step == COPY_OUT:
@@ -192,9 +192,9 @@ CPU = "cpu_seconds"
 
 
 def sections(result: Result, plan: BulkPlan) -> list[Section]:
-    found = []
+    by_rows = []
     for rows in sorted(plan.rows):
-        found += [
+        by_rows += [
             replace(steps_section(result, plan, rows, TIMED), main=rows == max(plan.rows)),
             table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS,
                   rows_of(result, plan, rows, (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN)), how_sure(result)),
@@ -203,7 +203,7 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
             steps_section(result, plan, rows, IMAGES),
             sizes_section(result, plan, rows),
         ]  # fmt: skip
-    return [*found, *published_sections(result, words)]
+    return [*by_rows, *published_sections(result, words)]
 
 
 def words(step: str, kind: str) -> str:
@@ -251,17 +251,19 @@ def key(meaning: str) -> Figure:
     return Figure("key", meaning, value=lambda row: KINDS[row.kind].label)
 
 
-def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
-    return lambda row: one.value(replace(row, step=step))
+def in_step(figure: Figure, step: str) -> Callable[[Row], Value]:
+    return lambda row: figure.value(replace(row, step=step))
 
 
-def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
+def steps_section(result: Result, plan: BulkPlan, rows: int, figure: Figure) -> Section:
     columns = [key("kind of key; of one column, the primary key")]
     columns += [
-        Figure(name, f"{label}: {one.meaning}", one.show, bar=True, value=in_step(one, step))
+        Figure(name, f"{label}: {figure.meaning}", figure.show, bar=True, value=in_step(figure, step))
         for step, (label, name) in STEPS.items()
     ]  # fmt: skip
-    return table(f"bulk-{one.data}-{rows}", f"{short(rows)} rows: {one.name}", columns, rows_of(result, plan, rows))
+    return table(
+        f"bulk-{figure.data}-{rows}", f"{short(rows)} rows: {figure.name}", columns, rows_of(result, plan, rows)
+    )
 
 
 RATIOS = (

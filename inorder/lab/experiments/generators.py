@@ -1,4 +1,4 @@
-"""CPU time to make a key, above a function that returns a constant, and of a bulk insert."""
+"""CPU time to generate a key, above a function that returns a constant, and of a bulk insert."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
 
-# The steps: make values, insert rows whose keys are made, work with values.
+# The steps: generate values, insert rows with generated keys, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"
 
 FLOOR = "floor"
@@ -35,18 +35,17 @@ CALLS = {
     "uuidv7": "uuidv7()",
 }
 SINCE = {"uuidv7": 18}  # the server's own functions, and the major version that introduced each
-# The baseline where the C function below cannot be declared: a function of the server without arguments that does
-# almost nothing.
+# The baseline if the C function below cannot be declared: a function of the server that does almost nothing.
 OWN_FLOOR = "pg_backend_pid()"
 ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with a random one
 INSERTS = (
     "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
 )  # fmt: skip
-# Operations on values of the types besides making them: <type> <task>.
+# Operations on values of the types, except generating them: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
-AT_ONCE = 20  # calls of a type's input or output function per row, which make the cost of the rows themselves small
+AT_ONCE = 20  # calls of a type's input or output function per row, so that the rows themselves cost little
 CALLED = (
     "SELECT count(*) FROM (SELECT '{example}'::{of} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
     "WHERE ROW({calls}) IS NOT NULL"
@@ -65,14 +64,14 @@ TABLES = (
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
 )
-# Returns the same number each time, but is VOLATILE: otherwise the planner would call it once. Declaring it needs a
-# superuser.
+# The function returns the same number each time, but is VOLATILE: otherwise the planner would call it once. Only a
+# superuser may declare it.
 C_FUNCTION = (
     "CREATE FUNCTION pg_temp.uuid_call_floor(bigint DEFAULT 0) RETURNS uuid "
     "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
 )
 
-# Heap and index of a uuid key with the free space of random keys, and the WAL of its insert.
+# Bytes per row of heap and index of a uuid key, with the free space of random keys, and of the WAL of the insert.
 BYTES_PER_ROW = 253
 
 NANOSECONDS = 1e9
@@ -102,7 +101,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         "it does anything.",
     )  # fmt: skip
     session: Connection
-    missing: tuple[str, ...] = ()  # generators that this server is too old to have
+    missing: tuple[str, ...] = ()  # generators that this server does not have, because it is too old
 
     @classmethod
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
@@ -110,10 +109,10 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     @classmethod
     def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:
-        found = super().adapt(plan, can)
+        adaptation = super().adapt(plan, can)
         if can.has_inorder:
-            return found
-        return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
+            return adaptation
+        return adaptation.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
 
     def prepare(self) -> None:
         self.target.serve(SERVER_SETTINGS)
@@ -197,7 +196,7 @@ def costs(result: Result, step: str, name: str) -> dict[int, float]:
 
 
 def above_floor(result: Result, name: str) -> dict[int, float]:
-    values, floors = (costs(result, CALL, one) for one in (name, FLOOR))
+    values, floors = (costs(result, CALL, call) for call in (name, FLOOR))
     return {number: values[number] - floors[number] for number in sorted(values.keys() & floors.keys())}
 
 
@@ -212,14 +211,15 @@ def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:
         Figure("ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
                "call_ns", bar=True, value=lambda row: estimated(above_floor(row.result, row.kind).values())),
         Figure("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random",
-               value=lambda row: ratio_by_round(*(above_floor(row.result, one) for one in (row.kind, BASELINE_CALL)))),
+               value=lambda row: ratio_by_round(
+                   *(above_floor(row.result, call) for call in (row.kind, BASELINE_CALL)))),
         Figure("bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
                "insert_ns_per_row", bar=True,
                value=lambda row: estimated(costs(row.result, INSERT, row.kind).values())),
         Figure("vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
                interval_text, "insert_ratio",
                value=lambda row: ratio_by_round(
-                   *(costs(row.result, INSERT, one) for one in (row.kind, BASELINE_INSERT)))),
+                   *(costs(row.result, INSERT, call) for call in (row.kind, BASELINE_INSERT)))),
     )  # fmt: skip
 
 
@@ -263,15 +263,15 @@ def sections(result: Result, _plan: GeneratorsPlan) -> Sequence[Section]:
 
 def verdicts(result: Result, plan: GeneratorsPlan, question: str) -> Sequence[Verdict]:
     shown = {name: estimated(above_floor(result, name).values()) for name in (BASELINE_CALL, *ORDERED)}
-    one, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
-    to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(one, base))
-    found = shown[ORDERED[0]]
-    if found is None or to_random.found is None:
+    ordered, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
+    to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(ordered, base))
+    cost = shown[ORDERED[0]]
+    if cost is None or to_random.ratio is None:
         return []
     return [
         Verdict(
             question,
-            f"{found.median:,.0f} ns",
+            f"{cost.median:,.0f} ns",
             f"For a version-7 key: {to_random.words}.",
             f"{plan.values:,} values in one statement, less a function that returns a constant.",
             to_random.to_decide,

@@ -57,7 +57,7 @@ WITH_TIME = "v7"
 # EXPLAIN would use a parallel plan for a count, summing up its processes, and would JIT-compile it.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
-# Heap of a row with 60 more bytes, both indexes, and the WAL kept from the fill.
+# Bytes per row of a heap with 60 more bytes a row, of both indexes, and of the WAL kept from the fill.
 BYTES_PER_ROW = 450
 FILL_BATCH = 100_000
 
@@ -137,24 +137,24 @@ class LookupExperiment(Experiment[LookupPlan]):
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
             self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
-            self.target.checkpoint(session)  # leaves little to write when the server stops
+            self.target.checkpoint(session)  # so that little is left to write when the server stops
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:
-        rng, found = random.Random(seed), self.drawn[kind]
-        keys = found.recent if step == RECENT else found.keys
+        rng, sample = random.Random(seed), self.drawn[kind]
+        keys = sample.recent if step == RECENT else sample.keys
         with self.target.connect(**SESSION) as session:
             explained = [
                 explain(session, LOOKS[step][1].format(
-                    table=KEY_KINDS[kind].table, key=rng.choice(keys), moment=found.moment,
+                    table=KEY_KINDS[kind].table, key=rng.choice(keys), moment=sample.moment,
                 ))
                 for _ in range(self.plan.queries)
             ]  # fmt: skip
         return {
-            "hits": sum(one["Shared Hit Blocks"] for one in explained) / len(explained),
-            "reads": sum(one["Shared Read Blocks"] for one in explained) / len(explained),
-            "rows": fsum(one["Actual Rows"] for one in explained) / len(explained),
-            "latency_ms": middle(one["Execution Time"] for one in explained),
+            "hits": sum(plan["Shared Hit Blocks"] for plan in explained) / len(explained),
+            "reads": sum(plan["Shared Read Blocks"] for plan in explained) / len(explained),
+            "rows": fsum(plan["Actual Rows"] for plan in explained) / len(explained),
+            "latency_ms": middle(plan["Execution Time"] for plan in explained),
         }
 
 
@@ -167,7 +167,7 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
-    """Rows at any place of any page: the index pages of only the first rows would fit into memory."""
+    """Draw rows from any place of any page, because the index pages of the first rows alone would fit into memory."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
     lines = max(1, plan.rows // pages)
@@ -215,12 +215,12 @@ def memory(result: Result) -> str:
 
 
 def sections(result: Result, plan: LookupPlan) -> Sequence[Section]:
-    found = []
+    tables = []
     for step, (words, query) in LOOKS.items():
         if lines := [Row(result, step, kind) for kind in plan.kinds if result.select(step, kind)]:
             caption = f"{query.format(table='…', key='…', moment='…')}. {memory(result)}"
-            found.append(table(f"lookup_{step}", f"{words}, {plan.rows:,} rows", FIGURES, lines, caption))
-    return found
+            tables.append(table(f"lookup_{step}", f"{words}, {plan.rows:,} rows", FIGURES, lines, caption))
+    return tables
 
 
 def verdicts(result: Result, plan: LookupPlan, question: str) -> Sequence[Verdict]:

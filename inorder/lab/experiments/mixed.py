@@ -1,7 +1,7 @@
 """A table full of random keys switched to another generator, before and after REINDEX.
 
-Every kind starts from the same table, whose index has grown by the same random keys in the same order, as it does in
-production: one that CREATE INDEX has built would be packed. Each kind goes through all steps before the next begins.
+Every kind starts from the same table, whose index has grown by the same random keys in the same order, as in
+production: an index built by CREATE INDEX would be packed. Each kind goes through all steps before the next begins.
 """
 
 import time
@@ -50,10 +50,10 @@ STEPS = {
 }
 BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting point of an insert step
 
-# One table at a time: heap, index, the copy that REINDEX makes, and their WAL, including full-page images.
+# Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, after which a cancel request is noticed
+FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, until an interrupt takes effect
 
 # Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """
@@ -66,12 +66,12 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 @dataclass(frozen=True, kw_only=True)
 class MixedPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
-        "What it is switched to, comma-separated.", tuple(KINDS), flag="--keys",
+        "Kinds of key to switch to, comma-separated.", tuple(KINDS), flag="--keys",
         needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind][0], label=lambda kind: KINDS[kind].label,
     )  # fmt: skip
-    rows: int = setting.count("Random keys there are.", 1000, 10**10, 2_000_000, quick=500_000, full=20_000_000)
+    rows: int = setting.count("Rows with random keys.", 1000, 10**10, 2_000_000, quick=500_000, full=20_000_000)
     more: int | None = setting.optional_count(
-        "Rows that come, and again after REINDEX: a fifth of those unless given.", 8, 10**10
+        "Rows to insert, and again after REINDEX. Default: a fifth of --rows.", 8, 10**10
     )
     rounds: int = setting.rounds(1, full=6)
     clients: int = setting.count("Sessions of pgbench.", 1, 90, 8, sessions=True)
@@ -120,13 +120,13 @@ class MixedExperiment(Experiment[MixedPlan]):
     def measure(self, kind: str, step: str, seed: int) -> Metrics:
         key, expected = KINDS[kind], self.plan.rows_after(step)
         do = {FILL: self.fill, REINDEX: self.reindex}.get(step)
-        found = do(key) if do else self.insert(key, seed)
+        metrics = do(key) if do else self.insert(key, seed)
         with self.target.connect() as session:
             rows = session.execute(f"SELECT count(*) FROM {key.table}".encode()).fetchone()
             sizes = read_sizes(session, key) | read_index_pages(session, key)
         if rows != (expected,):
             raise InorderError(f"{key.table} has {rows} rows instead of {expected:,}")
-        return {"rows": float(expected), **found, **sizes}
+        return {"rows": float(expected), **metrics, **sizes}
 
     def fill(self, key: KeyKind) -> Metrics:
         self.target.serve(fill_settings())
@@ -173,21 +173,21 @@ def growth_text(result: Result) -> str:
 
 def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
     """Growth of an index in percent and in bytes per new row, and the density of the new pages; None if unknown."""
-    found: dict[str, list[float]] = {"percent": [], "bytes": [], "density": []}
-    earlier, later = ({run.round: run.metrics for run in result.select(one, kind)} for one in (BEFORE[step], step))
+    changes: dict[str, list[float]] = {"percent": [], "bytes": [], "density": []}
+    earlier, later = ({run.round: run.metrics for run in result.select(phase, kind)} for phase in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):
         before, after = earlier[place], later[place]
         came = after["index_bytes"] - before["index_bytes"]
-        found["percent"].append(100 * came / before["index_bytes"])
-        found["bytes"].append(came / after["inserts"])
+        changes["percent"].append(100 * came / before["index_bytes"])
+        changes["bytes"].append(came / after["inserts"])
         if kind != BASELINE and "leaf_pages" in before and after.get("leaf_pages", 0) > before["leaf_pages"]:
             used = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
-            found["density"].append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
-    return {part: estimate(values).median if values else None for part, values in found.items()}
+            changes["density"].append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
+    return {measure: estimate(values).median if values else None for measure, values in changes.items()}
 
 
-def of_growth(part: str) -> Callable[[Row], Value]:
-    return lambda row: growth(row.result, row.step, row.kind)[part]
+def of_growth(measure: str) -> Callable[[Row], Value]:
+    return lambda row: growth(row.result, row.step, row.kind)[measure]
 
 
 def before(metric: Metric) -> Callable[[Row], Value]:

@@ -1,8 +1,8 @@
 """Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density.
 
-Each node stamps its rows by its own clock; the rows of all arrive in true order. The slowest clock is behind by the
-lag, the others by less. Version-1 UUIDs in time order and not, and version 7, of the same moments: COPY into a table,
-then a further COPY whose WAL and index blocks are counted.
+Each node stamps its rows by its own clock, and the rows of all nodes arrive in true order. The slowest clock is behind
+by the lag, the other clocks by less. The keys are version-1 UUIDs, in time order or not, and version-7 UUIDs of the
+same times. COPY fills a table; then the WAL and the index blocks of a second COPY are counted.
 """
 
 import time
@@ -35,7 +35,7 @@ KINDS = {
     BUILT_IN: KeyKind("nodes_uuid", "uuid, version 1", "uuid"),
     V7: KeyKind("nodes_v7", "uuid, version 7", "uuid"),
 }
-SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the keys of a kind: two kinds have the same
+SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the keys of a kind; two kinds have the same keys
 CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
 LINE = 37  # bytes of a key in its file
 BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
@@ -98,7 +98,7 @@ class NodesExperiment(Experiment[NodesPlan]):
             write_keys(keys, self.plan.rows, self.files(kind, lag))
 
     def files(self, kind: str, lag: float) -> tuple[Path, Path]:
-        first, second = (self.folder / f"{SETS[kind]}.{lag:g}.{part}" for part in ("first", "second"))
+        first, second = (self.folder / f"{SETS[kind]}.{lag:g}.{ordinal}" for ordinal in ("first", "second"))
         return first, second
 
     def stages(self) -> list[Stage]:
@@ -121,15 +121,15 @@ class NodesExperiment(Experiment[NodesPlan]):
             execute(control, *key.removal(), *key.statements(), off)
             with self.target.connect() as session:
                 self.copy(session, key, first, self.plan.rows)
-            with self.target.from_checkpoint(control, key) as found, self.target.connect() as session:
+            with self.target.from_checkpoint(control, key) as counters, self.target.connect() as session:
                 started = time.perf_counter()
                 self.copy(session, key, second, self.plan.more_rows)
-                found["seconds"] = time.perf_counter() - started
-            found |= read_sizes(control, key) | read_leaf_density(control, key)
+                counters["seconds"] = time.perf_counter() - started
+            counters |= read_sizes(control, key) | read_leaf_density(control, key)
             (late,) = one_row(control, LATE.format(table=key.table))
             control.execute(f"DROP TABLE {key.table}".encode())
         rows = {"late": float(late), "copied": float(self.plan.more_rows)}
-        return found | rows | {"all_rows": float(self.plan.rows + self.plan.more_rows)}
+        return counters | rows | {"all_rows": float(self.plan.rows + self.plan.more_rows)}
 
     def copy(self, session: Connection, key: KeyKind, file: Path, rows: int) -> None:
         copied = self.target.copy_in(session, key.table, file)

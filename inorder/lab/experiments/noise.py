@@ -40,9 +40,9 @@ from inorder.units import MB
 class NoisePlan(setting.Plan):
     """The number of equal tables of each kind of key, and the measurements of the insert experiment.
 
-    Many short measurements: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
-    15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where measurements have two
-    speeds, as they may; 15 rounds not even 20 times.
+    Many short measurements are best: measurements of 3 s scattered hardly less than measurements of 1 s (paired ratios
+    by 13 to 20 % and by 15 to 25 %). With such noise, 99 rounds detect a difference of 10 % with a probability of 80 %,
+    even if measurements have two different speeds; 15 rounds detect it with less than 20 %.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
@@ -62,9 +62,9 @@ class NoisePlan(setting.Plan):
 
     def pairs(self) -> list[tuple[str, str, str]]:
         return [
-            (kind, copy_of(KEY_KINDS[kind], one).name, copy_of(KEY_KINDS[kind], other).name)
+            (kind, copy_of(KEY_KINDS[kind], letter).name, copy_of(KEY_KINDS[kind], other).name)
             for kind in self.kinds
-            for one, other in combinations(ascii_uppercase[: self.tables], 2)
+            for letter, other in combinations(ascii_uppercase[: self.tables], 2)
         ]
 
 
@@ -109,13 +109,13 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
 
 def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
-    copies, found = plan.copies(), []
-    for kind, one, other in plan.pairs():
-        value = ratio_of(result, INSERT, one, other, "tps")
+    copies, pairs = plan.copies(), []
+    for kind, copy, other in plan.pairs():
+        value = ratio_of(result, INSERT, copy, other, "tps")
         if value is not None:
-            letters = "/".join(copies[name].label.rsplit(" ", 1)[1] for name in (one, other))
-            found.append((f"{KEY_KINDS[kind].label} {letters}", value))
-    return found
+            letters = "/".join(copies[name].label.rsplit(" ", 1)[1] for name in (copy, other))
+            pairs.append((f"{KEY_KINDS[kind].label} {letters}", value))
+    return pairs
 
 
 def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
@@ -180,8 +180,8 @@ RESOLUTION = (
 )  # fmt: skip
 
 
-def words(found: Sequence[tuple[str, Estimate]]) -> str:
-    judged = [(name, value) for name, value in found if value.rounds >= LEAST_ROUNDS]
+def words(pairs: Sequence[tuple[str, Estimate]]) -> str:
+    judged = [(name, value) for name, value in pairs if value.rounds >= LEAST_ROUNDS]
     if not judged:
         return f"Fewer than {LEAST_ROUNDS} rounds: no difference can be significant."
     wrong = [f"{name} ({ratio(value)})" for name, value in judged if value.differs_from(1.0)]
@@ -195,7 +195,7 @@ def words(found: Sequence[tuple[str, Estimate]]) -> str:
 
 
 def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
-    found = comparisons(result, plan)
+    pairs = comparisons(result, plan)
     values = [(kind, complete_rounds(result, plan, kind)) for kind in plan.kinds]
     logs = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
     paired = "Pairing within the round takes away what lies between rounds; what lies within them is left."
@@ -203,8 +203,8 @@ def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
     unknown = f"Not known: this takes {LEAST_ROUNDS} rounds that every table has."
     title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
     return [
-        table("noise", "Equal tables compared", COMPARISONS, found, words(found)),
-        table("scatter", "Scatter of equal measurements", SCATTER, [one for one in values if len(one[1])], paired),
+        table("noise", "Equal tables compared", COMPARISONS, pairs, words(pairs)),
+        table("scatter", "Scatter of equal measurements", SCATTER, [pair for pair in values if len(pair[1])], paired),
         table("resolution", title, RESOLUTION, logs, drawn if logs else unknown),
     ]
 
@@ -216,17 +216,17 @@ def verdicts(result: Result, plan: NoisePlan, question: str) -> Sequence[Verdict
     smallest = [smallest_found(some, rounds) for some in logs if some]
     if not rounds or not smallest:
         return []
-    found = max((one for one in smallest if one is not None), default=None)
+    difference = max((candidate for candidate in smallest if candidate is not None), default=None)
     needed = [rounds_for(tuple(some)) for some in logs]
-    most = None if None in needed else max(one for one in needed if one)
+    most = None if None in needed else max(count for count in needed if count)
     return [
         Verdict(
             question,
-            UNDECIDED if found is None else f"Differences of {found:.0f} % and more",
+            UNDECIDED if difference is None else f"Differences of {difference:.0f} % and more",
             words(comparisons(result, plan)),
             f"{plural(rounds, 'round')} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
             f"{plural(rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
-            if found is None
+            if difference is None
             else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
         )
     ]

@@ -1,8 +1,8 @@
 """The size of an index while as many rows are deleted as inserted: which keys reuse emptied pages.
 
-In each turn a tenth of the rows is inserted, as many are deleted, and VACUUM frees what it can. The age of the deleted
-rows decides which keys can use their space again: the oldest rows empty whole pages of an ordered index, rows of any
-age leave every page half empty.
+In each turn, a tenth of the rows is inserted, as many rows are deleted, and VACUUM frees pages. The age of the deleted
+rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index, deleting
+rows of any age leaves every page half empty.
 """
 
 import time
@@ -30,7 +30,7 @@ KEPT = 1.3  # growth of the table: a new tenth is inserted before the old one is
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows: above one, because the oldest rows of a block must be gone.
+# Values until a prefix wraps, as a multiple of the rows. It is above 1, because a block must be empty then.
 WRAP = 1.6
 
 KINDS = {
@@ -48,21 +48,20 @@ DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind th
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, by number of arrival: the same for every kind of key. Both delete exactly as many rows as a turn
-# inserts.
+# Rows to delete, by number of arrival: the same rows for every kind of key, and as many as a turn inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
 
-# One table at a time, with the index size of ordered keys when rows of any age are deleted, and its WAL.
+# Bytes per row of one table at a time, with its WAL, and the index of ordered keys when rows of any age are deleted.
 BYTES_PER_ROW = 800
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusePlan(setting.Plan):
-    """A turn of time-prefixed keys lasts at least ``pace`` seconds, because a block of these keys lasts a second."""
+    """``pace``: the least seconds of a turn with time-prefixed keys, because a block of these keys lasts a second."""
 
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys",
@@ -114,11 +113,11 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     @classmethod
     def room(cls, plan: ReusePlan) -> tuple[int, str]:
-        what = f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL"
-        return plan.rows * BYTES_PER_ROW, what
+        purpose = f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL"
+        return plan.rows * BYTES_PER_ROW, purpose
 
     def prepare(self) -> None:
-        # Sizes, pages and WAL are counted and nothing is timed: flushing is not needed, full-page images are.
+        # Sizes, pages and WAL are counted, and nothing is timed: full-page images are needed, flushing is not.
         self.target.serve(fill_settings(full_page_writes="on"))
         with self.target.connect() as session:
             self.target.create_schema(session)
@@ -188,10 +187,10 @@ class ReuseExperiment(Experiment[ReusePlan]):
                 self.delete(session, key, deleted, turn)
             notices.clear()
             session.execute(VERBOSE.format(table=key.table).encode())
-            found = {"index_bytes": read_sizes(session, key)["index_bytes"]}
-            found |= index_pages(notices) if turn else dict.fromkeys(FREED, 0)
-            found |= read_leaf_density(session, key)
-            for name, value in found.items():
+            figures = {"index_bytes": read_sizes(session, key)["index_bytes"]}
+            figures |= index_pages(notices) if turn else dict.fromkeys(FREED, 0)
+            figures |= read_leaf_density(session, key)
+            for name, value in figures.items():
                 series.setdefault(name, []).append(value)
         return series, {"leaf_density_filled": first["leaf_density"]} if first else {}
 
@@ -275,21 +274,21 @@ def caption(result: Result, step: str) -> str:
         if step == OLDEST
         else "Pages are left half empty: room that only keys which come back into the range can use."
     )
-    known = any("leaf_density" in run.metrics for run in result.select(step))
-    return words if known else f"{words} The server has no pgstattuple: leaf density is not known."
+    has_density = any("leaf_density" in run.metrics for run in result.select(step))
+    return words if has_density else f"{words} The server has no pgstattuple: leaf density is not known."
 
 
 def sections(result: Result, plan: ReusePlan) -> Sequence[Section]:
-    found = []
+    tables = []
     for step, words in DELETED.items():
         if lines := [Row(result, step, kind) for kind in KINDS if result.select(step, kind)]:
             title = f"{plan.rows:,} rows while {plan.turns} times a tenth comes, and {words} go"
             charts = [size_chart(result, step)]
-            found.append(table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=charts))
-    return found
+            tables.append(table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=charts))
+    return tables
 
 
 def verdicts(result: Result, plan: ReusePlan, _question: str) -> Sequence[Verdict]:
-    found = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
+    growth = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
              for step in DELETED}  # fmt: skip
-    return [size_verdict(step, kinds, plan) for step, kinds in found.items() if kinds]
+    return [size_verdict(step, kinds, plan) for step, kinds in growth.items() if kinds]

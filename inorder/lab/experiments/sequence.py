@@ -28,7 +28,7 @@ CONSTANT = "constant"  # the baseline of the ratios: the same statement without 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """The short run also has six rounds, because fewer show no difference, but fewer clients and sequences."""
+    """The short run has fewer clients and sequences, but also six rounds: fewer show no difference."""
 
     clients: tuple[int, ...] = setting.counts(
         "Sessions of pgbench, several comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
@@ -65,7 +65,7 @@ def label(kind: str) -> str:
 
 SPARE_CONNECTIONS = 20  # sessions besides those of the load: this tool's own, and those that the server reserves
 
-# A row of one bigint with its WAL; and the number of rows that a fast machine inserts in a second.
+# Bytes of a row of one bigint with its WAL, times the number of rows that a fast machine inserts in a second.
 BYTES_PER_ROW = 140
 ROWS_PER_SECOND = 200_000
 
@@ -112,7 +112,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         self.control.execute(f"TRUNCATE {TABLE}".encode())
         before, script = self.reserved(kind), self.target.folder / f"{statement}_{kind}.sql"
         script.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
-        with self.target.from_checkpoint(self.control) as found:
+        with self.target.from_checkpoint(self.control) as counters:
             cpu_before = self.target.ended_cpu(self.control)
             load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
             done = self.target.pgbench(script, load, seed)
@@ -121,16 +121,16 @@ class SequenceExperiment(Experiment[SequencePlan]):
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
         if cpu is not None and cpu_before is not None:
             metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
-        return metrics | found | self.gaps(kind, before, done.transactions)
+        return metrics | counters | self.gaps(kind, before, done.transactions)
 
     def bulk(self, kind: str, _seed: int = 0) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
-        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
+        with self.target.from_checkpoint(self.control) as counters, self.target.connect() as session:
             metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
         self.check(kind, self.plan.rows)
-        return metrics | found | self.gaps(kind, before, self.plan.rows)
+        return metrics | counters | self.gaps(kind, before, self.plan.rows)
 
     def reserved(self, kind: str) -> int:
         if kind == CONSTANT:
@@ -163,22 +163,22 @@ def of_inserts(result: Result, plan: SequencePlan, kind: str, base: str, words: 
 def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
     kind = kind_of(min(plan.caches))
     bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
-    more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
-    shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), PLAIN)
-             for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
+    more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.ratio else ""
+    shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), value, "tps"), PLAIN)
+             for name, value in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
     holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
     compared = of_inserts(result, plan, kind, CONSTANT, "a constant")
     return [
         *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
-        *(one for cache in sorted(plan.caches)[1:] for one in cache_verdict(result, plan, cache)),
+        *(verdict for cache in sorted(plan.caches)[1:] for verdict in cache_verdict(result, plan, cache)),
     ]
 
 
 def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
     least, kind = kind_of(min(plan.caches)), kind_of(cache)
     compared = of_inserts(result, plan, least, kind, f"CACHE {cache}")
-    found = (median_of(result, step_of(INSERT, many), kind, "gaps") for many in plan.clients)
-    gaps = [gap.median for gap in found if gap]
+    estimates = (median_of(result, step_of(INSERT, many), kind, "gaps") for many in plan.clients)
+    gaps = [gap.median for gap in estimates if gap]
     left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
     holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)

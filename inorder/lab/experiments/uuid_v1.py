@@ -93,11 +93,11 @@ class UuidV1Plan(setting.Plan):
 
 STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
-# Indexes are built, and rows counted, by one process; any session may set this.
+# One process builds indexes and counts rows; any session may set this.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
-# Settings in addition to those of every measurement: each kind creates its WAL files, because later kinds would
-# otherwise recycle those of the first.
+# Settings in addition to the usual ones: each kind creates its own WAL files, because later kinds would otherwise
+# recycle the files of the first kind.
 OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
 # The time in a key, and the operand of a query by time: the key itself, or a column.
@@ -132,10 +132,10 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     @classmethod
     def adapt(cls, plan: UuidV1Plan, can: Capabilities) -> Adapted[UuidV1Plan]:
-        found = super().adapt(plan, can)
+        adaptation = super().adapt(plan, can)
         if not can.has_inorder:
-            raise can.no_inorder("the type uuid_v1 is of it")
-        return found
+            raise can.no_inorder("the type uuid_v1 needs it")
+        return adaptation
 
     def prepare(self) -> None:
         wal = self.plan.max_wal_size
@@ -172,7 +172,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return self.folder / COPY_FROM, self.folder / COPY_MORE
 
     def create(self, kind: str) -> None:
-        """Create an empty table without autovacuum, because only the measured VACUUM is to free pages."""
+        """Create an empty table without autovacuum, so that only the measured VACUUM frees pages."""
         self.write_keys(kind)
         key = KINDS[kind]
         execute(self.control, *key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)")
@@ -190,30 +190,30 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             return self.count_recent(kind)
         deleted = self.delete(key, step) if step in VACUUMS else {}
         notices: list[str] = []
-        with self.target.from_checkpoint(self.control, key) as found, self.connection() as session:
+        with self.target.from_checkpoint(self.control, key) as counters, self.connection() as session:
             session.add_notice_handler(primary_message(notices))
             started = time.perf_counter()
             rows = self.do(session, key, step)
-            found["seconds"] = time.perf_counter() - started
+            counters["seconds"] = time.perf_counter() - started
         self.check_copied(step, rows)
-        if step in (COPY_FROM, COPY_MORE) and "index_hits" in found:
-            found["blocks_per_row"] = (found["index_hits"] + found["index_reads"]) / rows
+        if step in (COPY_FROM, COPY_MORE) and "index_hits" in counters:
+            counters["blocks_per_row"] = (counters["index_hits"] + counters["index_reads"]) / rows
         if step in VACUUMS:
-            found["pages_freed"] = index_pages(notices)["newly_deleted"]
-        return deleted | found
+            counters["pages_freed"] = index_pages(notices)["newly_deleted"]
+        return deleted | counters
 
     def count_recent(self, kind: str) -> Metrics:
-        """Count by the key, or by an indexed column, whose creation is not timed; the median of several queries."""
+        """Time a count by the key, or by an indexed column, as the median of several queries."""
         if kind not in TIMES:
             return {}
-        table, (moment, compared), found = KINDS[kind].table, TIMES[kind], Metrics()
+        table, (moment, compared), metrics = KINDS[kind].table, TIMES[kind], Metrics()
         with self.connection() as session:
             if compared == CREATED_AT:
                 made = f"{table}_created"
                 statement = f"CREATE TABLE {made} AS SELECT id, {moment} AS created_at FROM {table}"
                 execute(session, statement, f"CREATE INDEX ON {made} (created_at)")
                 table, moment = made, "created_at"
-                found["time_index_bytes"] = float(one_row(session, f"SELECT pg_indexes_size('{made}')")[0])
+                metrics["time_index_bytes"] = float(one_row(session, f"SELECT pg_indexes_size('{made}')")[0])
             session.execute(f"VACUUM (ANALYZE) {table}".encode())
             newest = f"(SELECT max({moment}) - (max({moment}) - min({moment})) / 10 FROM {table})"
             (since,) = one_row(session, f"SELECT quote_literal({newest})")
@@ -221,11 +221,11 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             seconds = []
             for _ in range(QUERIES):
                 started = time.perf_counter()
-                found["found"] = float(one_row(session, query)[0])
+                metrics["found"] = float(one_row(session, query)[0])
                 seconds.append(time.perf_counter() - started)
             if compared == CREATED_AT:
                 session.execute(f"DROP TABLE {table}".encode())
-        return found | {"seconds": middle(seconds)}
+        return metrics | {"seconds": middle(seconds)}
 
     def do(self, session: Connection, key: KeyKind, step: str) -> int:
         if step in (COPY_FROM, COPY_MORE):
@@ -241,8 +241,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:
-            # A random tenth is chosen by hash of the row's place, which is its number of arrival: all uuid tables lose
-            # the same rows.
+            # A random tenth is chosen by the hash of the row's place, which is its number of arrival: the same rows are
+            # deleted from all uuid tables.
             drawn = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
             chosen = self.oldest(session, key) if step == VACUUM_OLDEST else drawn
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
@@ -254,11 +254,11 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return f"ctid <= '({block},{before + 1})'"
 
 
-MOST_SHOWN = 1000  # a higher ratio means that the divisor is next to nothing
+MOST_SHOWN = 1000  # a higher ratio means that the divisor is almost 0
 
 
 class Measure(NamedTuple):
-    """A metric of a step, with its unit; if ``inner``, it is a part of the line above."""
+    """A metric of a step, with its unit. ``inner``: the metric belongs to the line above."""
 
     metric: str
     unit: str

@@ -1,8 +1,8 @@
 """Page splits after CREATE INDEX on random keys: when they occur, and how much WAL they write.
 
-CREATE INDEX leaves all pages equally full, so that inserts of random keys fill and split all of them at about the same
-time, then not for long, then again: in waves. An index that has grown under the same keys has pages of every fill. Each
-is filled further in small steps, with its pages, its density and the WAL after each; the model predicts them.
+CREATE INDEX leaves all pages equally full. Inserts of random keys then fill and split all of them at about the same
+time, in waves. An index that has grown by the same keys has pages of every fill. Both kinds of index are filled further
+in small steps; after each step, pages, density and WAL are measured, and compared with the model.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,20 +44,20 @@ STEPS_PER_ROWS = 50  # number of steps in which the rows double; each adds 2 %
 BATCH = 100_000
 PAGE = 8192
 PER = 1000  # splits are reported per this number of rows
-WAVE = 3  # times the average splits; grown indexes of a million rows reach half of that
+WAVE = 3  # ratio to the average splits; grown indexes of a million rows reach half of that
 
-# One table at a time, heap and index, up to six times its rows; and its WAL.
+# Bytes per row of one table at a time, heap and index, which grows up to six times, and of its WAL.
 BYTES_PER_ROW = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class WavesPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
-        "Indexes, comma-separated: built by CREATE INDEX with a fillfactor, or grown by inserts.", tuple(LABELS),
+        "Kinds of index, comma-separated: built by CREATE INDEX with a fillfactor, or grown by inserts.", tuple(LABELS),
         flag="--indexes", needs_inorder=lambda kind: kind == ORDERED, label=lambda kind: LABELS[kind],
     )  # fmt: skip
-    rows: int = setting.count("Rows under CREATE INDEX.", 10_000, 10**9, 1_000_000, quick=200_000, full=10_000_000)
-    growth: int = setting.count("Rows inserted afterwards, in percent of these.", 10, 500, 200, full=300)
+    rows: int = setting.count("Rows before CREATE INDEX.", 10_000, 10**9, 1_000_000, quick=200_000, full=10_000_000)
+    growth: int = setting.count("Rows inserted after CREATE INDEX, in percent of --rows.", 10, 500, 200, full=300)
     rounds: int = setting.rounds(1)
 
     @property
@@ -156,7 +156,7 @@ def splits_of(pages: Sequence[float], batch: int) -> list[float]:
 
 def figures_of(series: Series, plan: WavesPlan) -> Metrics:
     splits = splits_of(series["pages"], plan.batch)
-    found = {
+    figures = {
         "peak_splits": max(splits),
         "peak_at": 100 * (splits.index(max(splits)) + 1) / STEPS_PER_ROWS,
         "mean_splits": fsum(splits) / len(splits),
@@ -164,8 +164,8 @@ def figures_of(series: Series, plan: WavesPlan) -> Metrics:
         "pages_last": series["pages"][-1],
     }
     if wal := series.get("wal_bytes"):
-        found |= {"peak_wal": max(wal) / plan.batch, "mean_wal": fsum(wal) / len(wal) / plan.batch}
-    return found
+        figures |= {"peak_wal": max(wal) / plan.batch, "mean_wal": fsum(wal) / len(wal) / plan.batch}
+    return figures
 
 
 def predicted(kind: str, plan: WavesPlan) -> Series:
@@ -182,7 +182,7 @@ def predicted(kind: str, plan: WavesPlan) -> Series:
 
 
 def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
-    return 50 * fsum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
+    return 50 * fsum(abs(count - other) for count, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,8 +259,8 @@ def chart(
 
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
-    found = {kind: middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")) for kind in LABELS}
-    measured, said = {kind: height for kind, height in found.items() if height}, []
+    heights = {kind: middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")) for kind in LABELS}
+    measured, said = {kind: height for kind, height in heights.items() if height}, []
     if not measured:
         return []
     for kind, height in measured.items():

@@ -1,8 +1,8 @@
-"""A control group for a throw-away server, which limits its memory with page cache, or the I/O of its device.
+"""A control group for a throw-away server, which limits its memory including page cache, or the I/O of its disks.
 
-Uses version 1 (a hierarchy of its own for each controller) and version 2 (one for all) of the kernel's interface:
-admin-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. A user without the right to create a group
-gets no error: ``parent`` returns None.
+Uses version 1 (a hierarchy for each controller) and version 2 (one hierarchy for all) of the kernel's interface:
+admin-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. For a user who may not create a group,
+``parent`` returns None.
 """
 
 import os
@@ -19,7 +19,7 @@ NAME = "inorder-"
 PROBE = "probe-of-inorder-"
 PROCS = "cgroup.procs"
 
-# Memory that a server with 8 sessions needs besides shared buffers and page cache.
+# Memory that a server with 8 sessions needs in addition to shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
 # The names of the controllers in versions 1 and 2, and the file with the limit of each.
@@ -32,7 +32,7 @@ CONTROLLERS = {
 
 @dataclass(frozen=True)
 class Parent:
-    """A folder in which a group with a controller can be made, in a version of the interface."""
+    """A folder in which a group with a controller can be created, and the version of the interface."""
 
     folder: Path
     version: str
@@ -69,14 +69,14 @@ def own_paths(memberships: str, controller: str) -> dict[str, str]:
     >>> own_paths("4:memory:/a/b\\n1:cpu:/\\n0::/user.slice", MEMORY)
     {'v1': '/a/b', 'v2': '/user.slice'}
     """
-    found = {}
+    paths = {}
     for line in memberships.splitlines():
         number, controllers, path = line.split(":", 2)
         if CONTROLLERS[controller, "v1"][0] in controllers.split(","):
-            found["v1"] = path
+            paths["v1"] = path
         elif number == "0":
-            found["v2"] = path
-    return found
+            paths["v2"] = path
+    return paths
 
 
 def candidates(controller: str) -> Iterator[Parent]:
@@ -103,23 +103,23 @@ def parent(controller: str = MEMORY) -> Parent | None:
         places = list(candidates(controller))
     except OSError:
         return None
-    for one in places:
-        probe = one.folder / f"{PROBE}{os.getpid()}"
+    for place in places:
+        probe = place.folder / f"{PROBE}{os.getpid()}"
         try:
             probe.mkdir()
         except OSError:
             continue
-        limited = os.access(probe / one.limit_file, os.W_OK) and os.access(probe / PROCS, os.W_OK)
+        limited = os.access(probe / place.limit_file, os.W_OK) and os.access(probe / PROCS, os.W_OK)
         probe.rmdir()
         if limited:
-            return one
+            return place
     return None
 
 
 class ControlGroup:
-    """A group with limits; ``take`` moves a server into it, ``close`` removes it after the server has ended.
+    """A group with limits. ``take`` moves a server into it; ``close`` removes it after the server has ended.
 
-    ``memory_bytes``: the memory of all its processes, 0 without such a limit.
+    ``memory_bytes``: the limit for the memory of all processes, or 0.
     """
 
     def __init__(self, where: Parent, memory_bytes: int = 0) -> None:
@@ -134,12 +134,12 @@ class ControlGroup:
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
-    def limit(self, file: str, value: str, what: str) -> None:
+    def limit(self, file: str, value: str, subject: str) -> None:
         try:
             (self.folder / file).write_text(value, encoding="ascii")
         except OSError as error:
             self.close()
-            raise InorderError(f"cannot limit {what} in {self.folder}: {error.strerror}") from error
+            raise InorderError(f"cannot limit {subject} in {self.folder}: {error.strerror}") from error
 
     def take(self, process: int) -> None:
         for pid in [process, *children_of(process)]:
@@ -148,11 +148,11 @@ class ControlGroup:
 
     @property
     def kills(self) -> int:
-        """The number of its processes that the kernel has killed for exceeding the memory limit."""
+        """The number of processes that the kernel has killed because the group exceeded its memory limit."""
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError):
-                found = dict(line.split() for line in (self.folder / name).read_text(encoding="ascii").splitlines())
-                return int(found.get("oom_kill", 0))
+                events = dict(line.split() for line in (self.folder / name).read_text(encoding="ascii").splitlines())
+                return int(events.get("oom_kill", 0))
         return 0
 
     def lift(self) -> None:
@@ -176,7 +176,7 @@ def memory_limit(where: Parent, limit: int) -> ControlGroup:
 
 
 def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
-    """A group that limits each disk ("major:minor") to so many reads and as many writes a second."""
+    """A group that limits each disk ("major:minor") to ``iops`` reads and ``iops`` writes a second."""
     group = ControlGroup(where)
     for disk in disks:
         for file, value in iops_files(where.version, iops):
@@ -186,7 +186,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
 
 
 def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
-    """Pairs of a file and a limit, to be written after the number of a disk; None means no limit.
+    """Pairs of a file and the text of a limit, which follows the number of a disk; None lifts the limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]
@@ -197,4 +197,4 @@ def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
     """
     if version == "v2":
         return [("io.max", f"riops={iops or 'max'} wiops={iops or 'max'}")]
-    return [(f"blkio.throttle.{what}_iops_device", str(iops or 0)) for what in ("read", "write")]
+    return [(f"blkio.throttle.{operation}_iops_device", str(iops or 0)) for operation in ("read", "write")]

@@ -1,6 +1,6 @@
-"""The server's counters before and after a load, the sizes it leaves, and the output of VACUUM VERBOSE for an index.
+"""Read the server's counters before and after a load, the resulting sizes, and the output of VACUUM VERBOSE.
 
-Exact numbers, not timings: they are the same however busy the machine is.
+The numbers are exact: unlike times, they do not depend on other load of the machine.
 """
 
 import re
@@ -20,13 +20,13 @@ BLOCKS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
 
 
 def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
-    """The WAL of the whole server since its statistics were reset, once the other sessions have ended."""
+    """The WAL of the whole server since its statistics were reset, read after the other sessions have ended."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "wal", WAL, {})
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The blocks of a table and its index, likewise. Read before the WAL, because reading them writes WAL."""
+    """The blocks of a table and its index. They are read before the WAL, because reading them writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -34,10 +34,10 @@ def read_blocks(connection: Connection, kind: KeyKind, application: str = "") ->
 def read_numbers(
     connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
 ) -> dict[str, float]:
-    """The answer of a query of counters, which is run once before to warm up.
+    """The answer of a query of counters. The query is run twice, the first time to warm up.
 
-    With checksums the first reading after a checkpoint writes images of the catalog pages whose hint bits it sets:
-    20 to 60 kB that the next reading would have, and this one not.
+    With checksums, the first reading after a checkpoint writes 20 to 60 kB of images of catalog pages whose hint bits
+    it sets. Without the warm-up, only the next reading would include them.
     """
     connection.execute(query(name), parameters)
     report_own(connection)
@@ -48,12 +48,12 @@ def read_numbers(
 
 
 def report_own(connection: Connection) -> None:
-    """Report this session's counters now; by itself it would do so within a second, perhaps during a measurement."""
+    """Report this session's counters now: otherwise it would do so within a second, perhaps in a measurement."""
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 
 def wait_for_sessions(connection: Connection, application: str) -> None:
-    """Wait for sessions of an application ("": any): a session reports its counters only after its client is gone."""
+    """Wait until sessions of an application ("": all) have ended: a session reports its counters at its end."""
     report_own(connection)
     pooled = "; is a connection pooler in between?" if application else ""
     wait_until(
@@ -93,7 +93,7 @@ def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]
 
 
 def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """Number of leaf pages and their density in percent; only what the server can report."""
+    """The number of leaf pages and their density in percent, if the server can report them."""
     try:
         row = one_row(connection, query("index_pages"), {"index": kind.index})
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
@@ -104,14 +104,14 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
 
 def wal_place(connection: Connection) -> str:
     row = one_row(connection, query("wal_place"))
-    # Flush after reading the position: WAL that the server itself writes in between (a snapshot every 15 s) must be on
-    # disk, too.
+    # Flush after reading the position, because the WAL that the server itself writes in between (a snapshot every 15 s)
+    # must be on disk, too.
     connection.execute("SELECT inorder_internal.make_durable(false)")
     return str(row[0])
 
 
 class CheckpointMarks:
-    """The seconds of a run in which a checkpoint ended; asked once a second, whenever another second has passed."""
+    """The seconds of a run in which a checkpoint ended. ``second`` is called once a second."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -133,7 +133,7 @@ class CheckpointMarks:
 # VACUUM of a table with one index, whose pages it reports.
 VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable')
-# Pages of the index: emptied by this VACUUM; deleted and not yet reused; the part of these that is free for reuse.
+# Pages of the index: emptied by this VACUUM; deleted and not reused yet; deleted and free for reuse.
 FREED = ("newly_deleted", "deleted", "reusable")
 
 
@@ -150,7 +150,7 @@ def index_pages(notices: list[str]) -> dict[str, int]:
     Traceback (most recent call last):
     inorder.errors.InorderError: VACUUM VERBOSE does not say how many index pages it freed: []
     """
-    found = PAGES.findall("\n".join(notices))
-    if len(found) != 1:
+    matches = PAGES.findall("\n".join(notices))
+    if len(matches) != 1:
         raise InorderError(f"VACUUM VERBOSE does not say how many index pages it freed: {notices}")
-    return dict(zip(FREED, map(int, found[0]), strict=True))
+    return dict(zip(FREED, map(int, matches[0]), strict=True))

@@ -1,4 +1,4 @@
-"""The environment of a result: hardware, kernel, the tool's own commit; and the activity of a block device.
+"""Describe the environment of a result: hardware, kernel, the commit of the tool, the activity of a block device.
 
 The kernel documents the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same as %util and await.
 """
@@ -58,10 +58,10 @@ SECTOR = 512  # bytes, on any device
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Totals since boot, and the time of reading.
+    """Totals of a device since boot, and the time of reading.
 
-    Requests, the writes among them and their bytes; milliseconds that all requests took together, that they were in the
-    queue or served, and that the device was busy.
+    Requests, and the number and bytes of the writes among them; the sum of the durations of all requests, the time in
+    the queue or being served, and the busy time of the device, in milliseconds.
     """
 
     requests: int
@@ -94,7 +94,7 @@ class DeviceTimes:
 
 
 def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:
-    """One device's line; None if it has none, because a file system need not be on a device.
+    """The totals in the line of a device; None if it has no line, because a file system need not be on a device.
 
     >>> parse(" 254 0 vda 10 0 80 5 20 0 160 15 0 12 21 0 0 0 0", 254, 0, 1.0)
     DeviceTimes(requests=30, writes=20, written_bytes=81920, request_ms=20, queue_ms=21, busy_ms=12, seconds=1.0)

@@ -1,4 +1,4 @@
-"""Drive pgbench: its command line, its progress, and its output."""
+"""Run pgbench: build its command line, read its progress and its output."""
 
 import re
 import subprocess
@@ -20,14 +20,14 @@ FACTS = {
 }
 STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # a line of the report by statement: latency, failures, text
 
-# The latency of one transaction in ten is logged, because logging all would be a load of its own.
+# The latency of one transaction in ten is logged, because logging all of them would add to the load.
 SAMPLED = 0.1
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 
 @dataclass(frozen=True)
 class Load:
-    """Either seconds or transactions per client; ``rate`` is that of all clients together, in transactions a second."""
+    """Seconds, or transactions per client; ``rate``: transactions a second of all clients together."""
 
     clients: int
     threads: int
@@ -62,23 +62,23 @@ class PgbenchResult:
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
     def times(self, rows: int) -> "PgbenchResult":
-        """Counted in rows, of which each transaction inserted so many; latencies remain those of transactions."""
+        """The result in rows instead of transactions of ``rows`` rows; latencies are still those of transactions."""
         tps = tuple(tps * rows for tps in self.tps_by_second)
         return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
 
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
-    found = {}
+    facts = {}
     for name, pattern in FACTS.items():
         match = pattern.search(report)
         if match is None:
             raise InorderError(f"pgbench reported no {name}:\n{report}")
-        found[name] = match.group(1)
-    if int(found["failed"]) > 0:
-        raise InorderError(f"pgbench reported {found['failed']} failed transactions:\n{report}")
+        facts[name] = match.group(1)
+    if int(facts["failed"]) > 0:
+        raise InorderError(f"pgbench reported {facts['failed']} failed transactions:\n{report}")
     statements = tuple(float(latency) for latency in STATEMENT.findall(report))
     return PgbenchResult(
-        int(found["transactions"]), float(found["tps"]), float(found["latency_ms"]), tuple(progress), statements
+        int(facts["transactions"]), float(facts["tps"]), float(facts["latency_ms"]), tuple(progress), statements
     )
 
 
@@ -92,13 +92,13 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
     by_statement: bool = False, log: Path | None = None, database: str = "",
 ) -> PgbenchResult:  # fmt: skip
-    """Run pgbench, which never outlives this call. ``database``: "" for libpq's default; ``log``: file prefix."""
+    """Run pgbench, which never outlives this call. ``database``: "" for libpq's default. ``log``: a file prefix."""
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
-    # the report contains the script, and may be longer than a pipe can hold
+    # The report contains the script, and may be longer than the buffer of a pipe.
     with TemporaryFile("w+", encoding="utf-8") as report:
         piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=report, stderr=subprocess.PIPE)
         with piped as process, on_error(process.kill):
@@ -111,7 +111,7 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
-    """TPS of each second, until the process ends; an error if it fails."""
+    """Collect the TPS of each second until the process ends; an error if it fails."""
     assert process.stderr
     progress, messages = [], []
     for line in process.stderr:
@@ -141,11 +141,11 @@ def take_percentiles(log: Path) -> dict[str, float]:
 
 
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
-    """p50 to p99.9 in milliseconds; empty without values, and without percentiles that no value exceeds.
+    """p50 to p99.9 in milliseconds, without percentiles that no value exceeds; empty without values.
 
-    Percentiles that lie among zeros are left out, too. pgbench reads its clock once for everything that it does at one
-    time (pg_time_now_lazy, pgbench.c), and a transaction that is answered in the meantime has a time of 0. On a fast
-    machine this was more than half of them.
+    Percentiles that are 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy,
+    pgbench.c), so a transaction that is answered in the meantime has a time of 0. On a fast machine more than half of
+    the transactions had.
 
     >>> percentiles(range(1, 101))
     {'p50_ms': 0.0505, 'p90_ms': 0.0901, 'p95_ms': 0.09505, 'p99_ms': 0.09901}
@@ -153,7 +153,9 @@ def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
     ({}, {'p90_ms': 0.009, 'p95_ms': 0.009, 'p99_ms': 0.009})
     """
     untimed = 100 * sum(value == 0 for value in microseconds) / max(1, len(microseconds))
-    known = {
-        name: part for name, part in PERCENTILES.items() if part > untimed and len(microseconds) * (100 - part) >= 100
+    percents = {
+        name: percent
+        for name, percent in PERCENTILES.items()
+        if percent > untimed and len(microseconds) * (100 - percent) >= 100
     }
-    return {name: round(float(np.percentile(microseconds, part)) / 1000, 6) for name, part in known.items()}
+    return {name: round(float(np.percentile(microseconds, percent)) / 1000, 6) for name, percent in percents.items()}

@@ -1,4 +1,4 @@
-"""How long the server takes: CPU time of a process, the clock around single calls; how far its clock is from ours."""
+"""Measure the server's time: CPU time of a process, duration of single calls, and the difference of the clocks."""
 
 import os
 import time
@@ -13,21 +13,20 @@ from psycopg.pq.abc import PGresult
 from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
 
-ENDING_SECONDS = 60  # on a busy machine a process may have to wait for the processor before it ends
+ENDING_SECONDS = 60  # on a busy machine, a process may wait for the processor before it ends
 
 
 class ServerProcess:
-    """The process behind a connection, and what CPU time the kernel says it has had."""
+    """The server process of a connection, and its CPU time according to the kernel."""
 
     def __init__(self, connection: Connection) -> None:
         self.process = connection.info.backend_pid
         self.accounting = PROC / str(self.process) / "schedstat"
 
     def cpu_seconds(self) -> float:
-        """CPU time so far: the first field of schedstat, in nanoseconds, once the process waits for its client.
+        """The CPU time so far, by the first field of schedstat, read when the process waits for its client.
 
-        The process has already answered, but may have had no time yet to begin to wait. For a process that waits all
-        the time, the kernel adds up the time only now and then.
+        After its answer, the process may not have begun to wait yet. Only then has the kernel added up all its time.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
@@ -53,15 +52,15 @@ class ServerProcess:
 
 
 def ended_cpu(server: int, connection: Connection) -> float:
-    """CPU seconds of the server's processes that have ended: all but the session of the connection, once they have.
+    """CPU seconds of all ended sessions of the server, read after all sessions except the connection's have ended.
 
-    As the kernel adds it up for their parent. It has that of pgbench's sessions, the whole of it, once they are gone:
-    the server's list of sessions forgets one while its process still ends. So the processes are read, and which of them
-    last, the server is asked.
+    The kernel adds the CPU time of a process to its parent when the process is gone. The server's list of sessions
+    drops a session while its process is still ending. Therefore this function reads the processes from the kernel, and
+    only asks the server which of them are permanent.
     """
 
     def have_ended() -> bool:
-        # first, because children that begin afterwards are not among those that were to end
+        # Read first, because children that begin afterwards need not end.
         there = children_of(server)
         return there <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
@@ -79,7 +78,7 @@ def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | Non
 
 
 class Prepared:
-    """One statement at a time in a session, called with as little of the client in between as pgbench has."""
+    """A prepared statement, called repeatedly with as little work of the client in between as in pgbench."""
 
     NAME = "inorder_lab"
 
@@ -110,7 +109,7 @@ class Prepared:
             self()
 
     def latencies(self, calls: int, before: Callable[[], object] = lambda: None) -> list[float]:
-        """Seconds of each of so many calls, after one that warms up; something may be done before each, not timed."""
+        """The seconds of each call, after a call to warm up. ``before`` runs before each call, and is not timed."""
         seconds = []
         for _ in range(calls + 1):
             before()
@@ -121,30 +120,30 @@ class Prepared:
 
 
 PROC = Path("/proc")
-SLEEPING = "S"  # it waits for something that may take any time, a client for instance
+SLEEPING = "S"  # the process waits for an event of any duration, such as a message of a client
 
 
 def stat_of(process: int) -> list[str]:
-    """The fields of a process's stat from the 3rd on: state, parent …; the 2nd, in brackets, may hold anything."""
+    """The fields of a process's stat from the third on: state, parent …; the second, in brackets, may be any text."""
     return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def children_of(process: int) -> set[int]:
-    """The processes whose parent it is, also those that have ended and that it has not heard of yet."""
-    found = set()
+    """The children of a process, including ended ones for which it has not waited yet."""
+    children = set()
     for folder in PROC.glob("[0-9]*"):
         with suppress(OSError):
             if int(stat_of(int(folder.name))[1]) == process:
-                found.add(int(folder.name))
-    return found
+                children.add(int(folder.name))
+    return children
 
 
-LOOKS = 20  # round trips at a time, of which the quickest says most
+LOOKS = 20  # round trips, of which the quickest is the most exact
 
 
 @dataclass(frozen=True)
 class Apart:
-    """The server's clock is ahead by at least and at most so many seconds."""
+    """The least and the most seconds by which the server's clock is ahead."""
 
     least: float
     most: float
@@ -158,7 +157,7 @@ class Apart:
         return (self.most - self.least) / 2
 
     def __or__(self, other: "Apart") -> "Apart":
-        """Both ranges together: between two readings clocks may have drifted, or been set.
+        """The union of two ranges, because clocks may drift, or be set, between two readings.
 
         >>> Apart(-0.5, 0.5) | Apart(0.0, 2.0)
         Apart(least=-0.5, most=2.0)
@@ -170,8 +169,8 @@ SAME = Apart(0.0, 0.0)
 
 
 def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """The quickest of a few round trips: the server read its clock somewhere between both ends."""
-    return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda found: found.error)
+    """The difference of the clocks, by the quickest of some round trips: the server reads its clock during it."""
+    return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda look: look.error)
 
 
 def one_look(connection: Connection, clock: Callable[[], float]) -> Apart:

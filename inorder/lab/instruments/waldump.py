@@ -1,7 +1,7 @@
-"""The WAL between two positions: sizes of records and full-page images, and the changed blocks of an index.
+"""Read the WAL between two positions: sizes of records and full-page images, and the changed blocks of an index.
 
-Read by pg_waldump from the files of a server on this machine. The figures are exact: the same inserts give the same
-numbers however busy the machine is.
+pg_waldump reads the files of a server on this machine. The figures are exact, and do not depend on other load of the
+machine.
 """
 
 import re
@@ -75,29 +75,29 @@ def blocks_of(line: str, relation: str) -> list[int]:
     >>> blocks_of("blkref #0: rel 1663/5/9 fork fsm blk 2 FPW, blkref #1: rel 1663/5/8 blk 3", "1663/5/9")
     []
     """
-    found = BLOCK.findall(line)
-    return [int(block) for name, fork, block, _ in found if name == relation and fork in ("", "main")]
+    blocks = BLOCK.findall(line)
+    return [int(block) for name, fork, block, _ in blocks if name == relation and fork in ("", "main")]
 
 
 def by_relation(span: Span) -> dict[str, dict[str, float]]:
-    """WAL of each relation ("tablespace/database/file"; "" for records without a relation): FIGURES.
+    """The FIGURES of each relation ("tablespace/database/file"; "" for records without a relation).
 
-    Bytes of a record with its images, images, page splits of a btree, distinct blocks changed. A record is of the
-    relation of its first block.
+    They are bytes of records with images, images, page splits of a btree, distinct blocks changed. A record counts for
+    the relation of its first block.
     """
-    found: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     blocks: set[tuple[str, str]] = set()
     for line in lines_of(span):
         if not (record := RECORD.search(line)):
             continue
         changed = BLOCK.findall(line)
         relation = changed[0][0] if changed else ""
-        one = found.setdefault(relation, dict.fromkeys(FIGURES, 0.0))
-        one["bytes"] += int(record[2])
-        one["image_bytes"] += int(record[2]) - int(record[1])
-        one["images"] += sum(bool(image) for *_, image in changed)
-        one["splits"] += record[3].startswith("SPLIT")
+        sums = figures.setdefault(relation, dict.fromkeys(FIGURES, 0.0))
+        sums["bytes"] += int(record[2])
+        sums["image_bytes"] += int(record[2]) - int(record[1])
+        sums["images"] += sum(bool(image) for *_, image in changed)
+        sums["splits"] += record[3].startswith("SPLIT")
         new = {(name, block) for name, fork, block, _ in changed if fork in ("", "main")} - blocks
         blocks |= new
-        one["blocks"] += len(new)
-    return found
+        sums["blocks"] += len(new)
+    return figures

@@ -1,1 +1,1 @@
-"""A plan: what a run is to measure, on which keys, in which order, and what a server allows of it."""
+"""Plans of runs: the measurements, the kinds of key, their order, and the restrictions of a server."""

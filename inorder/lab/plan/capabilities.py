@@ -1,6 +1,6 @@
-"""Capabilities of the user's server, and the changes of a plan for it; impossible measurements are named.
+"""Capabilities of the user's server, and the adaptation of a plan to them, with notes about omitted measurements.
 
-Pure. An experiment declares by ``OwnRun`` what it does on such a server, and adds what only it knows.
+Pure. An experiment declares by ``OwnRun`` how it uses such a server, and may adapt its plan further.
 """
 
 from collections.abc import Mapping
@@ -52,9 +52,9 @@ class Capabilities:
     def too_few(self, than: str) -> InputError:
         return InputError(f"the server has {self.sessions} sessions left for '{self.role}', {than}")
 
-    def no_inorder(self, what: str) -> InputError:
+    def no_inorder(self, need: str) -> InputError:
         return InputError(
-            f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {what}; "
+            f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {need}; "
             "HINT: inorder install"
         )
 
@@ -65,18 +65,18 @@ class Adapted(Generic[P]):
     notes: tuple[str, ...] = ()
 
     def but(self, *notes: str, **changes: object) -> "Adapted[P]":
-        """The same with other settings and more notes ("" for none)."""
+        """The adaptation with changed settings and more notes; a note "" is ignored."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
         return Adapted(plan, (*self.notes, *filter(None, notes)))
 
 
 @dataclass(frozen=True)
 class OwnRun:
-    """An experiment on the user's own server: what it counts and reads there, and what the report says of it.
+    """An experiment on the user's own server: the figures that it reads there, and notes for the report.
 
-    ``counts``: WAL and blocks are counted. ``reads_vacuum``: VACUUM's output is read. ``leaf_density``: it is measured.
-    ``checkpoints``: one is asked for before each measurement. ``unseen`` is what only a throw-away server shows,
-    ``otherwise`` what comes out otherwise than there.
+    ``counts``: it counts WAL and blocks. ``reads_vacuum``: it reads the output of VACUUM. ``leaf_density``: it measures
+    the leaf density. ``checkpoints``: it requests a checkpoint before each measurement. ``unseen``: the figures that
+    only a throw-away server shows. ``otherwise``: the differences from a throw-away server.
     """
 
     counts: bool = True
@@ -92,72 +92,72 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
         require_english(can)
     if can.sessions < 1:
         raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for '{can.role}', too few")
-    found = without_contrib(plan)
-    for name, one in settings_of(type(plan)).items():
-        found = adapted_setting(found, name, one, can)
-    return found.but(
+    adaptation = without_contrib(plan)
+    for name, setting in settings_of(type(plan)).items():
+        adaptation = adapted_setting(adaptation, name, setting, can)
+    return adaptation.but(
         *seen(can, own),
         f"Left out: {own.unseen}, to be seen only from within the server's machine." if own.unseen else "",
         own.otherwise,
     )
 
 
-def adapted_setting(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    value = getattr(found.plan, name)
-    if one.found:
-        return found.but(**{name: getattr(can, one.found)})
-    if one.sessions:
-        return with_sessions(found, name, one, can)
-    if one.needs_inorder and not can.has_inorder and isinstance(value, tuple):
-        return without_inorder(found, name, one, can)
-    return found
+def adapted_setting(adaptation: Adapted[P], name: str, setting: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    value = getattr(adaptation.plan, name)
+    if setting.capability:
+        return adaptation.but(**{name: getattr(can, setting.capability)})
+    if setting.sessions:
+        return with_sessions(adaptation, name, setting, can)
+    if setting.needs_inorder and not can.has_inorder and isinstance(value, tuple):
+        return without_inorder(adaptation, name, setting, can)
+    return adaptation
 
 
-def with_sessions(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    value, option = getattr(found.plan, name), one.option(name)
+def with_sessions(adaptation: Adapted[P], name: str, setting: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    value, option = getattr(adaptation.plan, name), setting.option(name)
     if isinstance(value, int):
-        if one.asked and value > can.sessions:
+        if setting.asked and value > can.sessions:
             raise can.too_few(f"fewer than {option}")
-        return found.but(**{name: min(value, can.sessions)})
+        return adaptation.but(**{name: min(value, can.sessions)})
     kept = tuple(count for count in value if count <= can.sessions)
     if not kept:
         raise can.too_few(f"fewer than any of {option}")
     left = ", ".join(str(count) for count in value if count not in kept)
     note = f"Left out, since {can.sessions} sessions were free: {left} {name}." if left else ""
-    return found.but(note, **{name: kept})
+    return adaptation.but(note, **{name: kept})
 
 
-def without_inorder(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    assert one.needs_inorder
-    value = getattr(found.plan, name)
-    kept = tuple(each for each in value if not one.needs_inorder(each))
+def without_inorder(adaptation: Adapted[P], name: str, setting: "Setting[object]", can: Capabilities) -> Adapted[P]:
+    assert setting.needs_inorder
+    value = getattr(adaptation.plan, name)
+    kept = tuple(each for each in value if not setting.needs_inorder(each))
     if not kept:
-        raise can.no_inorder(f"all of {one.option(name)} need it")
-    left = ", ".join(one.label(each) for each in value if each not in kept)
-    return found.but(f"{NO_INORDER}: {left}." if left else "", **{name: kept})
+        raise can.no_inorder(f"all of {setting.option(name)} need it")
+    left = ", ".join(setting.label(each) for each in value if each not in kept)
+    return adaptation.but(f"{NO_INORDER}: {left}." if left else "", **{name: kept})
 
 
 def without_contrib(plan: P) -> Adapted[P]:
-    found = Adapted(plan)
-    for name, one in settings_of(type(plan)).items():
-        if not one.contrib:
+    adaptation = Adapted(plan)
+    for name, setting in settings_of(type(plan)).items():
+        if not setting.contrib:
             continue
         value = getattr(plan, name)
-        left = {each: one.contrib(each) for each in value if one.contrib(each)}
+        left = {each: setting.contrib(each) for each in value if setting.contrib(each)}
         if left and len(left) == len(value):
-            raise InputError(f"{one.option(name)}: {', '.join(left)} can be measured on a throw-away server only")
-        note = ", ".join(f"{one.label(each)} ({needed})" for each, needed in left.items())
+            raise InputError(f"{setting.option(name)}: {', '.join(left)} can be measured on a throw-away server only")
+        note = ", ".join(f"{setting.label(each)} ({needed})" for each, needed in left.items())
         kept = tuple(each for each in value if each not in left)
-        found = found.but(f"Left out, since no extension is created on your server: {note}." if left else "",
+        adaptation = adaptation.but(f"Left out, since no extension is created on your server: {note}." if left else "",
                           **{name: kept})  # fmt: skip
-    return found
+    return adaptation
 
 
 def require_english(can: Capabilities) -> None:
     if not (can.language in ("", "C", "POSIX") or can.language.startswith(("C.", "en_", "English"))):
         raise InputError(
-            f"the server speaks {can.language} (lc_messages), but what VACUUM says is read in English; "
-            f"a superuser may add options='-c lc_messages=C' to --dsn"
+            f"lc_messages of the server is {can.language}, and the output of VACUUM can only be read in English; "
+            f"HINT: A superuser can add options='-c lc_messages=C' to --dsn."
         )
 
 

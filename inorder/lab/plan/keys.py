@@ -6,7 +6,7 @@ SCHEMA = "inorder_lab"
 
 # The index on the key: suffix of the kind's name, its label, and the statement that creates it.
 PRIMARY = "primary"
-PACKED = "packed"  # added after the table is filled: built in order, with pages as full as fillfactor allows
+PACKED = "packed"  # created after the table is filled, with pages as full as fillfactor allows
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
 UNIQUE = "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"
 PLAIN = "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"
@@ -23,10 +23,11 @@ INDEX_KINDS = {
 
 @dataclass(frozen=True)
 class KeyKind:
-    """One way to make a key, and the index on it.
+    """A kind of key, and the index on it.
 
-    ``setup`` runs before the table is created. ``{schema}`` in it and in ``column`` is the lab's schema, ``{name}`` the
-    kind's name. ``shade``: a kind and the percentage of its colour; "" for a colour in the style sheet.
+    ``setup`` runs before the table is created. In ``setup`` and ``column``, ``{schema}`` is the lab's schema, and
+    ``{name}`` the name of the kind. ``shade``: another kind and the percentage of its colour; "" for a colour in the
+    style sheet.
     """
 
     name: str
@@ -46,7 +47,7 @@ class KeyKind:
 
     @property
     def baseline(self) -> str:
-        """The baseline of its ratios: the usual kind with the same index."""
+        """The kind to which the ratios of this kind refer: the usual one, with the same index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
     @property
@@ -55,7 +56,7 @@ class KeyKind:
 
     @property
     def needs_inorder(self) -> bool:
-        """True if the extension makes its keys.
+        """True if the extension generates the keys.
 
         >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
         ['bigint', 'random', 'uuidv7', 'random_char', 'random_ossp', 'comb', 'sequence64', 'unix32', 'newsequential']
@@ -68,7 +69,7 @@ class KeyKind:
 
     @property
     def since(self) -> int:
-        """The first major version of PostgreSQL that has its function; 0 for any."""
+        """The first major version of PostgreSQL that has the function of the kind; 0 for any."""
         return 18 if "uuidv7(" in self.column else 0
 
     def statements(self, tablespace: str = "") -> list[str]:
@@ -109,9 +110,8 @@ class KeyKind:
 
 BASELINE = "bigint"
 
-# Time-prefixed keys have blocks of a second instead of a minute unless noted: at 10,000 rows/s and more a minute would
-# be one large random block. Slower and smaller blocks are those of study P3; UUIDs as 32 hexadecimal digits are those
-# of P1.
+# Time-prefixed keys have blocks of a second, not of a minute, unless noted: with 10,000 rows/s or more, a block of a
+# minute would be a large random block. Other blocks are from study P3, UUIDs as 32 hexadecimal digits from study P1.
 HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
 SEQUENCE = "CREATE SEQUENCE {schema}.{name}_numbers"
 PREFIXED = "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers'"
@@ -170,7 +170,7 @@ KEY_KINDS = {variant.name: variant for kind in EVERY for variant in (kind.with_i
 
 
 def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds with each of the indexes; a kind whose name includes an index keeps that one.
+    """Combine kinds with indexes; a kind whose name includes an index keeps that index.
 
     >>> with_indexes(("v7", "random"), ("primary", "none"))
     ('v7', 'random', 'v7_none', 'random_none')

@@ -1,7 +1,7 @@
 """The fields of a plan: their meaning, range, value in each size of run, and how they are typed and shown.
 
-A field made here is all that is said of a setting. The option of ``lab run``, its help, the check of a value from a
-result file, and whether it applies to the user's own server all follow from it.
+A field defines everything about a setting: the option of ``lab run``, its help, the check of a value from a result
+file, and whether it applies to the user's own server.
 """
 
 import os
@@ -20,7 +20,7 @@ from inorder.options import Value
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day: after a whole day a server makes a checkpoint, whatever its settings
+MOST_SECONDS = 43_200  # half a day: with any settings, a server makes a checkpoint after a day
 QUICK, FULL = "quick", "full"
 COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)
@@ -28,13 +28,13 @@ SIZES = ("", QUICK, FULL)
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """How an option sets a field of a plan. ``type`` is what the option accepts, or would accept.
+    """A field of a plan, and the option that sets it. ``type`` is the type of the values.
 
-    ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own
-    server stays as it is, and ``found`` names the capability that gives the value there. ``sessions``: the number of
-    sessions that are open at once. ``kept``: it is in the result file. ``needs_inorder``, ``contrib``, ``since`` and
-    ``label`` belong to names: whether a name needs the extension, which extension of PostgreSQL's own it needs ("" for
-    none), which major version, and its label. ``path``: it is a file or folder of this machine.
+    ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server; on the
+    user's own server, ``capability`` names the capability with the value there. ``sessions``: the field is the number
+    of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a path on this
+    machine. For a field of names, functions of a name: ``needs_inorder``: True if it needs the extension; ``contrib``:
+    the extension of PostgreSQL that it needs, or ""; ``since``: the major version that it needs; ``label``: its label.
     """
 
     help: str
@@ -42,7 +42,7 @@ class Setting(Generic[T]):
     flag: str = ""
     asked: bool = True
     of_server: bool = False
-    found: str = ""
+    capability: str = ""
     sessions: bool = False
     path: bool = False
     kept: bool = True
@@ -57,14 +57,14 @@ class Setting(Generic[T]):
 
 
 def settings_of(plan: type) -> dict[str, "Setting[object]"]:
-    return {one.name: cast("Setting[object]", one.metadata[KEY]) for one in fields(plan)}
+    return {field.name: cast("Setting[object]", field.metadata[KEY]) for field in fields(plan)}
 
 
 def of(
     type: Value[T], help: str, usual: T | None, *, quick: T | None = None, full: T | None = None,
     factory: Callable[[], T] | None = None, **more: Any,
 ) -> T:  # fmt: skip
-    """A field of a plan: the type of its option, its help, its value in each size of run; more as in Setting."""
+    """A field of a plan: the type of its option, its help, its value in each size of run. ``more``: see Setting."""
     sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
     metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
     made: Any = (
@@ -103,23 +103,25 @@ def optional_bytes(help: str, lowest: int) -> int | None:
 
 
 def choices(
-    help: str, known: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
+    help: str, allowed: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
 ) -> tuple[str, ...]:
-    """Several of the known names; by default ``usual``, or all of them."""
-    return of(options.several(options.one_of(known, listed)), help, usual or tuple(known), **more)
+    """Several of the allowed names; by default ``usual``, or all of them."""
+    return of(options.several(options.one_of(allowed, listed)), help, usual or tuple(allowed), **more)
 
 
-def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:
-    return of(Value(f"[{'|'.join(known)}]", options.one_of(known).read, str), help, usual, **more)
+def choice(help: str, allowed: Sequence[str], usual: str, **more: Any) -> str:
+    return of(Value(f"[{'|'.join(allowed)}]", options.one_of(allowed).read, str), help, usual, **more)
 
 
 def synchronous_commit(usual: str, **more: Any) -> str:
-    text = "Whether commits wait for the disk: on or off."
-    return choice(text, ("on", "off"), usual, of_server=True, found="synchronous_commit", **more)
+    text = "Make commits wait for the disk: on or off."
+    return choice(text, ("on", "off"), usual, of_server=True, capability="synchronous_commit", **more)
 
 
 def memory(usual: int, help: str = "shared_buffers while measuring.", **more: Any) -> int:
-    return of(options.size(LEAST_MEMORY), help, usual, flag="--memory", of_server=True, found="shared_buffers", **more)
+    return of(
+        options.size(LEAST_MEMORY), help, usual, flag="--memory", of_server=True, capability="shared_buffers", **more
+    )
 
 
 def duration(help: str, usual: float, lowest: float = 0.01, **more: Any) -> float:
@@ -137,7 +139,7 @@ def without_nul(text: str, option: str) -> str:
 
 
 def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> str:
-    """A text, or ""; ``check`` may raise an error, to which the name of the option is added."""
+    """A text, or "". ``check`` may raise an error; the name of the option is added to its message."""
 
     def read(text: str, option: str) -> str:
         try:
@@ -150,12 +152,12 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> s
 
 
 def server(help: str) -> str:
-    """A connection string, which is not stored: a result file does not tell where a server is."""
+    """A connection string. It is not stored, because a result file should not reveal the address of a server."""
     return of(options.DSN, help, "", kept=False)
 
 
 def names(help: str) -> tuple[str, ...]:
-    """Names of columns as they are stored, several comma-separated, or none."""
+    """Comma-separated names of columns, as in the catalog; "" for none."""
 
     def read(text: str, option: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, map(str.strip, without_nul(text, option).split(",")))))
@@ -167,8 +169,8 @@ def names(help: str) -> tuple[str, ...]:
 UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)
 
 
-def found() -> Any:
-    """A value that the lab determines itself, without an option; stored in the file."""
+def determined() -> Any:
+    """A value that the lab determines itself, and stores in the result file; there is no option."""
     return of(UNASKED, "", None, asked=False)
 
 
@@ -200,15 +202,15 @@ def folder(help: str, *, flag: str = "") -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of a run. The defaults are those of the usual run."""
+    """The settings of a run. The defaults are the settings of the usual run."""
 
     rounds: int = rounds(6)
     seed: int = count("Seed of the order of measurements, and of pgbench.", 0, 2**31 - 1, 1, metavar=NUMBER)
 
     @classmethod
     def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
-        """The plan of a size ("", "quick" or "full"), with the given values instead of that size's."""
-        sized = {name: one.sizes[size] for name, one in settings_of(cls).items() if size in one.sizes}
+        """The plan of a size ("", "quick" or "full"), with the given values in place of the size's values."""
+        sized = {name: setting.sizes[size] for name, setting in settings_of(cls).items() if size in setting.sizes}
         return replace(cls(), **(sized | dict(given)))  # type: ignore[arg-type]
 
     @classmethod
@@ -223,10 +225,10 @@ class Plan:
     def require_allowed(self, own: bool) -> None:
         """Refuse values that the option of a setting would refuse; ``own`` exempts facts of the user's own server."""
         usual = type(self)()
-        for name, one in settings_of(type(self)).items():
+        for name, setting in settings_of(type(self)).items():
             value = getattr(self, name)
-            if value != getattr(usual, name) and not (own and one.of_server):
-                one.type.read(one.type.show(value), one.option(name))
+            if value != getattr(usual, name) and not (own and setting.of_server):
+                setting.type.read(setting.type.show(value), setting.option(name))
 
     def as_dict(self) -> dict[str, Any]:
         settings = settings_of(type(self))
@@ -234,5 +236,7 @@ class Plan:
 
     def without_folders(self) -> dict[str, Any]:
         """The plan for a file that may be shared: paths, needed only to resume, are reduced to their last part."""
-        paths = {name: Path(getattr(self, name)).name for name, one in settings_of(type(self)).items() if one.path}
+        paths = {
+            name: Path(getattr(self, name)).name for name, setting in settings_of(type(self)).items() if setting.path
+        }
         return self.as_dict() | paths

@@ -1,4 +1,4 @@
-"""The measurements of a round, in stages; the seeds of their randomness; the progress that they report."""
+"""The measurements of a round, in stages; their random seeds; their reports of progress."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a measurement in a result: its step, the kind of key, its rows; and its label."""
+    """The place of a measurement in a result: the step, the kind of key, the rows; and a label for progress."""
 
     step: str
     kind: str
@@ -31,9 +31,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Turn:
-    """Measurements made one after the other. ``measure`` takes a seed, and yields one result for each place.
+    """Measurements that are made one after the other. ``measure`` takes a seed, and yields a result for each place.
 
-    ``weight`` is how many steps of progress it is, if not one for each place: it then advances by itself.
+    ``weight``: the number of steps of progress, which ``measure`` then reports itself; None for one per place.
     """
 
     places: tuple[Place, ...]
@@ -47,8 +47,8 @@ class Turn:
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
     def once(seed: int) -> Iterator[Measured]:
-        found = measure(seed)
-        yield found if isinstance(found, Measured) else Measured(found)
+        result = measure(seed)
+        yield result if isinstance(result, Measured) else Measured(result)
 
     return Turn((Place(step, kind, rows, label),), once)
 
@@ -57,7 +57,7 @@ def several(
     steps: Mapping[str, str], kind: str, rows: int, label: str, measure: Callable[[str, str, int], Metrics],
     begin: Callable[[str], object] = lambda _kind: None, end: Callable[[str], object] = lambda _kind: None,
 ) -> Turn:  # fmt: skip
-    """Each step needs the state left by those before it. ``begin`` runs before the first, ``end`` after the last."""
+    """A turn whose steps build on one another. ``begin`` runs before the first step, ``end`` after the last."""
 
     def one_by_one(seed: int) -> Iterator[Measured]:
         begin(kind)
@@ -70,13 +70,13 @@ def several(
 
 @dataclass(frozen=True)
 class Stage:
-    """Measurements that are made once a round, in shuffled order unless it is fixed.
+    """Measurements that are made once a round, in shuffled order if ``shuffled``.
 
-    ``turns`` takes the number of the round. ``begin`` runs before the first. ``warm_up``: a round 0, whose figures are
-    not kept. ``whole``: an interrupted round is repeated as a whole, because ratios are paired within a round, and
-    measurements on two servers, at two times, are no pairs; otherwise only the interrupted turn is repeated. That suits
-    exact counts, and rounds of hours, whose turns are far apart in time anyway. ``redone``: a resumed run repeats the
-    stage, because it has a new server.
+    ``turns`` takes the number of the round. ``begin`` runs before the first turn. ``warm_up``: there is a round 0,
+    whose figures are not kept. ``whole``: an interrupted round is repeated as a whole, because ratios are paired within
+    a round, and measurements on two servers, at two times, make no pair. Otherwise only the interrupted turn is
+    repeated, which suits exact counts, and rounds of hours. ``redone``: a resumed run repeats the stage, because it has
+    a new server.
     """
 
     turns: Callable[[int], Sequence[Turn]]
@@ -101,12 +101,12 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """A seed for one place of an experiment, the same whatever places before it were left out."""
+    """A seed for a place of an experiment. It does not depend on the places before it, which may be omitted."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 
 def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
-    """The parts of a round in an order that does not depend on earlier rounds."""
+    """The turns of a round, in an order that does not depend on earlier rounds."""
     mixed = list(turns)
     places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
     random.Random(repr((seed, "order", number, places))).shuffle(mixed)
@@ -121,4 +121,4 @@ class Progress:
         """Begin a step."""
 
     def done(self, text: str = "") -> None:
-        """End the step; ``text`` says what it found."""
+        """End the step; ``text`` describes its result."""

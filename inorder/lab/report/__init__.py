@@ -1,1 +1,1 @@
-"""Reports: from result files to a terminal and to one HTML page. Never talks to a database."""
+"""Reports of result files, on a terminal or as an HTML page. This package never connects to a database."""

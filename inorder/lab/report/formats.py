@@ -1,4 +1,4 @@
-"""Sections as tables for a terminal, as JSON or CSV rows, one a line of a table, or as Markdown."""
+"""Sections as tables for a terminal, as rows in JSON or CSV, or as Markdown."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ def as_json(records: Sequence[dict[str, Any]]) -> str:
 
 
 def as_csv(records: Sequence[dict[str, Any]]) -> str:
-    """CSV with a header; every column that any row has.
+    """CSV with a header, which has all columns of all rows.
 
     >>> as_csv([{"a": 1}, {"a": 2, "b": 3}]).splitlines()
     ['a,b', '1,', '2,3']
@@ -35,7 +35,7 @@ def as_csv(records: Sequence[dict[str, Any]]) -> str:
 
 
 def as_markdown(sections: Sequence[Section]) -> str:
-    """A heading and a table for each section, with the columns a page has.
+    """A heading and a table for each section, with the columns of a page.
 
     >>> from inorder.lab.report.section import Column
     >>> print(as_markdown([Section("s", "S", [Column("a", ""), Column("b|c", "")], [["x", "1"]], "note")]))
@@ -71,7 +71,7 @@ def sections_page(
     title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A page of sections that are of no result: sentences, the first section, drawings with titles, other sections."""
+    """A page without a result: sentences, the first section, drawings with titles, the other sections."""
     page = templates().get_template("sections.html")
     return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings, sentences=sentences)
 
@@ -80,7 +80,7 @@ WRITERS = {"json": as_json, "csv": as_csv}
 
 
 def section_table(section: Section) -> Group:
-    """The columns that a terminal has room for. A title of the table itself would be as narrow as it."""
+    """The section for a terminal, with fewer columns. Its title is not the table's, which would be cut to its width."""
     section = section.of_columns(lambda column: column.terminal)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, column in enumerate(section.columns):

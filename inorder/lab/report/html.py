@@ -1,4 +1,4 @@
-"""Results as one HTML file: no network, no script, light and dark, printable, raw numbers inside."""
+"""Results as one HTML file: without network and scripts, light and dark, printable, with the raw numbers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -67,22 +67,22 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
-    """Percent of the longest on its scale: of a row, of a column, or (``both``) of all columns of a name."""
+    """Lengths of bars, in percent of the longest bar of a row, of a column, or (``both``) of columns of one name."""
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
         for row, values in enumerate(section.rows):
             for place, (column, value) in enumerate(zip(section.columns, values, strict=True)):
-                if column.bar and (known := number_of(value)) is not None:
+                if column.bar and (amount := number_of(value)) is not None:
                     scale = str(row) if section.across else column.name.rpartition("\n")[0] if both else str(place)
-                    yield row, place, scale, max(known, 0.0)
+                    yield row, place, scale, max(amount, 0.0)
 
     longest: dict[str, float] = {}
     for _, _, scale, value in cells():
         longest[scale] = max(value, longest.get(scale, 0.0))
-    found: list[list[float | None]] = [[None] * len(section.columns) for _ in section.rows]
+    percents: list[list[float | None]] = [[None] * len(section.columns) for _ in section.rows]
     for row, place, scale, value in cells():
-        found[row][place] = 100 * (value / longest[scale]) if longest[scale] else None
-    return found
+        percents[row][place] = 100 * (value / longest[scale]) if longest[scale] else None
+    return percents
 
 
 def number_of(value: Value) -> float | None:
@@ -91,7 +91,7 @@ def number_of(value: Value) -> float | None:
 
 
 class Terms:
-    """Names with their meanings, each to be linked to once; the same name may mean two things in two tables."""
+    """Names with their meanings, each listed once. A name may have different meanings in two tables."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -111,7 +111,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
     rows = shown.shown()
     heads = []
     for column in shown.columns:
-        # Side by side the last line says which result it is of.
+        # Side by side, the last line names the result.
         name, _, of = column.name.rpartition("\n") if both and column is not shown.columns[0] else (column.name, "", "")
         name = name.replace("\n", " ")
         heads.append({"name": name, "of": of, "link": terms.link(name or "first column", column.meaning)})
@@ -128,7 +128,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
 
 
 def with_options(words: str) -> Markup:
-    """Words in which no line breaks within an option of the command line.
+    """Text in which no option of the command line is broken across lines.
 
     >>> with_options("Repeat with --rounds 6, <b>")
     Markup('Repeat with <span class="option">--rounds 6</span>, &lt;b&gt;')
@@ -153,11 +153,11 @@ def machine_text(machine: dict[str, Any]) -> str:
         f"kernel {kernel}" if kernel else None,
         machine.get("filesystem"),
     ]
-    return ", ".join(str(one) for one in parts if one and one != "unknown")
+    return ", ".join(str(fact) for fact in parts if fact and fact != "unknown")
 
 
 def load_range(result: Result) -> str:
-    """The load average of this machine during the measurements, these included; "" where it was not kept.
+    """The load average of the machine during the measurements, including these; "" if it was not stored.
 
     >>> from inorder.lab.results.result import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
@@ -165,8 +165,8 @@ def load_range(result: Result) -> str:
     >>> load_range(result)
     '2.0 to 17.0'
     """
-    found = result.metric(LOAD, result.runs)
-    return f"{min(found):.1f} to {max(found):.1f}" if found else ""
+    loads = result.metric(LOAD, result.runs)
+    return f"{min(loads):.1f} to {max(loads):.1f}" if loads else ""
 
 
 def memory_note(result: Result) -> str:
@@ -184,8 +184,8 @@ def memory_note(result: Result) -> str:
         )
     if result.method == OWN_SERVER:
         pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
-        known = pages.isdigit() and unit == "8kB"
-        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if known else "Its memory"
+        is_known = pages.isdigit() and unit == "8kB"
+        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if is_known else "Its memory"
         return f"{buffers} and whatever cache its machine has: speeds are those of your server as it is."
     return (
         f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
@@ -203,7 +203,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     method.append(report.kind.order)
     if load := load_range(result):
         method.append(f"Load average of the machine: {load}.")
-    shown = sorted(report.sections(result), key=lambda section: not section.main)  # that of the verdict first
+    shown = sorted(report.sections(result), key=lambda section: not section.main)  # the section of the verdict first
     return {
         "id": prefix,
         "label": labelled.label,
@@ -217,7 +217,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "method": " ".join(method),
         "sections": [table_of(section, prefix, terms) for section in shown],
         "terms": terms.all(),
-        "plan": {name: setting_text(one) for name, one in result.plan.items() if not isinstance(one, dict)},
+        "plan": {name: setting_text(value) for name, value in result.plan.items() if not isinstance(value, dict)},
         "machine": machine_text(result.machine),
         "raw": Markup(embedded(result, number)),
     }
@@ -234,16 +234,16 @@ def slowed_text(result: Result) -> str:
 
 
 def steps_of(articles: Sequence[dict[str, Any]]) -> list[Step]:
-    """The steps of all answers, each once, those of the last result first: a table is created, and then read."""
-    found = [step for one in reversed(articles) for verdict in one["verdicts"] for step in verdict.steps]
-    return [*dict.fromkeys(found), YOURS] if found else []
+    """The steps of all verdicts, each once. The steps of the last result come first: create a table, then read it."""
+    steps = [step for article in reversed(articles) for verdict in article["verdicts"] for step in verdict.steps]
+    return [*dict.fromkeys(steps), YOURS] if steps else []
 
 
 def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
     terms, tables = Terms("both"), []
-    for name in dict.fromkeys(one.result.experiment for one in results):
-        same = [one for one in results if one.result.experiment == name]
-        pairs = [(one.label, one.report.sections(one.result)) for one in same]
+    for name in dict.fromkeys(labelled.result.experiment for labelled in results):
+        same = [labelled for labelled in results if labelled.result.experiment == name]
+        pairs = [(labelled.label, labelled.report.sections(labelled.result)) for labelled in same]
         for section in side_by_side(pairs):
             tables.append(table_of(section, "both", terms, both=True) | {"id": f"both-{name}-{section.name}"})
     return {"sections": tables, "terms": terms.all()} if tables else None
@@ -252,15 +252,18 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
 def render(results: Sequence[Labelled]) -> str:
     environment = templates()
     environment.filters |= {"parts_of": parts_of, "options": with_options}
-    articles = [article(one, number) for number, one in enumerate(results, start=1)]
+    articles = [article(labelled, number) for number, labelled in enumerate(results, start=1)]
     return environment.get_template("report.html").render(
         articles=articles,
         steps=steps_of(articles),
         shades=SHADES,
         undecided=UNDECIDED,
         both=comparisons(results),
-        many_servers=len({str((one.result.server.get("version"), one.result.machine)) for one in results}) > 1,
-        many_labels=len({one.result.experiment for one in results}) < len(results),
+        many_servers=len(
+            {str((labelled.result.server.get("version"), labelled.result.machine)) for labelled in results}
+        )
+        > 1,
+        many_labels=len({labelled.result.experiment for labelled in results}) < len(results),
     )
 
 

@@ -1,7 +1,7 @@
 """Line charts as SVG: over numbers or names, linear or logarithmic, over time with marks. Pure.
 
-Each is drawn twice, for a screen and for a phone, when it is shown; the style sheet shows one of them, and has the
-colours and the font. A chart is a picture of a table beside it: it has no number that is not there.
+A chart is drawn twice, for a screen and for a phone, and the style sheet shows one of the drawings. The style sheet
+also has the colours and the font. All numbers of a chart are in the table beside it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ SCREEN, PHONE = 760, 330  # width in pixels of a drawing that is shown in full s
 HEIGHT, TOP, BOTTOM = 260, 34, 44  # pixels of the plot, above and below it
 LEFT, RIGHT = 52, 24
 TICKS = 5  # approximate number of ticks on an axis
-CHARACTER = 7.5  # pixels per character of a tick's name, a little too many
+CHARACTER = 7.5  # pixels per character of a tick's name, rounded up
 MOST_DOTS = 40  # a line with more points has no dots, which would hide it
-MOST_VALUES = 8  # an axis with at most so many values names them all
+MOST_VALUES = 8  # an axis with at most this number of values names all of them
 PERCENTILES_APART = 10.0  # ratio of largest to smallest latency from which the axis is logarithmic
 
 
@@ -38,7 +38,7 @@ def short_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line through points (x, y), with a diamond at points whose x is one of ``moments``."""
+    """A line through points (x, y), with a diamond at each point whose x is in ``moments``."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its name, whether it is logarithmic, and names that replace the numbers 0, 1, and so on."""
+    """An axis: its title, True if it is logarithmic, and names that replace the numbers 0, 1, and so on."""
 
     title: str
     logarithmic: bool = False
@@ -102,7 +102,7 @@ class Scale:
 
 
 def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
-    """A scale from the first point to the last. If the points are few and round, they are the ticks."""
+    """A scale from the first point to the last. A few round points are used as ticks."""
     pixels = (LEFT, width - RIGHT)
     if axis.names:
         return Scale(axis, range(len(axis.names)), -0.5, len(axis.names) - 0.5, pixels)
@@ -115,7 +115,7 @@ def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
 
 @dataclass(frozen=True)
 class Chart:
-    """Overlaid lines. ``marks`` are points in time, named once; ``steps``: a value holds until the next."""
+    """Overlaid lines. ``marks``: points in time, with one name. ``steps``: a value holds until the next point."""
 
     caption: str
     x: Axis
@@ -130,14 +130,14 @@ class Chart:
 
     @property
     def drawn(self) -> list[Line]:
-        """The lines without points that a logarithmic axis cannot show, in the order of their ends."""
-        found = []
+        """The lines in the order of their ends, without points that a logarithmic axis cannot show."""
+        lines = []
         for line in self.lines:
             points = tuple((x, y) for x, y in line.points
                            if (x > 0 or not self.x.logarithmic) and (y > 0 or not self.y.logarithmic))  # fmt: skip
             if points:
-                found.append(Line(line.label, points, line.css, line.moments))
-        return sorted(found, key=lambda line: line.points[-1][1], reverse=True)
+                lines.append(Line(line.label, points, line.css, line.moments))
+        return sorted(lines, key=lambda line: line.points[-1][1], reverse=True)
 
     def svg(self, width: int = SCREEN) -> Markup:
         if not self.drawn:
@@ -147,7 +147,7 @@ class Chart:
         ticks = powers(min(ys), max(ys)) if self.y.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
         y = Scale(self.y, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
         title = f"{self.caption}: {self.y.title} by {self.x.title}"
-        parts = [*self.axes(x, y), *self.marked(x), *(part for line in self.drawn for part in self.line(line, x, y))]
+        parts = [*self.axes(x, y), *self.marked(x), *(shape for line in self.drawn for shape in self.line(line, x, y))]
         return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>').format(
             width, TOP + HEIGHT + BOTTOM, title, title, Markup("").join(parts)
         )
@@ -230,7 +230,7 @@ def line_chart(
 def percentile_chart(
     caption: str, y_title: str, names: Sequence[str], curves: Sequence[tuple[str, Sequence[float | None], str]]
 ) -> Chart:
-    """A line of latencies for each (label, values, css) over the names of percentiles; None is left out."""
+    """Latencies by percentile: a line for each (label, values, css); values of None are left out."""
     lines = [
         Line(label, tuple((float(n), value) for n, value in enumerate(values) if value is not None), css)
         for label, values, css in curves

@@ -1,4 +1,4 @@
-"""The figures of published studies, read from published.toml, each next to ours if it was measured."""
+"""The figures of published studies, read from published.toml, each next to the measured figure, if any."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
 
 FILE = Path(__file__).with_suffix(".toml")
 STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
-SMALLEST = 10_000  # a study's empty table is compared with a table here of at least so many rows
+SMALLEST = 10_000  # an empty table of a study is compared with a measured table of at least this number of rows
 RATIO = "ratio"
 
 Label = Callable[[str, str], str]  # returns the label of a step and a kind
@@ -31,7 +31,7 @@ Label = Callable[[str, str], str]  # returns the label of a step and a kind
 
 @dataclass(frozen=True)
 class Published:
-    """A figure: its place in the study and in our measurements, its value, and further remarks of the study."""
+    """A figure of a study: its place in the study and in a result, its value, and remarks of the study."""
 
     study: str
     table: Mapping[str, Any]
@@ -59,31 +59,31 @@ class Published:
     def ratio(self) -> float | str | None:
         if self.unit == RATIO:
             return self.value
-        base = next((one for one in cells_of(self.study, self.table)
-                     if (one.step, one.kind) == self.base_place and one.rows == self.rows), None)  # fmt: skip
-        known = base and base != self and isinstance(self.value, int | float) and isinstance(base.value, int | float)
-        return self.value / base.value if base and known else None  # type: ignore[operator]
+        base = next((cell for cell in cells_of(self.study, self.table)
+                     if (cell.step, cell.kind) == self.base_place and cell.rows == self.rows), None)  # fmt: skip
+        is_known = base and base != self and isinstance(self.value, int | float) and isinstance(base.value, int | float)
+        return self.value / base.value if base and is_known else None  # type: ignore[operator]
 
 
 def cells_of(study: str, table: Mapping[str, Any]) -> list[Published]:
-    found = []
+    cells = []
     for place, *said in table["cells"]:
         where, _, metric = place.partition(":")
         step, _, kind = where.rpartition("/")
         step, metric = step or table.get("step", "insert"), metric or table.get("metric", "")
-        found.append(Published(study, table, step, kind, metric, *said))
-    return found
+        cells.append(Published(study, table, step, kind, metric, *said))
+    return cells
 
 
 def of_table(study: str, name: str) -> list[Published]:
     return [
-        cell for one in STUDIES[study]["tables"] if f"{one['experiment']} {one['name']}" == name
-        for cell in cells_of(study, one)
+        cell for study_table in STUDIES[study]["tables"] if f"{study_table['experiment']} {study_table['name']}" == name
+        for cell in cells_of(study, study_table)
     ]  # fmt: skip
 
 
 def metric_of(words: str) -> Metric:
-    """A metric as published.toml writes it.
+    """The metric that an expression in published.toml defines.
 
     >>> run = Run("insert", "v7", 600, 1, {"hits": 3.0, "reads": 1.0, "seconds": 2.0})
     >>> [metric_of(words)(run) for words in ("hits", "hits/hits+reads*100", "rows/seconds", "hits/2", "lost/hits")]
@@ -93,10 +93,10 @@ def metric_of(words: str) -> Metric:
     name, _, divisor = quotient.partition("/")
 
     def value(run: Run) -> float | None:
-        known = {"rows": float(run.rows)} | run.metrics
-        parts = [float(one) if one.isdigit() else known.get(one) for one in divisor.split("+") if one]
-        by = fsum(one for one in parts if one is not None) if parts else 1.0
-        return known[name] / by * float(factor or 1) if name in known and None not in parts and by else None
+        values = {"rows": float(run.rows)} | run.metrics
+        parts = [float(term) if term.isdigit() else values.get(term) for term in divisor.split("+") if term]
+        by = fsum(addend for addend in parts if addend is not None) if parts else 1.0
+        return values[name] / by * float(factor or 1) if name in values and None not in parts and by else None
 
     return value
 
@@ -109,18 +109,18 @@ class PublishedRow(Row):
 
     @property
     def here(self) -> Value:
-        known = self.rows is not None and self.cell.unit != RATIO
-        return median(metric_of(self.cell.metric))(self) if known else None
+        is_comparable = self.rows is not None and self.cell.unit != RATIO
+        return median(metric_of(self.cell.metric))(self) if is_comparable else None
 
     @property
     def ratio(self) -> Value:
         step, kind = self.base
-        known = self.rows is not None and kind
-        return to(kind, metric_of(self.cell.metric), base_step=step)(self) if known else None
+        is_comparable = self.rows is not None and kind
+        return to(kind, metric_of(self.cell.metric), base_step=step)(self) if is_comparable else None
 
 
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """The measured number of rows that matches the study's; few for an empty table; None if there is none."""
+    """The measured number of rows that matches the study's; the smallest for an empty table; None if none matches."""
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
         return min((rows for rows in there if rows <= SMALLEST), default=None)
@@ -159,27 +159,27 @@ def published_sections(
     sizes: Mapping[str, int] | None = None, kinds: Callable[[str], str] = str,
 ) -> list[Section]:  # fmt: skip
     """``steps``, ``sizes`` and ``kinds`` map names in the file to names in the result."""
-    steps, sizes, found = steps or {}, sizes or {}, []
+    steps, sizes, sections = steps or {}, sizes or {}, []
     for study, about in STUDIES.items():
-        for one in about["tables"]:
+        for study_table in about["tables"]:
             lines = []
-            for cell in cells_of(study, one) if one["experiment"] == result.experiment else ():
+            for cell in cells_of(study, study_table) if study_table["experiment"] == result.experiment else ():
                 step, (base_step, base) = steps.get(cell.step, cell.step), cell.base_place
                 kind, base = kinds(cell.kind), kinds(base)
                 rows = rows_here(result, replace(cell, kind=kind), step, sizes)
                 lines.append(PublishedRow(result, step, kind, rows, label(cell.step, cell.kind), cell=cell,
                                     base=(steps.get(base_step, base_step), base)))  # fmt: skip
             lines = [line for line in lines if line.here or line.ratio]
-            told = any(line.ratio for line in lines) if "base" in one else lines
+            told = any(line.ratio for line in lines) if "base" in study_table else lines
             if told:
-                found.append(section_of(study, one, lines, label))
-    return found
+                sections.append(section_of(study, study_table, lines, label))
+    return sections
 
 
-def section_of(study: str, one: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
-    step, _, kind = one.get("base", "").rpartition("/")
-    said = [f"ratio: relative to {label(step, kind)}." if kind else "", one.get("note", "")]
+def section_of(study: str, study_table: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
+    step, _, kind = study_table.get("base", "").rpartition("/")
+    said = [f"ratio: relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
     said += ["Computed from figures that the study prints."] * any(line.cell.how != "printed" for line in lines)
     columns = [column for column in COLUMNS if any(column.value(line) not in (None, "") for line in lines)]
-    title = f"Beside study {study}: {one['title']}"
-    return table(f"published_{one['name']}", title, columns, lines, " ".join(filter(None, said)))
+    title = f"Beside study {study}: {study_table['title']}"
+    return table(f"published_{study_table['name']}", title, columns, lines, " ".join(filter(None, said)))

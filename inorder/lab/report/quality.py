@@ -1,4 +1,4 @@
-"""The warning about measurements of a result that differ from the others."""
+"""The warning about outliers among the measurements of a result."""
 
 from collections.abc import Sequence
 
@@ -7,25 +7,25 @@ from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.report.section import Column, Section
 from inorder.lab.results.result import CHECKPOINT_WAL, Result, Run
 
-SHOWN = 3  # measurements of a kind; their number is shown with them
+SHOWN = 3  # measurements of a kind that are listed, with the number of the rest
 
 
 def where(runs: Sequence[Run]) -> str:
-    """Measurements by step, kind, rows and round.
+    """A list of measurements by step, kind, rows and round.
 
     >>> where([Run("fill", "v7", 90, number, {}) for number in range(1, 5)])
     'fill, version 7, 90 rows, round 1; fill, version 7, 90 rows, round 2; fill, version 7, 90 rows, round 3; 1 more'
     """
-    found = [
+    places = [
         f"{run.step}, {KEY_KINDS[run.kind].label if run.kind in KEY_KINDS else run.kind}"
         + (f", {run.rows:,} rows" if run.rows else "") + f", round {run.round}"
         for run in runs[:SHOWN]
     ]  # fmt: skip
-    return "; ".join([*found, *([f"{len(runs) - SHOWN} more"] if len(runs) > SHOWN else [])])
+    return "; ".join([*places, *([f"{len(runs) - SHOWN} more"] if len(runs) > SHOWN else [])])
 
 
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
-    """One warning, also for programs: who reads JSON or CSV must not take an outlier for a figure."""
+    """The warning, which is also in JSON and CSV, so that programs do not take an outlier for a figure."""
     words = {
         "Outliers, run more rounds on a quiet machine": outliers(result),
         f"A checkpoint came by itself after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL, ask for less at once":

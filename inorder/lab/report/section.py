@@ -1,4 +1,4 @@
-"""The parts of every report: sections of one table each, which any writer can show.
+"""The parts of every report: sections, which have one table each, and which all output formats can show.
 
 A section is pure: columns with their meaning, rows of values, charts of the same values. None stands for a value that
 was not measured, and is shown as an empty cell.
@@ -15,11 +15,11 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # digits after the point, or a format; fixed, or depending on the number
+Digits = int | Callable[[float], int | str]  # digits after the point, or a function of the number: digits or a format
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
-    """How a column shows a number or an estimate, perhaps with its interval.
+    """A function that shows a number or an estimate, with its interval if requested.
 
     >>> show = number(1, "ms")
     >>> show(1234.56), show(Estimate(2.0, 1.0, 3.0, 6)), show(None), show("all")
@@ -37,21 +37,20 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
     def show(value: Value) -> str:
         if value is None or isinstance(value, str):
             return value or ""
-        one = value.median if isinstance(value, Estimate) else value
-        some = digits if isinstance(digits, int) else digits(abs(one))
+        middle = value.median if isinstance(value, Estimate) else value
+        some = digits if isinstance(digits, int) else digits(abs(middle))
         form, behind = some if isinstance(some, str) else f",.{some}f", f" {unit}" if unit else ""
-        shown = f"{one:{sign}{form}}{behind}"
+        shown = f"{middle:{sign}{form}}{behind}"
         if not interval or not isinstance(value, Estimate):
             return shown
-        known = value.low is not None and value.high is not None
-        return f"{shown} [{value.low:{form}}–{value.high:{form}}{behind}]" if known else f"{shown} (once)"
+        has_interval = value.low is not None and value.high is not None
+        return f"{shown} [{value.low:{form}}–{value.high:{form}}{behind}]" if has_interval else f"{shown} (once)"
 
     return show
 
 
 interval_text = number(2, interval=True)
-# Three significant figures for numbers of very different size, or all digits of integers; a tenth of a percent near
-# 100.
+# Three significant figures for numbers of very different size, all digits of integers, tenths of a percent near 100.
 figures = number(lambda size: 0 if size == 0 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0)
 percent = number(lambda size: int(99 < size < 99.95), "%")
 
@@ -61,7 +60,7 @@ def text(value: Value) -> str:
 
 
 def ratio(value: Value) -> str:
-    """How a column shows a ratio: with its interval, and a note where it does not differ from 1.
+    """Show a ratio with its interval, and a note if it does not differ from 1.
 
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
@@ -71,7 +70,7 @@ def ratio(value: Value) -> str:
 
 
 def to_base(value: Value) -> str:
-    """How a column shows a ratio to a base that has its own row, where the ratio is 1.
+    """Show a ratio to a base that has its own row, where the ratio is 1.
 
     >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(1)
     ('0.50 [0.40–0.60]', '1', '1')
@@ -82,11 +81,11 @@ def to_base(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, what it means and where it comes from, and how its values are shown.
+    """A column: its name, its meaning and source, and how its values are shown.
 
-    ``data`` is its name in CSV and JSON, where every column is; a terminal has no room for all, and a page
-    needs none that only programs read. Sentences ``wrap``. A ``bar`` in each cell compares the values, on the page,
-    on the scale of the column. A value of an ``alarming`` column stands out, unless it says that there is none.
+    ``data``: its name in CSV and JSON, which have all columns. A terminal has no room for some columns, and a page does
+    not need some. ``wrap``: for sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
+    ``alarming``: values stand out, except a value that means none.
     """
 
     name: str
@@ -116,11 +115,11 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """One table, with a name for links and data; the first value of a row is its label.
+    """A table, with a name for links and data; the first value of a row is its label.
 
-    A section that repeats others in another order is not in the data; a long one is only on the page and in the data.
-    Bars are on the scale of their row if each row has another unit (``across``). On a page the ``main`` section comes
-    first. The caption explains the table; the note, on the page only, its conditions.
+    A section that repeats others in another order is not in the data; a long section is only on the page and in the
+    data. ``across``: bars are on the scale of their row, because each row has another unit. ``main``: the section comes
+    first on the page. The caption explains the table; the note, on the page only, describes its conditions.
     """
 
     name: str
@@ -136,7 +135,7 @@ class Section:
     main: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two columns of the same name: the data would contain only the last.
+        """Refuse two columns of the same name: the data would contain only the last one.
 
         >>> Section("s", "S", [Column("a", ""), Column("b", "", data="a")], [])
         Traceback (most recent call last):
@@ -174,9 +173,9 @@ class Section:
         return [
             {"table": self.name}
             | {
-                name: part
+                name: content
                 for column, value in zip(self.columns, row, strict=True)
-                for name, part in parts(column.data or column.name, value)
+                for name, content in parts(column.data or column.name, value)
             }
             for row in self.rows
         ]

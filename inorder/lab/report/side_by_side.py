@@ -1,4 +1,4 @@
-"""Tables of several results side by side."""
+"""Put tables of several results side by side."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from inorder.lab.report.section import Column, Section, Value
 
 
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
-    """Tables that more than one has. Rows that begin alike belong together, the n-th with the n-th."""
+    """Merge tables that several results have. Rows with the same label are matched, the n-th with the n-th."""
     sections: dict[str, list[tuple[str, Section]]] = {}
     for label, some in named:
         for section in some:
@@ -21,15 +21,15 @@ def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
     columns, picked = [first.columns[0]], []
     for head in heads:
         for place, (label, section) in enumerate(pairs):
-            if column := next((one for one in section.columns[1:] if one.name == head), None):
+            if column := next((candidate for candidate in section.columns[1:] if candidate.name == head), None):
                 columns.append(Column(f"{head}\n{label}", column.meaning, column.show, bar=column.bar))
                 picked.append((place, list(section.columns).index(column)))
     by_key = [numbered(section) for _, section in pairs]
     keys = list(dict.fromkeys(key for rows in by_key for key in rows))
     rows: list[list[Value]] = []
     for key in keys:
-        found = [rows_of.get(key) for rows_of in by_key]
-        rows.append([key[0], *(row[at] if (row := found[place]) else None for place, at in picked)])
+        lines = [rows_of.get(key) for rows_of in by_key]
+        rows.append([key[0], *(row[at] if (row := lines[place]) else None for place, at in picked)])
     return replace(first, columns=columns, rows=rows, caption="", charts=(), note="")
 
 

@@ -1,6 +1,7 @@
-"""The questions that a result answers, the figures behind each answer, and what would decide an open one. Pure.
+"""The questions that a result answers, the figures behind each answer, and what would decide an open question. Pure.
 
-An experiment states what it compared (``Compared``); the sentences are made here, and are the same for all experiments.
+An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
+experiments.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
 PLAIN = "series-1"  # the default colour of a bar
-UNSTEADY = 0.2  # the largest loss that may remain possible for "no difference"; if more is possible, nothing is decided
+UNSTEADY = 0.2  # the largest possible loss for "no difference"; if a larger loss is possible, nothing is decided
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 
 @dataclass(frozen=True)
 class Step:
-    """A statement or command that follows from an answer, the table or reader that it is for, and its page."""
+    """A statement or command that follows from an answer, its table or reader, and its page."""
 
     case: str
     text: str
@@ -61,10 +62,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One question and its answer.
+    """A question and its answer.
 
-    ``answer`` is a word or two, ``figures`` a sentence, ``holds`` the conditions under which it holds, ``sure`` how
-    sure it is or what would decide it. At most three bars. ``steps``: what to do now.
+    ``answer``: a word or two. ``figures``: a sentence. ``holds``: the conditions under which the answer holds.
+    ``sure``: how certain it is, or what would decide the question. ``bars``: at most three. ``steps``: what to do now.
     """
 
     question: str
@@ -86,11 +87,11 @@ class Verdict:
         return f"{first}\n  {second}" if second else first
 
 
-def decided(found: Estimate) -> bool:
-    """True if a ratio answers a question: it differs from 1, or its interval excludes any loss that matters."""
-    if found.rounds < LEAST_ROUNDS or found.low is None or found.high is None:
+def decided(ratio: Estimate) -> bool:
+    """True if a ratio answers a question: it differs from 1, or its interval excludes a loss that matters."""
+    if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
         return False
-    return found.differs_from(1.0) or (found.low >= 1 - UNSTEADY and found.high <= 1 / (1 - UNSTEADY))
+    return ratio.differs_from(1.0) or (ratio.low >= 1 - UNSTEADY and ratio.high <= 1 / (1 - UNSTEADY))
 
 
 def capital(words: str) -> str:
@@ -103,10 +104,10 @@ percent = number(0, "%", interval=True)
 
 @dataclass(frozen=True)
 class Compared:
-    """A metric of one kind in relation to its base, in each round.
+    """The ratio of a metric of one kind to its base, in each round.
 
-    Less of a ``speed`` is worse; more of anything else is. ``counted``: by the server, of the same work, so that
-    one round is enough.
+    ``speed``: less is worse; of other metrics, more is worse. ``counted``: the server counts the metric, for the same
+    work, so one round is enough.
     """
 
     metric: str
@@ -116,31 +117,31 @@ class Compared:
     counted: bool = False
 
     @cached_property
-    def found(self) -> Estimate | None:
+    def ratio(self) -> Estimate | None:
         return estimated(self.ratios.values())
 
     @property
     def decided(self) -> bool:
-        return self.found is not None and (self.counted or decided(self.found))
+        return self.ratio is not None and (self.counted or decided(self.ratio))
 
     @property
     def worse(self) -> bool:
-        """True if the metric is decidedly worse than its base.
+        """True if the metric is worse than its base, and this is decided.
 
         >>> [Compared("WAL", "bigint", {1: ratio}, counted=True).worse for ratio in (1.05, 1.2)]
         [False, True]
         >>> Compared("WAL", "bigint", {1: 1.2}).worse
         False
         """
-        if not self.found or not self.decided:
+        if not self.ratio or not self.decided:
             return False
         if self.counted:
             return min(self.ratios.values()) > 1 + TO_FIND
-        return self.found.differs_from(1.0) and (self.found.median < 1) == self.speed
+        return self.ratio.differs_from(1.0) and (self.ratio.median < 1) == self.speed
 
     @property
     def words(self) -> str:
-        """The ratio in words, with its interval, or with the number of rounds if these are too few for one.
+        """The ratio in words, with its interval, or with the number of rounds if there are too few for an interval.
 
         >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
@@ -154,16 +155,16 @@ class Compared:
         >>> Compared("CPU time", "bigserial", sixfold(0.9, 1.0, 1.3)).words
         'no difference in CPU time from bigserial found; up to 30 % more is possible'
         """
-        if (found := self.found) is None:
+        if (ratio := self.ratio) is None:
             return ""
-        enough = found.rounds >= LEAST_ROUNDS
-        if enough and found.low is not None and found.high is not None and not found.differs_from(1.0):
+        enough = ratio.rounds >= LEAST_ROUNDS
+        if enough and ratio.low is not None and ratio.high is not None and not ratio.differs_from(1.0):
             return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
-        factor = f"{times(found if enough else found.median)} times"
+        factor = f"{times(ratio if enough else ratio.median)} times"
         if self.speed:
-            in_percent = estimated(100 * value for value in self.ratios.values()) if enough else 100 * found.median
+            in_percent = estimated(100 * value for value in self.ratios.values()) if enough else 100 * ratio.median
             factor = f"{percent(in_percent)} of"
-        few = "" if enough or self.counted else f" in {plural(found.rounds, 'round')}"
+        few = "" if enough or self.counted else f" in {plural(ratio.rounds, 'round')}"
         return f"{factor} the {self.metric} of {self.base}{few}"
 
     @property
@@ -173,53 +174,57 @@ class Compared:
         >>> Compared("time", "bigint", {place: 2.5 ** (-1) ** place for place in range(6)}).possible
         '2.5 times as much'
         """
-        if not self.found or self.found.low is None or self.found.high is None:
+        if not self.ratio or self.ratio.low is None or self.ratio.high is None:
             return ""
         if self.speed:
-            return f"{max(0, 100 * (1 - self.found.low)):.0f} % slower"
-        more = self.found.high - 1
-        return f"{self.found.high:.1f} times as much" if more > 1 else f"{max(0, 100 * more):.0f} % more"
+            return f"{max(0, 100 * (1 - self.ratio.low)):.0f} % slower"
+        more = self.ratio.high - 1
+        return f"{self.ratio.high:.1f} times as much" if more > 1 else f"{max(0, 100 * more):.0f} % more"
 
     @property
     def to_decide(self) -> str:
-        return "Counted by the server." if self.counted else to_decide(self.found, self.ratios) if self.found else ""
+        return "Counted by the server." if self.counted else to_decide(self.ratio, self.ratios) if self.ratio else ""
 
 
 def figures_text(compared: Sequence[Compared]) -> str:
-    return " ".join(f"{capital(one.words)}." for one in sorted(compared, key=lambda one: not one.worse) if one.found)
+    return " ".join(
+        f"{capital(comparison.words)}."
+        for comparison in sorted(compared, key=lambda comparison: not comparison.worse)
+        if comparison.ratio
+    )
 
 
 def surety(compared: Sequence[Compared]) -> str:
-    known = [one for one in compared if one.found]
+    measured = [comparison for comparison in compared if comparison.ratio]
     still: dict[str, list[str]] = {}
-    for one in known:
-        if not one.decided:
-            still.setdefault(one.metric, []).append(one.to_decide)
+    for comparison in measured:
+        if not comparison.decided:
+            still.setdefault(comparison.metric, []).append(comparison.to_decide)
     needs: dict[str, list[str]] = {}
     for metric, texts in still.items():
         needs.setdefault(max(texts, key=len), []).append(metric)
     named = [f"{capital(', '.join(metrics))}: {text}" for text, metrics in needs.items()]
-    return " ".join(named or [one.to_decide for one in known][:1])
+    return " ".join(named or [comparison.to_decide for comparison in measured][:1])
 
 
 def answer_of(compared: Sequence[Compared]) -> str:
-    if any(one.worse for one in compared):
+    if any(comparison.worse for comparison in compared):
         return "Yes"
-    return "No" if all(one.decided for one in compared) else UNDECIDED
+    return "No" if all(comparison.decided for comparison in compared) else UNDECIDED
 
 
 def costs(
     question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
 ) -> list[Verdict]:
     """The verdict on whether something costs more than its base; none if nothing was measured."""
-    if not any(one.found for one in compared):
+    if not any(comparison.ratio for comparison in compared):
         return []
     figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)
     return [Verdict(question, answer, figures, holds, surety(compared), () if answer == UNDECIDED else bars)]
 
 
-def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
-    """The number of rounds that would find a difference of a tenth, from the scatter of the present rounds.
+def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
+    """The number of rounds that would detect a difference of a tenth, by the scatter of the present rounds.
 
     >>> to_decide(Estimate(0.9, 0.8, 0.99, 6), {})
     '6 rounds: an interval of 95 % or more.'
@@ -228,14 +233,14 @@ def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
     '6 rounds scatter too much. To find a difference of 10 %: --rounds 33.'
     """
-    if found.rounds < LEAST_ROUNDS:
-        return f"{plural(found.rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
-    if decided(found):
-        return f"{found.rounds} rounds: an interval of 95 % or more."
-    middle = log(found.median)
+    if ratio.rounds < LEAST_ROUNDS:
+        return f"{plural(ratio.rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+    if decided(ratio):
+        return f"{ratio.rounds} rounds: an interval of 95 % or more."
+    middle = log(ratio.median)
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
     how = f"--rounds {needed}." if needed else STEADIER
-    return f"{found.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"
+    return f"{ratio.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"
 
 
 def how_sure(result: Result) -> str:

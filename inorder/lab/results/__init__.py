@@ -1,1 +1,1 @@
-"""Results: the measurements of a run, and the file that keeps them."""
+"""Results: the measurements of a run, and the file that stores them."""

@@ -1,7 +1,7 @@
 """The result file: JSON Lines, with a line added for each measurement.
 
-The first line says what was asked, where, and how; each other line is a measurement, a note, or the end. What an
-interruption leaves can be read, and a run that is resumed goes on with it.
+The first line describes the plan, the server and the method. Every other line is a measurement, a note, or the end. The
+file of an interrupted run can be read, and a resumed run appends to it.
 """
 
 import gzip
@@ -74,8 +74,8 @@ def lines_of(result: Result) -> bytes:
     return b"".join([*parts, END] if result.complete else parts)
 
 
-def usual_name(what: str) -> str:
-    return f"inorder-{what}.jsonl"
+def usual_name(experiment: str) -> str:
+    return f"inorder-{experiment}.jsonl"
 
 
 class Journal:
@@ -122,11 +122,11 @@ def load_all(path: Path) -> list[Result]:
     parts = EMBEDDED.findall(content)
     if not parts:
         raise InputError(f"{path} is a page without results")
-    return [parse(part, str(path)) for part in parts]
+    return [parse(lines, str(path)) for lines in parts]
 
 
 def embedded(result: Result, number: int) -> str:
-    """The whole file as an element of a page; its characters cannot end the element."""
+    """The file as an element of a page, encoded so that its content cannot end the element."""
     lines = lines_of(result).decode().replace("<", "\\u003c")
     return f'<script type="application/jsonl" id="inorder-result-{number}">{lines}</script>'
 
@@ -161,14 +161,16 @@ def require_version(content: bytes, name: str) -> None:
     if not isinstance(version, int):
         raise InputError(f"{name} is not a result file: it has no schema version")
     if version != SCHEMA_VERSION:
-        raise InputError(f"{name} has schema version {shortened(version)}; this inorder reads {SCHEMA_VERSION}")
+        raise InputError(
+            f"{name} has schema version {shortened(version)}; this version of inorder reads {SCHEMA_VERSION}"
+        )
 
 
 def parse_lines(content: bytes) -> Result:
     """The result in these lines. A partial line at the end, left by an interruption, is ignored."""
     lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
-        raise msgspec.ValidationError("its first line, and no other, says what was run")
+        raise msgspec.ValidationError("only the first line can describe the run")
     result = Result(**{field.name: getattr(lines[0].result, field.name) for field in fields(Head)})
     samples = [line.run for line in lines if line.run]
     result.runs = [Run(s.step, s.kind, s.rows, s.round, dict(s.metrics), dict(s.series)) for s in samples]

@@ -1,4 +1,4 @@
-"""A result: all raw samples of an experiment, and the facts needed to judge and repeat it. journal.py stores it."""
+"""A result: all raw samples of an experiment, and the facts needed to judge and repeat it. See also journal.py."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from typing import Any
 
 LONGEST_VALUE = 80  # in an error message
 
-# max_wal_size while measuring. The server starts a checkpoint after writing 1 / (1 + checkpoint_completion_target) of
-# it since the last one (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a limit the disk could fill up.
+# max_wal_size while measuring. The server starts a checkpoint when 1 / (1 + checkpoint_completion_target) of it was
+# written since the last one (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a limit the disk could fill up.
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
@@ -75,11 +75,11 @@ class Result(Head):
         return [run.metrics[name] for run in runs if name in run.metrics]
 
 
-def shortened(what: object, most: int = LONGEST_VALUE) -> str:
+def shortened(value: object, most: int = LONGEST_VALUE) -> str:
     """A value for an error message, shortened because a damaged value may be long.
 
     >>> len(shortened(10**200))
     80
     """
-    text = str(what)
+    text = str(value)
     return text if len(text) <= most else text[: most - 1] + "…"

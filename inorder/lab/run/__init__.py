@@ -1,1 +1,1 @@
-"""A run: the experiment, the server that it runs on, and the loop over its measurements."""
+"""A run: the experiment, its server, and the loop over its measurements."""

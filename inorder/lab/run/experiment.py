@@ -27,14 +27,14 @@ TURNS = (
 
 
 class Experiment(ABC, Generic[P]):
-    """One experiment of the lab, on one target. Each is a module in ``lab/experiments``, where it is found by name.
+    """An experiment of the lab, on one target. Each is a module in ``lab/experiments``, where it is found by its name.
 
-    ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is the question
-    that its first verdict answers, ``studies`` lists the published studies that it follows. ``programs`` are the
-    programs of PostgreSQL that it runs. ``alone``: it needs a server to itself. ``method`` says how it is measured, ""
-    for the method of tables that are larger than memory. ``role`` runs it on a throw-away server, "" for the superuser.
-    ``checkpoints``: it makes checkpoints within a measurement. ``order`` is the order of measurements, for the report.
-    ``reports`` is the module with sections and verdicts, if they are not methods.
+    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
+    the question that the first verdict answers. ``studies``: the published studies that it follows. ``programs``: the
+    programs of PostgreSQL that it runs. ``alone``: it needs its own server. ``method``: how it measures, "" for the
+    method of tables that are larger than memory. ``role``: the role that runs it on a throw-away server, "" for the
+    superuser. ``checkpoints``: it makes checkpoints within a measurement. ``order``: the order of measurements, for the
+    report. ``reports``: the module with sections and verdicts, if they are not methods.
     """
 
     name: ClassVar[str]
@@ -83,7 +83,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def completed(cls, plan: P, own: bool) -> Adapted[P]:
-        """The plan, completed before the server is started, and notes about that. ``own``: on the user's server."""
+        """The plan, completed before the server starts, with notes. ``own``: the run is on the user's server."""
         return Adapted(plan)
 
     @classmethod
@@ -99,7 +99,7 @@ class Experiment(ABC, Generic[P]):
         """All measurements, in stages."""
 
     def outcome(self, metrics: Metrics) -> str:
-        """The result of a measurement for its progress line: its duration, unless an experiment says more."""
+        """The result of a measurement for its progress line: by default, its duration."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def show_step(self, text: str) -> None:
@@ -113,14 +113,14 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        found: Sequence[Section] = cls.reports.sections(result, cls.plan_in(result))
-        return found
+        sections: Sequence[Section] = cls.reports.sections(result, cls.plan_in(result))
+        return sections
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The answers for the top of the report; none if too little was measured."""
-        found: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
-        return found
+        """The verdicts for the top of the report; none if too little was measured."""
+        verdicts: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
+        return verdicts
 
     @classmethod
     def plan_in(cls, result: Result) -> P:

@@ -1,4 +1,4 @@
-"""Where an experiment runs: on a server that is thrown away afterwards, or on the user's own."""
+"""The host of an experiment: a throw-away server, or the user's own server."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from inorder.lab.targets.own_server import OwnServer, described, require_unchang
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
-# An empty server with 40 MB, its programs with up to 35, and the WAL files that are kept (min_wal_size).
+# An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
 # The index's share, in percent, of the bytes that a row of an insert table needs when filled (253): 48 bytes of
@@ -34,14 +34,14 @@ SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 
 class Host(ABC):
-    """A server on which experiments can run. ``name`` and ``whose`` identify it for people."""
+    """A server on which experiments can run. ``name`` and ``whose`` describe it to the user."""
 
     name: str
     whose: str
 
     @abstractmethod
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """The part of a plan that can run there, and notes about the rest."""
+        """The part of a plan that can run on this server, and notes about the rest."""
 
     @abstractmethod
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
@@ -49,16 +49,16 @@ class Host(ABC):
 
     @abstractmethod
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Raise an error if the rest of an interrupted run would not be comparable with its result so far."""
+        """Raise an error if the rest of an interrupted run would not be comparable with the result so far."""
 
     @abstractmethod
     def open(self, kind: type[Experiment[P]], plan: P) -> Any:
         """A context that provides a Target for the experiment, after checking its requirements."""
 
-    def begin(self, kind: type[Experiment[P]], found: Adapted[P]) -> tuple[P, Result]:
-        can = self.adapt(kind, found.plan)
+    def begin(self, kind: type[Experiment[P]], completed: Adapted[P]) -> tuple[P, Result]:
+        can = self.adapt(kind, completed.plan)
         result = self.result(kind, can.plan)
-        result.notes += [*found.notes, *can.notes]
+        result.notes += [*completed.notes, *can.notes]
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
@@ -103,21 +103,21 @@ class OwnHost(Host):
     whose = f"your own, in a schema {SCHEMA} that is removed afterwards"
 
     def __init__(self, own: OwnServer) -> None:
-        require_usable(own.found)
-        self.own, self.name = own, f"PostgreSQL {own.found.version}"
+        require_usable(own.capabilities)
+        self.own, self.name = own, f"PostgreSQL {own.capabilities.version}"
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        require_version(plan, major_of(self.own.found.version))
-        can = kind.adapt(plan, self.own.found)
+        require_version(plan, major_of(self.own.capabilities.version))
+        can = kind.adapt(plan, self.own.capabilities)
         return Adapted(can.plan, (whole_run(kind.room(plan)[0]), *can.notes))
 
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
-        return empty_result(kind, plan, described(self.own.found), {"commit": machine.commit()}, OWN_SERVER)
+        return empty_result(kind, plan, described(self.own.capabilities), {"commit": machine.commit()}, OWN_SERVER)
 
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        require_unchanged(result.server, described(self.own.found))
-        if kind.adapt(plan, self.own.found).plan != plan:
-            raise InputError("the server does not allow all of what the run was asked for any more")
+        require_unchanged(result.server, described(self.own.capabilities))
+        if kind.adapt(plan, self.own.capabilities).plan != plan:
+            raise InputError("the server no longer allows all measurements of the run")
 
     @contextmanager
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
@@ -131,7 +131,7 @@ def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) 
     if dsn is None:
         return ThrowAwayHost(find_installation(bindir))
     if kind.alone:
-        raise InputError(f"lab run {kind.name} needs a server to itself: it has no --dsn")
+        raise InputError(f"lab run {kind.name} needs a throw-away server, and excludes --dsn")
     return OwnHost(OwnServer(dsn, find_installation(bindir) if kind.programs else None))
 
 
@@ -149,27 +149,29 @@ def check_same_place(result: Result, version: str, method: str, here: Mapping[st
     ]
     for name, there, now in facts:
         if there != now:
-            raise InputError(f"the rest would not be like what the file has: {name} {there} there, {now} here")
+            raise InputError(f"cannot resume on another machine or server: {name} was {there}, and is {now} here")
 
 
 def require_room(kind: type[Experiment[P]], plan: P) -> None:
-    needed, what = kind.room(plan)
+    needed, purpose = kind.room(plan)
     if folder := kind.index_folder(plan):
-        require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
-    require_free(needed + SERVER_BYTES, what, temporary_folder(service_account()))
+        require_free(needed * INDEX_SHARE // 100, f"the indexes of {purpose}", Path(folder))
+    require_free(needed + SERVER_BYTES, purpose, temporary_folder(service_account()))
 
 
 def require_version(plan: Plan, major: int) -> None:
-    for field, one in settings_of(type(plan)).items():
-        for name in getattr(plan, field) if one.since else ():
-            if one.since and one.since(name) > major:
-                raise InputError(f"{one.option(field)} {name} needs PostgreSQL {one.since(name)}; this is {major}")
+    for field, setting in settings_of(type(plan)).items():
+        for name in getattr(plan, field) if setting.since else ():
+            if setting.since and setting.since(name) > major:
+                raise InputError(
+                    f"{setting.option(field)} {name} needs PostgreSQL {setting.since(name)}; this is {major}"
+                )
 
 
 def require_extensions(plan: Plan, server: Installation) -> None:
-    for field, one in settings_of(type(plan)).items():
-        for name in getattr(plan, field) if one.contrib else ():
-            if (needed := one.contrib and one.contrib(name)) and not server.has_extension(needed):
+    for field, setting in settings_of(type(plan)).items():
+        for name in getattr(plan, field) if setting.contrib else ():
+            if (needed := setting.contrib and setting.contrib(name)) and not server.has_extension(needed):
                 raise InputError(
-                    f"{one.option(field)} {name} needs the extension {needed}, which {server.name} does not have"
+                    f"{setting.option(field)} {name} needs the extension {needed}, which {server.name} does not have"
                 )

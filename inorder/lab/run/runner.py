@@ -1,4 +1,4 @@
-"""Runs an experiment on one server into one file, by stages and rounds; skips measurements that the file has."""
+"""Run an experiment on a server, by stages and rounds, into a file; skip measurements that the file has."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -20,7 +20,7 @@ class Runner:
     def __init__(self, experiment: Experiment[P], result: Result, save: Callable[[], None]) -> None:
         self.experiment, self.result, self.save = experiment, result, save
         self.progress = experiment.progress
-        self.known = {run.key for run in result.runs}  # a set, because a run may have thousands of measurements
+        self.keys = {run.key for run in result.runs}  # a set, because a run may have thousands of measurements
 
     def run(self) -> None:
         with closing(self.experiment):
@@ -38,7 +38,7 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round in their order; an interrupted round, or turn, begins again."""
+        """The turns of a round in their order; an interrupted round, or turn, is repeated."""
         turns = list(stage.turns(number))
         if not stage.redone:
             whole = [place for turn in turns for place in turn.places]
@@ -49,13 +49,13 @@ class Runner:
     def forget_cut_off(self, places: Sequence[Place], number: int) -> None:
         """Remove a round, or one of its turns, from the result if some of its measurements are missing."""
         whole = {place.key(number) for place in places}
-        if (there := whole & self.known) and there < whole:
+        if (there := whole & self.keys) and there < whole:
             self.result.runs = [run for run in self.result.runs if run.key not in there]
-            self.known -= there
+            self.keys -= there
 
     def take_turn(self, stage: Stage, turn: Turn, number: int) -> None:
         before = f"round {number} of {stage.rounds}: " if stage.rounds > 1 else ""
-        has = [place.key(number) in self.known for place in turn.places]
+        has = [place.key(number) in self.keys for place in turn.places]
         if all(has) and not stage.redone:
             self.skip(turn, before)
             return
@@ -63,16 +63,16 @@ class Runner:
         seed = seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number)
         measured = turn.measure(seed)
         try:
-            for place, known in zip(turn.places, has, strict=True):
+            for place, is_kept in zip(turn.places, has, strict=True):
                 self.experiment.measuring = before + place.label
                 self.progress.step(self.experiment.measuring)
-                found = next(measured)
-                if number > 0 and not known:
-                    self.keep(place, number, found)
+                result = next(measured)
+                if number > 0 and not is_kept:
+                    self.keep(place, number, result)
                 if turn.weight is None:
                     self.progress.step(self.experiment.measuring)
-                    self.progress.done(self.experiment.outcome(found.metrics))
-            next(measured, None)  # runs the code after the last yield, and raises an interrupt that was held back
+                    self.progress.done(self.experiment.outcome(result.metrics))
+            next(measured, None)  # runs the code after the last yield, and raises a delayed interrupt
         finally:
             if isinstance(measured, Generator):
                 measured.close()  # ends its threads
@@ -82,10 +82,10 @@ class Runner:
             self.progress.step(before + turn.places[min(step, len(turn.places) - 1)].label)
             self.progress.done("in the file already")
 
-    def keep(self, place: Place, number: int, found: Measured) -> None:
-        run = Run(*place.key(number), found.metrics | {LOAD: os.getloadavg()[0]}, found.series)
+    def keep(self, place: Place, number: int, measured: Measured) -> None:
+        run = Run(*place.key(number), measured.metrics | {LOAD: os.getloadavg()[0]}, measured.series)
         self.result.runs.append(run)
-        self.known.add(run.key)
+        self.keys.add(run.key)
         self.save()
 
 
@@ -98,7 +98,7 @@ class WholeRun:
     file: Path
 
     def run(self, progress: Progress) -> None:
-        """Run all of it; the result is saved as it grows, and measurements that it already has are skipped."""
+        """Run all measurements that the result does not have yet; save the result after each of them."""
         with self.host.open(self.kind, self.plan) as target:
             experiment = self.kind(self.plan, target, progress)
             Runner(experiment, self.result, partial(Journal(self.file).save, self.result)).run()

@@ -1,1 +1,1 @@
-"""Throw-away servers: found, built against, started in a private folder, removed afterwards."""
+"""Throw-away servers: copy an installation, start a server in a private folder, remove it afterwards."""

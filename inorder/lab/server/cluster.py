@@ -1,7 +1,7 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
-Whatever happens, nothing stays: the server ends with this process (also when it is killed), and the folder is removed
-on the way out or, after a kill, by a small process that waits for it or the next run.
+Nothing remains in any case: the server ends with this process, even if this process is killed. The folder is removed at
+the end or, after a kill, by a helper process that waits for it, or by the next run.
 """
 
 import os
@@ -35,8 +35,8 @@ LOG_LINES = 20
 BASE_SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
-    "autovacuum": "off",  # its WAL and reads would count as the load's
-    "restart_after_crash": "off",  # a crash must be noticed
+    "autovacuum": "off",  # otherwise its WAL and reads would be counted
+    "restart_after_crash": "off",  # otherwise a crash might go unnoticed
     "max_connections": "100",
     "log_min_messages": "warning",
     "jit": "off",
@@ -45,7 +45,7 @@ BASE_SETTINGS = {
 
 @contextmanager
 def without_libpq_environment() -> Iterator[None]:
-    """Hide PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS… of the caller, which would lead to a server of the user's."""
+    """Hide the caller's PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS…, which would lead to a server of the user."""
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG") and name != "PG_CONFIG"}
     try:
         yield
@@ -63,13 +63,13 @@ def open_umask() -> Iterator[None]:
 
 
 class Limit(Protocol):
-    """Takes a server that has started, and limits its memory, whose bytes are 0 without such a limit, or its disks."""
+    """A limit for the memory (``memory_bytes``, 0 for none) or the disks of a server; ``take`` applies it."""
 
     memory_bytes: int
 
     @property
     def kills(self) -> int:
-        """The number of processes that the kernel has killed for exceeding the memory."""
+        """The number of processes that the kernel has killed because the memory limit was exceeded."""
 
     def take(self, process: int) -> None: ...
 
@@ -79,7 +79,7 @@ class Limit(Protocol):
 
 
 class Cluster:
-    """A server that lives as long as the ``with`` block; it has no extension if ``extra_sources`` is None."""
+    """A server that runs during the ``with`` block. ``extra_sources``: None for a server without the extension."""
 
     def __init__(self, server: Installation, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server
@@ -138,7 +138,7 @@ class Cluster:
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def outside(self, parent: Path) -> Path:
-        """A folder of the server's below one of the user's, for a tablespace; removed with the cluster."""
+        """A folder for a tablespace, below a folder of the user; it is removed with the cluster."""
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
@@ -151,7 +151,7 @@ class Cluster:
         return inner
 
     def environment(self) -> dict[str, str]:
-        """An environment in which libpq programs reach this server, whatever the caller's environment says."""
+        """An environment in which libpq programs connect to this server, regardless of the caller's environment."""
         with without_libpq_environment():
             rest = dict(os.environ)
         own = {"PGHOST": str(self.folder / "run"), "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "postgres"}
@@ -184,13 +184,13 @@ class Cluster:
         self.limit = limit
         # Quoted, because the setting is a list, separated by commas.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
-        # The server gets SIGQUIT when this process ends for any reason: its data are not needed any more.
+        # The server gets SIGQUIT when this process ends for any reason, because its data are no longer needed.
         before, identity = self._run_as()
         command: list[str | Path] = [*before, *(["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else [])]
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        self.log.touch(mode=0o600)  # errors show rows, which lab run like copies from a table of the user's
+        self.log.touch(mode=0o600)  # errors may show rows, which lab run like copies from a table of the user
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **identity
@@ -214,7 +214,7 @@ class Cluster:
         raise InorderError(f"the server did not answer within {START_SECONDS} s: {reason}\n{self.log_tail()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT, seconds: int = STOP_SECONDS) -> None:
-        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. After a timeout it is killed: an error."""
+        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. After a timeout, kill it and raise an error."""
         if self.process is None:
             return
         process, self.process = self.process, None

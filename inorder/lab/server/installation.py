@@ -1,8 +1,7 @@
 """A private copy of a PostgreSQL installation that includes the extension.
 
-PostgreSQL finds its libraries and extensions relative to its own program, so a copy that keeps the layout below
-another root is an installation of its own: nothing is written into the system's folders, and every major version
-works alike. A copy is 20 to 35 MB.
+PostgreSQL finds its libraries and extensions relative to its program. A copy with the same layout below another root is
+therefore a separate installation: nothing is written into the system's folders. A copy takes 20 to 35 MB.
 """
 
 import shutil
@@ -15,14 +14,14 @@ from inorder.extension.building import build_folder, build_into, source_folder
 from inorder.installations import Installation
 from inorder.sources import checkout
 
-# Large parts that only a build needs.
+# Large files that are only needed to build extensions.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
 
-# Many files that never change, and would take half of the copying time.
+# Many files that never change; copying them would take half of the time.
 LINKED = ("timezone", "timezonesets", "tsearch_data")
 
-# Programs that a private server runs; the original folder may contain all programs of the system. Clients run from
-# there.
+# Programs that a private server runs; the original folder may contain all programs of the system. Clients are run from
+# the original folder.
 PROGRAMS = ("postgres", "initdb")
 
 
@@ -37,7 +36,7 @@ def relocate(server: Installation, root: Path) -> Installation:
 
 def may_be_linked(folder: Path) -> bool:
     path = folder.resolve()
-    return path.is_dir() and all(one.stat().st_mode & 0o005 == 0o005 for one in (path, *path.parents))
+    return path.is_dir() and all(ancestor.stat().st_mode & 0o005 == 0o005 for ancestor in (path, *path.parents))
 
 
 def copy_server(server: Installation, root: Path) -> Installation:
@@ -67,14 +66,14 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
                 f"the extension is not installed in {server.name}, and this tool does not carry its sources: "
                 "install it there, or run the tool from a checkout"
             )
-        return  # it was copied with the other files
+        return  # the extension was copied with the other files
     # A checkout keeps the objects for the next run; otherwise they are removed with the server.
     build = build_folder(server, source) if source == checkout() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
 
 def private_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
-    """A copy of the server below root, with the extension installed into it, unless sources are None."""
+    """A copy of the server below root, with the extension, unless ``sources`` is None."""
     copy = copy_server(server, root)
     if sources is not None:
         install_extension(server, root, sources)

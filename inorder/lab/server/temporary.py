@@ -1,4 +1,4 @@
-"""Where throw-away servers live: the folder, who may enter it, and what earlier runs left there."""
+"""The folders of throw-away servers: create them, check access to them, remove those that earlier runs left."""
 
 import fcntl
 import os
@@ -19,11 +19,11 @@ from inorder.interrupts import SIGNALS, uninterrupted
 
 PREFIX = "inorder-"
 OWNER_FILE = "owner"
-UNCLAIMED_SECONDS = 3600  # it takes a millisecond from making a folder to claiming it
-CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # how long what a killed run left is tried to be removed, and how often
+UNCLAIMED_SECONDS = 3600  # a folder is claimed a millisecond after its creation
+CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # time for attempts to remove the files of a killed run, and their interval
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
-# libpq splits hosts at a comma; initdb and postgres pass the names of programs in double quotes to a shell.
+# libpq splits hosts at commas; initdb and postgres pass names of programs to a shell in double quotes.
 UNUSABLE = set(',"$`\n')
 
 # A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
@@ -31,7 +31,7 @@ LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
 
 def service_account() -> pwd.struct_passwd | None:
-    """The account to run a server as: none of its own unless this is root, whom PostgreSQL refuses."""
+    """The account that runs a server: None for the current one; for root, which PostgreSQL refuses, another one."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -39,13 +39,13 @@ def service_account() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise InorderError("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+    raise InorderError("PostgreSQL does not run as root, and there is no user postgres or nobody")
 
 
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
-    """The words before a command and the options of Popen that run it as an account.
+    """The words before a command, and the options of Popen, that run the command as an account.
 
-    To change the user, Popen would copy the page tables of this process first; setpriv does it afterwards.
+    The user is changed by setpriv, because Popen would copy the page tables of this process to do it.
     """
     if account is None:
         return [], {}
@@ -55,7 +55,7 @@ def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, obje
 
 
 def filesystem_of(folder: Path, mounts: str | None = None) -> str:
-    """The type of the file system a folder is on, by the longest mount point above it.
+    """The type of the file system of a folder, by the longest mount point above it.
 
     >>> filesystem_of(Path("/tmp/x"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\nc /tmpfiles xfs rw 0 0\\n")
     'tmpfs'
@@ -89,7 +89,7 @@ def takes_direct_io(folder: Path) -> bool:
 
 
 def candidates() -> Iterator[Path]:
-    """TMPDIR or /tmp, then /var/tmp; the latter first where /tmp is memory, in which direct I/O measures nothing."""
+    """TMPDIR or /tmp, then /var/tmp; in the other order if /tmp is in memory, where direct I/O measures nothing."""
     usual = Path(tempfile.gettempdir())
     if "TMPDIR" not in os.environ and filesystem_of(usual) in MEMORY_FILESYSTEMS:
         yield Path("/var/tmp")
@@ -105,7 +105,7 @@ def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
 
 
 def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
-    """The first candidate that the server can enter and that can be part of a socket's name."""
+    """The first candidate that the server can enter, and that can be part of the name of a socket."""
     for folder in candidates():
         nameable = len(os.fsencode(folder)) <= LONGEST_FOLDER and not UNUSABLE & set(str(folder))
         if nameable and folder.is_dir() and may_enter(folder, account):
@@ -116,14 +116,16 @@ def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
     )
 
 
-def require_free(needed: int, what: str, folder: Path) -> None:
+def require_free(needed: int, purpose: str, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise InputError(f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free")
+        raise InputError(
+            f"{purpose} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free"
+        )
 
 
 def claim(folder: Path) -> TextIO:
-    """In use while the file is open: a lock ends with its process, and is seen from other PID namespaces."""
+    """Lock a folder while the returned file is open: a lock ends with its process, and works across PID namespaces."""
     unseen = folder / f".{OWNER_FILE}"
     owner = unseen.open("w", encoding="utf-8")
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -133,15 +135,15 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """A folder that is removed afterwards; after a kill by a helper process, or by the next run there."""
+    """A folder that is removed afterwards; after a kill, a helper process or the next run removes it."""
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            stack.callback(remove, folder)  # if what follows fails
+            stack.callback(remove, folder)  # if the next steps fail
             stack.enter_context(claim(folder))
             stack.enter_context(cleared_after_a_kill(folder))
-            stack.callback(remove, folder)  # claimed and watched until it is gone
+            stack.callback(remove, folder)  # while the folder is still claimed and watched
         try:
             yield folder
         finally:
@@ -151,11 +153,11 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
-    """A helper process waits for the end of this process, and then removes the path if this block has not ended.
+    """Start a helper process that waits for the end of this process, and then removes the path, unless the block ended.
 
-    Its stdin ends with this process, however that ends. It has a session of its own; therefore signals to all processes
-    of this one, such as a kill or the terminal's Ctrl-C, do not reach it. It ignores signals, and loads its code only
-    when it has to remove something: otherwise it would take a fifth of the CPU time.
+    The helper's stdin ends with this process in any case. The helper has its own session, so signals to the process
+    group of this process, such as Ctrl-C, do not reach it. It ignores signals, and loads its code only when it has to
+    remove the path: otherwise it would take a fifth of the CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
@@ -184,7 +186,7 @@ def clear(name: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, its owner file last: what is left if this is cut off, or fails, is swept later."""
+    """Remove a folder, its owner file last, so that the rest can be swept later if this fails or is interrupted."""
     with suppress(OSError):
         for entry in folder.iterdir():
             if entry.name == OWNER_FILE:
@@ -199,13 +201,13 @@ def remove(folder: Path) -> None:
 
 def sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # in use, not ours, or gone meanwhile
+        with suppress(OSError):  # the folder is in use, of another user, or already removed
             if is_own(folder, stat.S_ISDIR):
                 sweep_one(folder)
 
 
 def sweep_one(folder: Path) -> None:
-    """Remove a folder of ours that nobody holds; one that says not yet whose it is only if it is empty, and old."""
+    """Remove an own folder that is not locked; a folder without an owner file only if it is empty, and old."""
     owner = folder / OWNER_FILE
     if owner.exists():
         if is_own(owner, stat.S_ISREG):
@@ -219,6 +221,6 @@ def sweep_one(folder: Path) -> None:
 
 
 def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
-    """A link is neither, wherever it leads: anyone can make one in /tmp."""
-    found = path.lstat()
-    return kind(found.st_mode) and found.st_uid == os.geteuid()
+    """True if a path is of a kind, and of this user; never for a link, which anyone can create in /tmp."""
+    status = path.lstat()
+    return kind(status.st_mode) and status.st_uid == os.geteuid()

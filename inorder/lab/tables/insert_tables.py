@@ -1,6 +1,6 @@
-"""Tables with a key of each kind: filled, then inserted into under load, between two readings of the counters.
+"""Tables with keys of each kind: fill them, then insert under load, between two readings of the counters.
 
-What experiments that insert have in common; none of it knows which one runs.
+Several experiments share this module, which does not depend on any of them.
 """
 
 import sys
@@ -33,15 +33,15 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# Rows of one INSERT while filling: about half a second, after which a cancel request is noticed.
+# Rows of one INSERT while filling: about half a second, until an interrupt takes effect.
 FILL_BATCH = 250_000
 
-# Heap and index of a key with the free space of random keys, as measured at 10 M rows; and the WAL of the fill.
+# Bytes of heap and index per row, with the free space of random keys, as measured at 10 M rows; and WAL of the fill.
 UUID_BYTES_PER_ROW = 83
 CHAR_BYTES_PER_ROW = 141
 FILL_WAL_PER_ROW = 170
 
-# Rows a second that a fast machine inserts, with bigint and 8 sessions on 4 cores; by statements of many rows.
+# Rows a second that a fast machine inserts, with bigint and 8 sessions on 4 cores; with statements of many rows.
 INSERT_ROWS_PER_SECOND = 200_000
 BULK_ROWS_PER_SECOND = 2_000_000
 
@@ -69,7 +69,7 @@ def row_bytes(kind: KeyKind) -> int:
 def bytes_needed(
     kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None, batch: int = 1
 ) -> int:
-    """The space for all tables. Each measurement (``turns``) adds rows; WAL is kept up to max_wal_size."""
+    """The space for all tables. Each of the ``turns`` adds rows, and WAL is kept up to max_wal_size."""
     added = turns * (inserts or seconds * (INSERT_ROWS_PER_SECOND if batch == 1 else BULK_ROWS_PER_SECOND))
     return (rows + added) * sum(map(row_bytes, kinds)) + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL)
 
@@ -85,7 +85,7 @@ def speed_text(metrics: Metrics) -> str:
 
 
 class InsertTables:
-    """A table of each kind on a target; ``small`` is the size of the server while measuring, with ``settings``."""
+    """A table of each kind on a target. ``small`` and ``settings``: resources and settings while measuring."""
 
     def __init__(
         self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int,
@@ -99,14 +99,14 @@ class InsertTables:
         self.filling = False
 
     def fill_stage(self, rows: int, kept: bool = True) -> Stage:
-        """The stage that fills the tables; ``kept``: record time and sizes. A resumed run repeats it."""
-        what = f"Filling {len(self.kinds)} tables to {rows:,} rows"
-        places = tuple(Place(FILL, name, rows, f"{what}: {kind.label}") for name, kind in self.kinds.items())
+        """The stage that fills the tables, which a resumed run repeats. ``kept``: record time and sizes."""
+        title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
+        places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
         return Stage(turns, int(kept), shuffled=False, warm_up=not kept, redone=True)
 
     def fill(self, rows: int) -> Iterator[Measured]:
-        """Fill the tables. An interrupt ends it within a batch. Tables that grew too large are created again."""
+        """Fill the tables. An interrupt takes effect after a batch. Tables that grew too large are created again."""
         self.serve_for_filling()
         with self.target.connect() as connection:
             self.create(connection, rows)
@@ -155,7 +155,7 @@ class InsertTables:
         return {"seconds": time.monotonic() - started, **sizes}
 
     def serve_for_measuring(self) -> None:
-        """Serve with little memory, durably, and without the page cache if the server can do without it."""
+        """Restart with little memory, durably, and without the page cache if the server can bypass it."""
         if self.filling:
             with self.target.connect() as connection:
                 self.target.checkpoint(connection)  # leaves little to write when the server stops
@@ -169,8 +169,8 @@ class InsertTables:
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Its blocks are seconds. One that the measurement before has half filled would cost up to 500 images,
-                # in a checkpoint interval of a second or ten and not of minutes, and in one measurement of six.
+                # Blocks of the kind are seconds. A block that the last measurement has half filled would cost up to 500
+                # images, in one measurement of six, and in an interval of seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
@@ -186,7 +186,7 @@ class InsertTables:
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
-            # After more WAL a checkpoint may have run by itself, and recycled the files that were full before it.
+            # After more WAL, a checkpoint may have occurred, and recycled the files before it.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,
@@ -208,5 +208,5 @@ class InsertTables:
         """Sizes with leaf density, and the number of rows. Measuring the density reads the whole index."""
         self.target.end_throttling()
         with self.target.connect() as connection:
-            found = read_sizes(connection, self.kinds[name]) | read_leaf_density(connection, self.kinds[name])
-        return found | {"rows": self.rows[name]}
+            metrics = read_sizes(connection, self.kinds[name]) | read_leaf_density(connection, self.kinds[name])
+        return metrics | {"rows": self.rows[name]}

@@ -1,4 +1,4 @@
-"""Files of keys, one a line in the order of arrival, for COPY: of simulated nodes, or of the user's own file."""
+"""Files of keys for COPY, one key per line in the order of arrival: from simulated nodes, or from a user's file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -38,26 +38,26 @@ def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
     try:
         high, low = words_of(b"".join(lines) if whole else b"?")
     except ValueError:
-        raise InputError(f"{file}: a line is no UUID of 36 characters") from None
+        raise InputError(f"{file}: a line is not a UUID of 36 characters") from None
     if np.any(high >> np.uint64(12) & np.uint64(15) != 1) or np.any(times_of(high) < TICKS_TO_1970):
-        raise InputError(f"{file}: a line is no UUID of version 1, or one from before 1970")
+        raise InputError(f"{file}: a line is not a UUID of version 1, or from before 1970")
     return high, low
 
 
 def times_of(high: Words) -> Words:
-    """The ticks in the high words of version 1: the way back of v1_high.
+    """The ticks in the high words of version 1: the inverse of v1_high.
 
     >>> from inorder.generate.uuids import v1_high
     >>> hex(times_of(v1_high(np.array([0x1E8_9265_FB2893AE], np.uint64)))[0])
     '0x1e89265fb2893ae'
     """
     time_high = (high & np.uint64(0xFFF)) << np.uint64(48)
-    found: Words = time_high | (high & np.uint64(0xFFFF0000)) << np.uint64(16) | high >> np.uint64(32)
-    return found
+    ticks: Words = time_high | (high & np.uint64(0xFFFF0000)) << np.uint64(16) | high >> np.uint64(32)
+    return ticks
 
 
 def write_keys(words: Iterable[tuple[Words, Words]], rows: int, files: tuple[Path, Path]) -> None:
-    """The first so many keys into one file, the others into the other; the server may read them."""
+    """Write the first ``rows`` keys to the first file, and the rest to the second; the server may read the files."""
     encoder, left = TextLines(CHUNK), rows * TEXT_LENGTH
     with files[0].open("wb") as first, files[1].open("wb") as second:
         for high, low in words:

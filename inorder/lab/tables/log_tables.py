@@ -16,7 +16,7 @@ def create(table: str, key: str) -> str:
 
 
 def insert(table: str, rows: int) -> str:
-    """The study's statement: one INSERT with ``rows`` rows of VALUES."""
+    """The statement of the study: an INSERT with ``rows`` rows of VALUES."""
     return f"INSERT INTO {table} (c1) {values(rows)}"
 
 

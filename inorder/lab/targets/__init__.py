@@ -1,1 +1,1 @@
-"""Whose server an experiment is run on: one interface, and what each can show."""
+"""The servers on which experiments run: a throw-away server or the user's own, with one interface."""

@@ -1,4 +1,4 @@
-"""The user's own server as a target of experiments: a schema on it, removed afterwards; nothing else is touched."""
+"""The user's own server as a target of experiments: only a schema is created, and removed afterwards."""
 
 import os
 import secrets
@@ -23,11 +23,11 @@ from inorder.lab.server.temporary import claimed_folder, require_free, temporary
 from inorder.lab.targets.target import Target, release_tables, with_settings
 
 MARK = "inorder lab: made for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # for removing the schema, which a dump may be reading
+LOCK_TIMEOUT = "60s"  # to remove the schema, which a dump may be reading
 
 
 class OwnServer(Target):
-    """A schema of its own within the ``with`` block; settings, memory and extensions of the server are left unchanged.
+    """A schema that exists during the ``with`` block; settings, memory and extensions of the server are not changed.
 
     Programs come from an installation on this machine.
     """
@@ -53,23 +53,23 @@ class OwnServer(Target):
         self.stack = ExitStack()
         self.variables: dict[str, str] = {}
         self.path = ""
-        self.found = self.capabilities()
-        self.sees_wal, self.marks_checkpoints = self.found.sees_wal, self.found.sees_checkpoints
+        self.capabilities = self.read_capabilities()
+        self.sees_wal, self.marks_checkpoints = self.capabilities.sees_wal, self.capabilities.sees_checkpoints
 
     @property
     def database(self) -> str:
-        """The connection string, with the search_path of the sessions here, and what notices a silent network."""
+        """The connection string, with the search_path of the lab, and parameters to detect a lost network."""
         return with_path(completed(self.dsn), self.path)
 
     def connect(self, **settings: str) -> Connection:
-        """A session that finds the extensions, but no other object of the user's by its unqualified name."""
+        """A session whose path has the extensions, but no other objects of the user."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
         with on_error(connection.close):
             connection.settings = None
             connection.keep_path(query("own_search_path"))
         return with_settings(connection, settings)
 
-    def capabilities(self) -> Capabilities:
+    def read_capabilities(self) -> Capabilities:
         with self.connect() as connection:
             info = connection.info
             if info.server_version < OLDEST_MAJOR * 10000:
@@ -90,11 +90,11 @@ class OwnServer(Target):
                     mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
                     connection.execute(mark)
                     (oid,) = one_row(connection, "SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,))
-                    # Registered before the commit, because an interrupt may come at any moment; removing nothing is no
-                    # error.
+                    # Registered before the commit, because an interrupt may come at any moment; to remove nothing is
+                    # not an error.
                     stack.callback(self.remove, oid)
             except psycopg.errors.DuplicateSchema as error:
-                raise InputError(schema_exists(self.found.database, False)) from error
+                raise InputError(schema_exists(self.capabilities.database, False)) from error
             except psycopg.Error as error:
                 raise explained(error) from error
             self.stack = stack.pop_all()
@@ -104,33 +104,33 @@ class OwnServer(Target):
         self.stack.close()
 
     def remove(self, schema: int) -> None:
-        """Remove the schema that this run has created, identified by its OID, and no other schema of that name."""
+        """Remove the schema with this OID, which this run has created, and no other schema of that name."""
         with uninterrupted():
             try:
                 with self.connect(lock_timeout=LOCK_TIMEOUT) as connection:
                     row = connection.execute("SELECT nspname FROM pg_namespace WHERE oid = %s", (schema,)).fetchone()
                     if row is not None:
-                        if self.found.has_inorder:
+                        if self.capabilities.has_inorder:
                             release_tables(connection, str(row[0]))
                         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(str(row[0]))))
             except psycopg.Error as error:
                 raise InorderError(
-                    f"the schema {SCHEMA} may still be in the database '{self.found.database}' "
+                    f"the schema {SCHEMA} may still be in the database '{self.capabilities.database}' "
                     f"({first_line(error)}); DROP SCHEMA {SCHEMA} CASCADE removes it"
                 ) from error
 
     def program(self, name: str) -> Path:
         if self.programs is None:
-            raise InputError(f"there is no PostgreSQL on this machine whose {name} could be run")
+            raise InputError(f"cannot run {name}: no PostgreSQL is installed on this machine")
         return self.programs.program(name)
 
     def environment(self) -> dict[str, str]:
-        """The caller's environment with this session's address: pgbench would take a service's database for another."""
+        """The caller's environment with the session's address, because pgbench overrides a service's database."""
         password = {"PGPASSWORD": self.password} if self.password else {}
         return os.environ | self.variables | password
 
     def checkpoint(self, connection: Connection) -> None:
-        if self.found.may_checkpoint:
+        if self.capabilities.may_checkpoint:
             connection.execute("CHECKPOINT")
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
@@ -138,12 +138,12 @@ class OwnServer(Target):
         return super().file_folder(name)
 
     def note(self, result: Result) -> None:
-        result.server = described(self.found)
+        result.server = described(self.capabilities)
 
 
-def described(found: Capabilities) -> dict[str, object]:
-    return {"version": found.version, "origin": OWN_SERVER, "settings": dict(found.settings),
-            "checkpoints": found.may_checkpoint}  # fmt: skip
+def described(capabilities: Capabilities) -> dict[str, object]:
+    return {"version": capabilities.version, "origin": OWN_SERVER, "settings": dict(capabilities.settings),
+            "checkpoints": capabilities.may_checkpoint}  # fmt: skip
 
 
 def schema_exists(database: str, left_over: bool) -> str:
@@ -155,18 +155,18 @@ def schema_exists(database: str, left_over: bool) -> str:
 def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -> None:
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
-        raise InputError(f"the server is not as it was when the run began: {', '.join(changed)}")
+        raise InputError(f"the server was changed since the run began: {', '.join(changed)}")
 
 
-def require_usable(found: Capabilities) -> None:
-    if found.in_recovery:
-        raise InputError("the server is a standby, on which nothing can be inserted")
-    if found.schema_comment is not None:
-        raise InputError(schema_exists(found.database, found.schema_comment == MARK))
-    if not found.may_create:
+def require_usable(capabilities: Capabilities) -> None:
+    if capabilities.in_recovery:
+        raise InputError("the server is a standby, which cannot insert rows")
+    if capabilities.schema_comment is not None:
+        raise InputError(schema_exists(capabilities.database, capabilities.schema_comment == MARK))
+    if not capabilities.may_create:
         raise InputError(
-            f"the role '{found.role}' may not create a schema in the database '{found.database}'; "
+            f"the role '{capabilities.role}' may not create a schema in the database '{capabilities.database}'; "
             f"GRANT CREATE ON DATABASE allows it"
         )
-    if not found.counts:
-        raise InputError("track_counts is off on that server, so that it counts no blocks")
+    if not capabilities.counts:
+        raise InputError("track_counts is off on that server, which therefore counts no blocks")

@@ -19,8 +19,8 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    The bytes of memory in all, the requests per second of its disks (None: unlimited), the folder of a tablespace ("":
-    none), and the bytes of page cache besides that memory (None: none, or as much as there is).
+    Bytes of memory in all, requests per second of the disks (None: unlimited), the folder of a tablespace ("": none),
+    and bytes of page cache in addition to the memory (None: none, or unlimited).
     """
 
     memory_bytes: int
@@ -29,8 +29,8 @@ class Small:
     page_cache: int | None = None
 
 
-# The part of the memory that building an index may use: shared buffers, sessions and page cache need the rest. The
-# default of 64 MB is all the memory of the smallest group, and the kernel would kill the server.
+# The part of the memory that the build of an index may use: shared buffers, sessions and page cache need the rest. The
+# default of 64 MB would be all the memory of the smallest group, and the kernel would kill the server.
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 
@@ -44,8 +44,8 @@ FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"
 def reading_method(server: Installation, plan: Any) -> str:
     if page_cache := getattr(plan, "page_cache", None):
         if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.parent():
-            raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "
-                             f"usually), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
+            raise InputError("--page-cache needs a memory control group, which this user may not create (root usually "
+                             f"may), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
         return CGROUP
     if server.has_direct_io and takes_direct_io(temporary_folder(service_account())):
         return DIRECT_IO
@@ -62,7 +62,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings that avoid waits for the disk, which hide differences, and checkpoints before CHECKPOINT_WAL bytes."""
+    """Settings that avoid checkpoints before CHECKPOINT_WAL bytes, and waits for the disk, which hide differences."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
@@ -78,9 +78,8 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
 def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
     """Start a stopped server with this total memory, and more settings.
 
-    By direct I/O all of it is shared buffers, and what the disks do can be limited. In a control group a quarter is,
-    and the rest is what the server's page cache and sessions may use; what the fill has left in the page cache is
-    dropped before.
+    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. In a control group, a
+    quarter is shared buffers, and the rest is for page cache and sessions; before, the page cache is dropped.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})
@@ -96,13 +95,13 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
 
 
 def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:
-    """A group that limits the disks of the data to so many reads and writes a second; an error if impossible."""
+    """A group that limits the reads and writes a second of the disks of the data; an error if that is impossible."""
     if method != DIRECT_IO:
-        raise InputError("--iops needs direct I/O, that is PostgreSQL 16 and a file system on a disk: "
-                         "else the page cache answers")  # fmt: skip
+        raise InputError("--iops needs direct I/O, which needs PostgreSQL 16 and a file system on a disk: otherwise "
+                         "the page cache serves the reads")  # fmt: skip
     where = cgroup.parent(cgroup.IO)
     if where is None:
-        raise InputError("--iops needs a control group for disks, which may not be made here (as root it may, usually)")
+        raise InputError("--iops needs a control group for disks, which this user may not create (root usually may)")
     folders = [cluster.data, *([Path(small.tablespace)] if small.tablespace else [])]
     disks = {folder: disk_of(folder) for folder in folders}
     if missing := [folder for folder, disk in disks.items() if disk is None]:

@@ -1,4 +1,4 @@
-"""A server for experiments, and the operations they use: a throw-away server or the user's own."""
+"""The interface of servers for experiments, and the operations that experiments use."""
 
 import os
 import time
@@ -39,7 +39,7 @@ def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connec
 
 
 def release_tables(connection: Connection, schema: str) -> None:
-    """Let inorder forget the tables of a schema before they are dropped: their feeds, and that they can be read."""
+    """Drop the feeds and guards of the tables of a schema, before the tables are dropped."""
     row = connection.execute(query("extension_schema")).fetchone()
     if row is None:
         return
@@ -48,23 +48,23 @@ def release_tables(connection: Connection, schema: str) -> None:
 
 
 class Target(ABC):
-    """One server. Figures that it cannot show are missing in counts; actions that are not allowed are left out.
+    """A server. Counts lack the figures that it cannot show; actions that are not allowed are skipped.
 
-    ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do
-    everything. ``work_mem`` is the memory of one session to sort or hash a million values. ``marks_checkpoints``: the
-    server reports when a checkpoint ends.
+    ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
+    are those of a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
+    ``marks_checkpoints``: the server reports when a checkpoint ends.
     """
 
     folder: Path
     is_superuser: bool
     work_mem: str
     marks_checkpoints: bool
-    application = ""  # application_name of this run's sessions; "" if all sessions are its own
+    application = ""  # application_name of this run's sessions; "" if the server has no other sessions
     sees_wal = True
 
     @property
     def database(self) -> str:
-        """The database argument of pgbench; "" if the environment says it all."""
+        """The database argument of pgbench; "" if the environment is sufficient."""
         return ""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Target(ABC):
 
     @abstractmethod
     def environment(self) -> dict[str, str]:
-        """The environment in which programs reach this server."""
+        """The environment in which programs connect to this server."""
 
     def pgbench(
         self, script: Path, load: pgbench.Load, seed: int, on_progress: Callable[[float], None] = lambda _tps: None,
@@ -90,7 +90,7 @@ class Target(ABC):
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """Run statements concurrently, as many as the machine has cores; an error of one ends all."""
+        """Run statements concurrently, one per core of the machine; an error of one statement stops all."""
         with ExitStack() as stack:
             connections = [stack.enter_context(self.connect()) for _ in statements]
             pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
@@ -112,7 +112,7 @@ class Target(ABC):
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Restart the server with this memory, durable, and without any table in memory, if allowed."""
+        """Restart the server durably, with this memory, and without tables in memory, if allowed."""
         return
 
     def end_throttling(self) -> None:
@@ -135,34 +135,34 @@ class Target(ABC):
         """Record the server and its present settings in the result."""
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """A new folder for files that COPY writes and reads, with room for so many bytes in all."""
+        """A new folder for files that COPY writes and reads, with room for ``needed`` bytes in all."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
 
-    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
+    def copy_out(self, session: Connection, source: str, file: Path | None) -> int:
         """COPY a table or a (query) TO a file, or discard it; returns the number of rows."""
         with session.cursor() as cursor:
             target = file or Path(os.devnull)
-            with cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy, target.open("wb") as written:
-                for part in copy:
-                    written.write(part)
+            with cursor.copy(f"COPY {source} TO STDOUT".encode()) as copy, target.open("wb") as written:
+                for chunk in copy:
+                    written.write(chunk)
             return cursor.rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         """COPY a table FROM a file; returns the number of rows."""
         with session.cursor() as cursor:
             with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
-                while part := read.read(CHUNK):
-                    copy.write(part)
+                while chunk := read.read(CHUNK):
+                    copy.write(chunk)
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The WAL counted so far, once this run's other sessions have ended; empty if it cannot be read."""
+        """The WAL counted so far, read after this run's other sessions have ended; empty if it cannot be read."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        """WAL and blocks of a table and its index counted so far, likewise."""
+        """The WAL, and the blocks of a table and its index, counted so far, read like ``wal``."""
         return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
@@ -195,14 +195,14 @@ class Target(ABC):
 
     @contextmanager
     def counted(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
-        found: Metrics = {}
+        metrics: Metrics = {}
         before = self.counters(connection, kind) if kind else self.wal(connection)
-        yield found
-        found |= since(self.counters(connection, kind) if kind else self.wal(connection), before)
+        yield metrics
+        metrics |= since(self.counters(connection, kind) if kind else self.wal(connection), before)
 
     @contextmanager
     def from_checkpoint(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
-        """Count from a checkpoint on, after which each block's first change costs a full-page image."""
+        """Count after a checkpoint, so that the first change of each block causes a full-page image."""
         self.checkpoint(connection)
-        with self.counted(connection, kind) as found:
-            yield found
+        with self.counted(connection, kind) as metrics:
+            yield metrics

@@ -1,4 +1,4 @@
-"""A server of the lab's own, made for one run: all is allowed, and every other session is this run's."""
+"""A throw-away server as a target: everything is allowed, and there are no sessions of others."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from inorder.lab.targets.target import Counts, Target, with_settings
 CONTRIB = ("pgstattuple", "uuid-ossp")  # leaf density; keys of study P1
 TABLESPACE = sql.Identifier("inorder_indexes")
 
-# A role that measures, makes tables in its one database, and reaches no file or program.
+# A role that measures and creates tables in its database, and cannot access files or programs.
 ROLE = ("CREATE ROLE {} LOGIN", "GRANT pg_monitor, pg_checkpoint TO {}", "GRANT CREATE ON DATABASE postgres TO {}")
 
 
@@ -61,7 +61,7 @@ class ThrowAway(Target):
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         if self.cluster.process is not None:
             self.cluster.stop()
-            os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
+            os.sync()  # the fill flushed nothing; its pages must not be written back during a measurement
         serve_measured(self.cluster, small, more)
 
     def end_throttling(self) -> None:
@@ -89,14 +89,14 @@ class ThrowAway(Target):
         result.server = {"version": original.version, "origin": original.origin, "settings": settings}
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """Where the server's account may write. That there is room was checked before the server was made."""
+        """A folder to which the server's account may write. Its room was checked before the server was created."""
         folder = super().file_folder(name)
         if self.cluster.account:
             os.chown(folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
         return folder
 
-    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        return session.execute(f"COPY {what} TO {literal(str(file or os.devnull))}".encode()).rowcount
+    def copy_out(self, session: Connection, source: str, file: Path | None) -> int:
+        return session.execute(f"COPY {source} TO {literal(str(file or os.devnull))}".encode()).rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         return session.execute(f"COPY {table} FROM {literal(str(file))}".encode()).rowcount

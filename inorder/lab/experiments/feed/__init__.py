@@ -1,7 +1,7 @@
 """Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
-Writers and readers are measured in shuffled order. The queries then run twice in each round, for either form of table:
-after many rows arrived while one transaction was open, which stays open; and after as many rows arrived without one.
+Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
+after rows have arrived while a transaction was open, which stays open; and after as many rows without such a one.
 """
 
 import random
@@ -34,7 +34,7 @@ FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
 NEW_TRANSACTION = 10  # rows of one transaction afterwards
 WRITTEN_TABLE = f"{SCHEMA}.written"
 
-# Two tables of 256 bytes a row with their indexes, rows that arrive later, and their WAL.
+# Bytes per row of two tables of 256 bytes a row with their indexes, of rows that arrive later, and of their WAL.
 BYTES_PER_ROW = 1200
 
 
@@ -71,12 +71,12 @@ class FeedExperiment(Experiment[FeedPlan]):
     def value(self, query: str) -> str:
         return str(one_row(self.session, query)[0])
 
-    def check(self, what: str, query: str, expected: int) -> None:
+    def check(self, subject: str, query: str, expected: int) -> None:
         if self.value(query) != str(expected):
-            raise InorderError(f"{what}: {self.value(query)} rows instead of {expected:,}")
+            raise InorderError(f"{subject}: {self.value(query)} rows instead of {expected:,}")
 
     def fill(self) -> None:
-        """Fill both forms. The plain table gets twice the rows that are read, which makes the planner use its index."""
+        """Fill the tables. The plain table gets twice the rows that are read, so that the planner uses its index."""
         self.progress.step(f"Filling {len(tables.FORMS)} tables to {self.plan.rows:,} rows")
         for kind in (*tables.FORMS, tables.WRITE_BASELINE):
             self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)))
@@ -151,7 +151,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return metrics
 
     def seek(self, form: str, number: str) -> None:
-        """Set a feed to the position after all ended transactions before this one."""
+        """Set a feed to the position after all ended transactions before transaction ``number``."""
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
     def query_turn(self, number: int) -> Turn:
@@ -181,7 +181,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return Turn(places, in_order)
 
     def hold(self) -> None:
-        """Keep a transaction open that has written to both tables: it must delay only its own rows."""
+        """Keep a transaction open that has written to both tables. It must only delay its own rows."""
         self.holder = self.target.connect()
         self.holder.execute("BEGIN")
         for form in tables.FORMS:
@@ -264,7 +264,7 @@ READ = {metric: to(tables.READ_BASELINE, metric, itself=1) for metric in (CPU, W
 def write_target(row: Row) -> str:
     targets = GUARDED_TARGETS if tables.WRITTEN[row.kind].guarded else UNGUARDED_TARGETS
     ratios = {step: written(row) for step, written in WRITTEN.items()}
-    return target_text(*(targets[step] for step, found in ratios.items() if isinstance(found, Estimate)))
+    return target_text(*(targets[step] for step, value in ratios.items() if isinstance(value, Estimate)))
 
 
 WRITING = (

@@ -7,7 +7,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.tables import log_tables
 from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, SERIAL
 
-# Ways to write the rows: a statement and a transaction for each, or for many.
+# Ways to write the rows: a statement and a transaction per row, or per many rows.
 SINGLE = "write_single"
 BATCH = "write_batch"
 WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"}
@@ -15,7 +15,7 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table by its key; ``indexed``: its second column has an index. An unguarded table is only written."""
+    """A log table by its key. ``indexed``: the second column has an index. A table without a guard is only written."""
 
     label: str
     key: str
@@ -43,7 +43,7 @@ WRITTEN = {
 }
 FORMS = (UUID, NUMBER)  # the large tables, which are also read
 
-# Ways to read new rows into a summary, of which there are two.
+# Ways to read new rows into one of the two summaries.
 READ_SECONDS = "read_seconds"
 READ_ROWS = "read_rows"
 SUMMARIES = {READ_SECONDS: "summed up by the second", READ_ROWS: "copied row by row"}
@@ -66,7 +66,7 @@ class Query:
     target_ms: float | None = None
 
 
-# Queries run in this order, because the counts let more and more rows arrive.
+# Queries run in this order, because more and more rows arrive for the counts.
 IDLE = "idle"
 PIECE = "piece"
 NEW = "new"
@@ -102,7 +102,7 @@ def log_table(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table into which rows are read: its columns, the expressions over the rows, the rows it represents."""
+    """A table into which rows are read: its columns, the expressions over the rows, the number of rows in it."""
 
     columns: str
     selected: str

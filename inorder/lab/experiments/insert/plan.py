@@ -10,7 +10,7 @@ from inorder.units import MB
 
 SIZES = "sizes"
 
-# Study P1's kinds of index, freshly built, and its three keys with every index dropped.
+# The kinds of index in study P1, freshly built, and its three keys without any index.
 P1_INDEXES = (
     "random_char_unique_packed", "random_char_plain_packed", "random_char_none", "time_char_none", "bigint_none",
 )  # fmt: skip
@@ -18,9 +18,9 @@ P1_INDEXES = (
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan(setting.Plan):
-    """All kinds of key are combined with all kinds of index; ``dump_wal``: pg_waldump reads each measurement's WAL.
+    """All kinds of key are combined with all kinds of index. ``dump_wal``: pg_waldump reads each measurement's WAL.
 
-    99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.
+    On a shared machine, 99 rounds detect a difference of 10 % with a probability of 80 %: see the noise experiment.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(USUAL_KINDS, full=(*FULL_KINDS, *P1_INDEXES))
@@ -41,7 +41,7 @@ class InsertPlan(setting.Plan):
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(128 * MB, quick=16 * MB)
     iops: int | None = setting.optional_count(
-        "Reads, and writes, per second that the server's disks are throttled to.", 10, 10**7, of_server=True
+        "Throttle the server's disks to this number of reads, and of writes, a second.", 10, 10**7, of_server=True
     )
     page_cache: int | None = setting.optional_bytes(
         "Page cache behind --memory, by a memory control group: for tables that fit into both. Default: none.", 16 * MB

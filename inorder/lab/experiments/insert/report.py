@@ -1,4 +1,4 @@
-"""The insert experiment as sections: a table for each size, the sizes side by side, then other measurements."""
+"""The sections of the insert experiment: a table for each size, the sizes side by side, then other measurements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +33,10 @@ from inorder.units import MB
 
 
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
-    """A measurement of the insert experiment: one checkpoint interval.
+    """The conditions of a measurement, which is one checkpoint interval.
 
-    The sequence stands at the number of rows; a block of time, of a second here, is new: the rows before the
-    checkpoint are from earlier seconds.
+    The sequence is at the number of rows. A block of time, which is a second here, is new, because the rows before
+    the checkpoint are from earlier seconds.
     """
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
@@ -46,9 +46,9 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 @dataclass(frozen=True)
 class Modelled:
-    """All rounds of a kind together, because each begins with more rows and at another place of the sequence's block.
+    """The sum over all rounds of a kind. Each round begins with more rows, at another place in the sequence's block.
 
-    ``few``: no round has, or should have, enough images to state a percentage.
+    ``few``: no round has enough images for a percentage, measured or predicted.
     """
 
     kind: str
@@ -96,7 +96,7 @@ def modelled(plan: InsertPlan, kind: str, rows: int, runs: Sequence[Run]) -> Mod
     predictions = [predict(kind, conditions_of(run, plan.memory_bytes)) for run in runs]
     inserts, images = ([run.metrics[name] for run in runs] for name in ("inserts", "full_page_images"))
     images_model = [prediction.images for prediction in predictions]
-    wal_model = fsum(found.wal_per_row * count for found, count in zip(predictions, inserts, strict=True))
+    wal_model = fsum(prediction.wal_per_row * count for prediction, count in zip(predictions, inserts, strict=True))
     return Modelled(
         kind, rows, sum(inserts), sum(run.metrics["wal_bytes"] for run in runs), wal_model, sum(images),
         fsum(images_model), max(images + images_model) <= few_images(plan.clients),
@@ -119,7 +119,7 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
 
 __all__ = ["sections", "verdicts"]
 
-MOST_SECONDS = 600  # seconds drawn one by one; for a longer run each point is the mean of several
+MOST_SECONDS = 600  # seconds drawn one by one; in a chart of a longer run, a point is the mean of several seconds
 LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -162,14 +162,14 @@ DETAILS = (
 
 
 def details_sections(rows: int, lines: Sequence[KindRow]) -> list[Section]:
-    found = table(
+    section = table(
         f"details_{rows}", f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
         (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
     )  # fmt: skip
-    records = found.columns.index(next(one for one in DETAILS if one.name == "records"))
-    seen = any(row[records] and row[records + 1] for row in found.rows)
+    records = section.columns.index(next(figure for figure in DETAILS if figure.name == "records"))
+    seen = any(row[records] and row[records + 1] for row in section.rows)
     caption = "" if seen else "WAL and blocks: this run did not read its WAL."
-    return [replace(found, caption=caption)] if any(value for row in found.rows for value in row[1:]) else []
+    return [replace(section, caption=caption)] if any(value for row in section.rows for value in row[1:]) else []
 
 
 def latency_chart(lines: Sequence[KindRow]) -> Chart:
@@ -229,7 +229,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    # as long as the longest run of the round, which aligns the rounds of all kinds
+    # The length of the longest run of the round, so that the rounds of all kinds are aligned.
     for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():
@@ -304,7 +304,7 @@ COLUMNS = (
 
 UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes instead of primary keys
 
-GROWN = 1.1  # growth of a table between rounds from which a note is shown
+GROWN = 1.1  # growth of a table between rounds from which there is a note
 
 
 def grown(result: Result, rows: int) -> str:
@@ -319,7 +319,7 @@ def speed_at(rows: int) -> Callable[[KindRow], Value]:
 def growth_section(plan: InsertPlan, sizes: dict[int, list[KindRow]]) -> Section:
     by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
                for name in plan.variants}  # fmt: skip
-    lines = [list(found.values()) for found in by_kind.values() if found]
+    lines = [list(kinds.values()) for kinds in by_kind.values() if kinds]
     figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label"))]
     figures += [
         Figure(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number(),
@@ -333,7 +333,7 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[KindRow]]) -> Section
 def sections(result: Result, plan: InsertPlan) -> list[Section]:
     sizes = lines_of(result, plan)
     more = [
-        *(one for rows, kinds in sizes.items() for one in details_sections(rows, kinds)),
+        *(section for rows, kinds in sizes.items() for section in details_sections(rows, kinds)),
         *(feedback_section(plan, rows, kinds) for rows, kinds in sizes.items() if plan.max_wal_size),
         *clients_sections(result, plan),
         *published_sections(

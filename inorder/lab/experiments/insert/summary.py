@@ -1,4 +1,4 @@
-"""From the runs of the insert experiment to the figures of its first tables."""
+"""Compute the figures of the first tables of the insert experiment from its runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.tables.insert_tables import FILL, INSERT
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
-CHECKPOINTS = "checkpoints_requested"  # that WAL caused within a measurement
+CHECKPOINTS = "checkpoints_requested"  # checkpoints that WAL caused within a measurement
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class KindRow(Row):
 
     @property
     def css(self) -> str:
-        """The style of its marks: that of the kind of key, whatever its index."""
+        """The style of marks in charts: the style of the kind of key with any index."""
         return f"kind-{self.kind.removesuffix(INDEX_KINDS[KEY_KINDS[self.kind].index_kind][0])}"
 
     @property
@@ -66,7 +66,7 @@ def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
 
 def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
     kind = next((kind for kind in plan.variants if kind.startswith("random")), "random")
-    size = sum(last_of(result, FILL, kind, part, rows) or 0 for part in ("table_bytes", "index_bytes"))
+    size = sum(last_of(result, FILL, kind, metric, rows) or 0 for metric in ("table_bytes", "index_bytes"))
     if size <= plan.memory_bytes:
         return "small"
     return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"

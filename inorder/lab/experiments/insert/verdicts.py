@@ -1,6 +1,6 @@
-"""Answers of the insert experiment: the cost of random keys, the key to use, and whether size slows inserts.
+"""The verdicts of the insert experiment: the cost of random keys, the key to use, the effect of the table's size.
 
-WAL is counted by the server: where noise hides a difference in speed, WAL decides.
+The server counts WAL. If noise hides a difference in speed, WAL decides.
 """
 
 import re
@@ -23,15 +23,15 @@ from inorder.lab.tables.insert_tables import INSERT
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# WAL ratio of random keys in the tables of docs/like.md, by what else is written.
+# WAL ratio of random keys in the tables of docs/like.md, by the other writes of these tables.
 LIKE = {"one index more, text keys": 3.17, "twelve partitions": 1.41, "five indexes more, half updates": 1.02}
 BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
-# Said with a label where it first stands: on the page with the first bar, in a terminal with the answer.
+# The explanation of a label where it first stands: on the page with the first bar, in a terminal with the answer.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
-# Tables that each of the kinds to choose from is for, also where they cost the same.
+# The tables that each kind of key is for, even if the kinds cost the same.
 CASES = {
     "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
     "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
@@ -75,11 +75,11 @@ def bars(kinds: Sequence[KindRow], speed: bool) -> list[Bar]:
 
 
 def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[KindRow]) -> list[Verdict]:
-    one = shown[-1]
-    speed, wal = speed_of(result, one), wal_of(result, one)
-    dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, one.kind, one.rows):,.0f} rows")
-    holds = f"{table_text(one)} {BESIDE}. {OFFER}"
-    return costs(question, [speed, dense], holds, bars(shown, speed.worse), usual(plan, one))
+    kind = shown[-1]
+    speed, wal = speed_of(result, kind), wal_of(result, kind)
+    dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, kind.kind, kind.rows):,.0f} rows")
+    holds = f"{table_text(kind)} {BESIDE}. {OFFER}"
+    return costs(question, [speed, dense], holds, bars(shown, speed.worse), usual(plan, kind))
 
 
 def rows_between(result: Result, kind: str, rows: int) -> float:
@@ -104,15 +104,15 @@ def usual(plan: InsertPlan, kind: KindRow) -> str:
 
 
 def loses(speed: Compared) -> bool:
-    return speed.worse and speed.found is not None and (speed.found.high or 1) < 1 - TO_FIND
+    return speed.worse and speed.ratio is not None and (speed.ratio.high or 1) < 1 - TO_FIND
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Kinds with about the least WAL that do not significantly lose TO_FIND of the speed, the least WAL first."""
+    """Kinds with about the least WAL, the least first, that are not significantly slower by TO_FIND."""
 
     def wal(kind: KindRow) -> float:
-        found = wal_of(result, kind).found
-        return found.median if found else inf
+        ratio = wal_of(result, kind).ratio
+        return ratio.median if ratio else inf
 
     kept = [kind for kind in ordered if not loses(speed_of(result, kind))]
     least = min(map(wal, kept), default=0.0)
@@ -124,26 +124,26 @@ def explained(kind: KindRow) -> str:
 
 
 def with_function(kind: KindRow) -> str:
-    found = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
-    return f"{kind.label}, {found[0]}()" if found else kind.label
+    function = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
+    return f"{kind.label}, {function[0]}()" if function else kind.label
 
 
 def steps_for(kinds: Sequence[KindRow]) -> list[Step]:
-    """A statement for each kind of key that was chosen, and one for an existing table."""
-    found = []
+    """A statement for each chosen kind of key, and a statement for an existing table."""
+    steps = []
     for name in (kind.kind for kind in kinds if kind.kind in CASES):
         case, page = CASES[name]
         column = KEY_KINDS[name].column.replace("uuid ", "uuid PRIMARY KEY ", 1)
-        found.append(Step(case, f"CREATE TABLE events (id {column}, body jsonb);", page))
-    return [*found, SWITCH] if found else []
+        steps.append(Step(case, f"CREATE TABLE events (id {column}, body jsonb);", page))
+    return [*steps, SWITCH] if steps else []
 
 
 def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -> Verdict:
-    found = cheapest(result, ordered)[:2]
-    shown = found or ordered[:1]
+    chosen = cheapest(result, ordered)[:2]
+    shown = chosen or ordered[:1]
     speeds, wals = [speed_of(result, kind) for kind in shown], [wal_of(result, kind) for kind in shown]
-    by_speed, by_wal = all(one.decided for one in speeds), all(one.found for one in wals)
-    answer = " or ".join(map(explained, found)) or BASE
+    by_speed, by_wal = all(speed.decided for speed in speeds), all(wal.ratio for wal in wals)
+    answer = " or ".join(map(explained, chosen)) or BASE
     parts = [
         (with_function(kind), [wal.words, speed.words if speed.decided else "speed too noisy to compare"])
         for kind, wal, speed in zip(shown, wals, speeds, strict=True)
@@ -157,12 +157,12 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
         f"{table_text(base)} {OFFER}",
         sure if by_speed or not by_wal else f"Decided by WAL, counted by the server. {sure}",
         bars([base, *shown], speed=by_speed),
-        steps_for(found) if by_speed or by_wal else (),
+        steps_for(chosen) if by_speed or by_wal else (),
     )
 
 
 def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
-    """The change of speed of the first kind as its table grows, relative to bigint, because machines are noisy."""
+    """The change of speed of the first kind as its table grows. Speeds are relative to bigint, to reduce noise."""
     if len(sizes) < 2:
         return []
     base = f"a table of {sizes[0]:,} rows"
@@ -173,9 +173,9 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
         figures.append(f"{kind.label}: {compared[-1].words}")
     reads = [middle_of(result, INSERT, kinds[0].kind, READS, rows) or 0 for rows in (sizes[0], sizes[-1])]
     drawn = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-    ratios = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in drawn]
-    shown = [(f"{rows:,} rows", estimated(100 * ratio for ratio in some), kinds[0].css)
-             for rows, some in zip(drawn, ratios, strict=True)]  # fmt: skip
+    by_size = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in drawn]
+    shown = [(f"{rows:,} rows", estimated(100 * ratio for ratio in ratios), kinds[0].css)
+             for rows, ratios in zip(drawn, by_size, strict=True)]  # fmt: skip
     return [
         Verdict(
             "Does it get slower as the table grows?",

@@ -26,7 +26,7 @@ from inorder.lab.targets.target import Target
 
 TABLE, TOAST, OTHER = "table", "TOAST", "other"
 SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
-# Each new row finds its sampled rows by number; a hash table of wide rows would not fit into work_mem.
+# A new row looks up sampled rows by number, because a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
@@ -82,15 +82,15 @@ class LikeTables(InsertTables):
         return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
-        """Fill a table, then VACUUM it: no hint bit is to be set while measuring."""
-        found = super().fill_one(kind, rows, stop)
+        """Fill a table, then VACUUM it, so that no hint bits are set while measuring."""
+        metrics = super().fill_one(kind, rows, stop)
         if stop.is_set():
-            return found
+            return metrics
         with self.target.connect() as connection:
             for name in (kind.table, self.kind(kind.name).keys):
                 connection.execute(f"VACUUM (FREEZE, ANALYZE) {name}".encode())
             size = self.key_bytes(connection, kind)
-        return found | self.sizes_of(kind) | {"key_bytes": size}
+        return metrics | self.sizes_of(kind) | {"key_bytes": size}
 
     def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
         names = "SELECT string_agg(format('pg_column_size(%%I)', attname), ' + ') FROM pg_attribute WHERE attrelid = %s"
@@ -104,8 +104,8 @@ class LikeTables(InsertTables):
 
     def sizes_of(self, kind: KeyKind) -> Metrics:
         sizes: Metrics = {}
-        for what, _, size in self.relations(kind):
-            sizes[f"bytes {what}"] = sizes.get(f"bytes {what}", 0) + size
+        for relation, _, size in self.relations(kind):
+            sizes[f"bytes {relation}"] = sizes.get(f"bytes {relation}", 0) + size
         rises = float(self.kind(kind.name).sample.key_rises)
         return sizes | {"index_bytes": sizes.get(f"bytes {kind.name}_pkey", 0), "key_rises": rises}
 
@@ -114,15 +114,15 @@ class LikeTables(InsertTables):
     ) -> Measured:
         kind = self.kinds[name]
         before = self.changes(kind)
-        found = super().measure(name, load, seed, show, dump_wal)
+        measured = super().measure(name, load, seed, show, dump_wal)
         inserted, updated, hot = (list(map(sub, *pair)) for pair in zip(self.changes(kind), before, strict=True))
         if not any(inserted):
             raise InorderError(f"the load inserted no row into {kind.table}")
-        self.rows[name] += int(sum(inserted)) - int(found.metrics["inserts"])
+        self.rows[name] += int(sum(inserted)) - int(measured.metrics["inserts"])
         metrics = {"inserted": sum(inserted), "updated": sum(updated), "hot": sum(hot)}
         series = {"partition_rows": before[0], "partition_inserted": inserted,
                   "partition_entries": list(map(sub, updated, hot))}  # fmt: skip
-        return Measured(found.metrics | metrics, found.series | series)
+        return Measured(measured.metrics | metrics, measured.series | series)
 
     def changes(self, kind: KeyKind) -> list[list[float]]:
         with self.target.connect() as connection:
@@ -135,7 +135,7 @@ class LikeTables(InsertTables):
 
     def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
         by_file = self.target.wal_by_file(connection, place)
-        parts = {file: what for what, file, _ in self.relations(kind)}
+        parts = {file: relation for relation, file, _ in self.relations(kind)}
         metrics: Metrics = {}
         for file, figures in by_file.items():
             for figure, value in figures.items():
@@ -154,21 +154,21 @@ class LikeExperiment(Experiment[LikePlan]):
     @classmethod
     def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
         if not plan.table:
-            raise InputError("--table is needed: the table that others are to be like")
+            raise InputError("give --table: the table to imitate")
         with source(plan.source) as connection:
-            found = read_table(connection, plan.table, plan.key, plan.leave_out)
+            facts = read_table(connection, plan.table, plan.key, plan.leave_out)
             dsn = resolved(connection)
-        require_unchanged(plan, found)
-        require_no_variables(found.shape)
-        column = found.shape.column(found.shape.key)
+        require_unchanged(plan, facts)
+        require_no_variables(facts.shape)
+        column = facts.shape.column(facts.shape.key)
         kinds = fitting(plan.kinds if plan.kinds != USUAL or key_column("v7", column) else ("bigint", "random"), column)
-        mix = plan.mix or f"insert={found.inserted or 1},update={found.updated}"
-        if unknown := set(plan.update) - {one.name for one in found.shape.sampled}:
-            raise InputError(f"--update: the table has no column {', '.join(sorted(unknown))} that could be changed")
+        mix = plan.mix or f"insert={facts.inserted or 1},update={facts.updated}"
+        if unknown := set(plan.update) - {column.name for column in facts.shape.sampled}:
+            raise InputError(f"--update: the table has no column {', '.join(sorted(unknown))} that can be changed")
         left = ", ".join(KEY_KINDS[kind].label for kind in plan.kinds if kind not in kinds and plan.kinds != USUAL)
-        made = replace(plan, source=dsn, key=found.shape.key, kinds=kinds, mix=mix, found=plan.found or found)
+        made = replace(plan, source=dsn, key=facts.shape.key, kinds=kinds, mix=mix, found=plan.found or facts)
         note = f"Left out, since {column.name} is {column.type}: {left}." if left else ""
-        return Adapted(made, tuple(filter(None, (*found.notes, note))))
+        return Adapted(made, tuple(filter(None, (*facts.notes, note))))
 
     @classmethod
     def room(cls, plan: LikePlan) -> tuple[int, str]:
@@ -177,11 +177,11 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
-        """The server's WAL files are not readable. Values of the user's table must not be accessible to others."""
+        """Adapt the plan: WAL files are not readable. Refuse a role that gives others access to the table's values."""
         if can.leaves_database:
             raise InputError(
-                f"--dsn: '{can.role}' may read files or run programs, and what the server of the table says of it runs "
-                "as that role\nHINT:  Use a role that is no superuser and owns nothing in that database."
+                f"--dsn: '{can.role}' may read files or run programs, and would run definitions from the server of the "
+                "table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
             )
         return super().adapt(plan, can).but(dump_wal=False)
 
@@ -208,6 +208,6 @@ class LikeExperiment(Experiment[LikePlan]):
         return f"{metrics['tps']:,.0f} transactions/s{wal}"
 
 
-def require_unchanged(plan: LikePlan, found: Found) -> None:
-    if plan.found and plan.found.shape != found.shape:
-        raise InputError(f"the table {plan.table} is not as it was when the run began: its columns or indexes differ")
+def require_unchanged(plan: LikePlan, facts: Found) -> None:
+    if plan.found and plan.found.shape != facts.shape:
+        raise InputError(f"the table {plan.table} was changed since the run began: its columns or indexes differ")

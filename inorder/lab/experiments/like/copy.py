@@ -1,4 +1,4 @@
-"""A table like another, empty, with a kind of key: its statements, and the script of its mix."""
+"""An empty table like another one, with a kind of key: its statements, and the script of its load."""
 
 import re
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ TEXT = ("text", "character varying", "character")
 HEX, DASHED = 32, 36
 RANDOM_BIGINT = "('x' || substr(md5(gen_random_uuid()::text), 1, 15))::bit(60)::bigint"
 NOTHING = Sample(Shape("", (), (), (), (), (), 0), 0)
-MOST_KEYS = 100_000  # that updates and reads draw from
+MOST_KEYS = 100_000  # keys that updates and reads draw from
 
 
 def key_column(kind: str, column: ShapeColumn, length: float = 0.0) -> str:
-    """Type and default of a column with a kind of key, which is text of at least such a length; "" if it cannot be.
+    """Type and default of a column with a kind of key; "" if impossible. ``length``: of keys that are text.
 
     >>> key_column("v7", ShapeColumn("id", "uuid")), key_column("v7", ShapeColumn("id", "bigint"))
     ('uuid DEFAULT uuid_v7_nextval()', '')
@@ -51,14 +51,14 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
         every = [kind for kind in KEY_KINDS if KEY_KINDS[kind].index_kind == "primary" and key_column(kind, column)]
         there = f"there are {', '.join(every)}" if len(every) > 1 else "the lab has no two kinds of key of that type"
         raise InputError(
-            f"--keys: two or more are compared; {one_line(f'{column.name} is {column.type}')}, of which {there}"
+            f"--keys needs two or more kinds; {one_line(f'{column.name} is {column.type}')}, of which {there}"
         )
     return fit
 
 
 @dataclass(frozen=True)
 class Mix:
-    """The mix of a load: shares of inserts, updates and reads; columns that updates change; of the newest rows only."""
+    """The mix of a load: shares of inserts, updates and reads; columns to update; True for the newest rows only."""
 
     insert: int
     update: int
@@ -116,15 +116,15 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """Statements for all partitions, and for a default one at each level that lacks it and can have it."""
+        """Statements for all partitions, and for a default partition at each level that can have one and lacks it."""
         made, parts = [], self.shape.partitions
-        for number, part in enumerate(parts[1:], 1):
-            above = self.part_name(part.above)
-            divided = f" PARTITION BY {part.divided}" if part.divided else self.storage
-            made.append(f"CREATE TABLE {self.part_name(number)} PARTITION OF {above} {part.bounds}{divided}")
-        for number, part in enumerate(parts):
+        for number, partition in enumerate(parts[1:], 1):
+            above = self.part_name(partition.above)
+            divided = f" PARTITION BY {partition.divided}" if partition.divided else self.storage
+            made.append(f"CREATE TABLE {self.part_name(number)} PARTITION OF {above} {partition.bounds}{divided}")
+        for number, partition in enumerate(parts):
             below = [other.bounds for other in parts[1:] if other.above == number]
-            if part.divided and not part.divided.startswith("HASH") and "DEFAULT" not in below:
+            if partition.divided and not partition.divided.startswith("HASH") and "DEFAULT" not in below:
                 made.append(f"CREATE TABLE {self.part_name(number)}_rest PARTITION OF {self.part_name(number)} DEFAULT")
         return made
 
@@ -140,7 +140,7 @@ class LikeKind(KeyKind):
         return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number, share))} {condition}"
 
     def fill(self, first: int, count: int, rows: int) -> str:
-        """Inserts ``count`` of ``rows`` rows from ``first`` on; keeps some of their keys for updates and reads."""
+        """SQL to insert ``count`` of ``rows`` rows from ``first`` on, and to keep some keys for updates and reads."""
         size = self.sample.rows
         rows_of = (
             f"FROM generate_series({first}, {first + count - 1}) AS i "
@@ -155,11 +155,11 @@ class LikeKind(KeyKind):
         )
 
     def script(self, mix: Mix, keys: int, recent: int) -> str:
-        """The script of pgbench. Of the ``keys`` kept keys, the last ``recent`` are of the newest rows."""
+        """The script of pgbench. The last ``recent`` of the ``keys`` kept keys are of the newest rows."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
-        found = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"
-        insert = self.insert(number, found)
+        source = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"
+        insert = self.insert(number, source)
         values = dict(zip((column.name for column in shape.sampled), self.sample.values(number), strict=True))
         changes = ", ".join(f"{identifier(name)} = {values[name]}" for name in mix.changed)
         at = f"{identifier(shape.key)} = (SELECT key FROM {self.keys} WHERE n = :m)"
@@ -169,7 +169,7 @@ class LikeKind(KeyKind):
             f"\\set o random({self.sample.newest}, {size - 1})", f"\\set m random({first}, {last})",
             "\\set u random(1, 1000000000)",
             f"\\if :r <= {mix.insert}", f"{insert};", f"\\elif :r <= {mix.insert + mix.update}",
-            f"UPDATE {self.table} SET {changes} {found} AND {at};"
+            f"UPDATE {self.table} SET {changes} {source} AND {at};"
             if changes else "SELECT 1;", "\\else", f"SELECT * FROM {self.table} WHERE {at};", "\\endif",
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
@@ -183,5 +183,5 @@ def require_no_variables(shape: Shape) -> None:
     for column in shape.columns:
         if re.search(r":\w", column.name):
             raise InputError(
-                f"pgbench takes a part of the column {one_line(column.name)} for a variable; HINT: --leave-out it"
+                f"pgbench would read a part of column {one_line(column.name)} as a variable; HINT: Use --leave-out."
             )

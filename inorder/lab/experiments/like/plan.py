@@ -12,7 +12,7 @@ PARTS = ("insert", "update", "read")
 
 
 def shares(text: str) -> tuple[int, int, int]:
-    """The shares of a mix, relative to each other; inserts only if it is "".
+    """The shares of inserts, updates and reads, relative to each other; "" for inserts only.
 
     >>> shares("insert=50, update=50"), shares("")
     ((50, 50, 0), (1, 0, 0))
@@ -20,15 +20,15 @@ def shares(text: str) -> tuple[int, int, int]:
     Traceback (most recent call last):
     ValueError: without inserts no key is made
     """
-    found = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
-    for part in filter(None, text.split(",")):
-        name, _, share = part.strip().partition("=")
+    weights = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
+    for item in filter(None, text.split(",")):
+        name, _, share = item.strip().partition("=")
         if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 15:
-            raise ValueError(f"{part.strip()!r} is not one of {', '.join(PARTS)} with its share, such as insert=50")
-        found[name] = int(share)
-    if not found["insert"]:
+            raise ValueError(f"{item.strip()!r} is not one of {', '.join(PARTS)} with its share, such as insert=50")
+        weights[name] = int(share)
+    if not weights["insert"]:
         raise ValueError("without inserts no key is made")
-    return found["insert"], found["update"], found["read"]
+    return weights["insert"], weights["update"], weights["read"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,10 @@ class LikePlan(setting.Plan):
         "Shares, relative to each other: insert=50,update=50,read=0. Default: inserts and updates as the server of the "
         "table has counted them.", "SHARES", check=shares,
     )  # fmt: skip
-    touch: str = setting.choice("Rows that updates and reads take: any, or recent, the newest hundredth.",
+    touch: str = setting.choice("Rows for updates and reads: any, or recent: the newest hundredth.",
                                 ("any", "recent"), "any")  # fmt: skip
-    update: tuple[str, ...] = setting.names("Columns that an update changes. Default: those in no index.")
-    leave_out: tuple[str, ...] = setting.names("Columns that are not copied, with what depends on them.")
+    update: tuple[str, ...] = setting.names("Columns that an update changes. Default: columns without an index.")
+    leave_out: tuple[str, ...] = setting.names("Omit these columns, and the objects that depend on them.")
     sample: int = setting.count("Rows read of the table.", 10, 10**7, 10_000)
     rows: int = setting.count("Rows in each table.", 1000, 10**10, 1_000_000, quick=100_000, full=10_000_000)
     transactions: int = setting.count("Transactions of each measurement.", 8, 10**10, 50_000, quick=10_000)
@@ -59,7 +59,7 @@ class LikePlan(setting.Plan):
     fill_workers: int = insert_tables.fill_workers()
     synchronous_commit: str = setting.synchronous_commit("off")
     dump_wal: bool = setting.switch(True)
-    found: Found | None = setting.found()  # noqa: RUF009
+    found: Found | None = setting.determined()  # noqa: RUF009
 
     @property
     def row_bytes(self) -> float:

@@ -37,7 +37,7 @@ def key_index(kind: str) -> str:
 
 
 def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
-    """The sum over partitions; an update that is not HOT adds an index entry."""
+    """The cost of the key's index, summed over partitions; an update that is not HOT adds an entry."""
     parts = [run.series.get(name, []) for name in BY_PARTITION]
     if run.kind not in USUAL_KINDS or not parts[0]:
         return None
@@ -89,8 +89,8 @@ def model_sections(result: Result, plan: LikePlan, kinds: Sequence[str]) -> list
         Figure("splits,\nmodel", "The same by the model.", number(2), "splits_model", value=by_model("splits", 1000)),
     )  # fmt: skip
     lines = [Row(result, INSERT, kind) for kind in kinds]
-    known = [line for line in lines if None not in (measured[1].value(line), measured[2].value(line))]
-    return [table("like_model", "The key's index: model against measurement", measured, known)] if known else []
+    predicted = [line for line in lines if None not in (measured[1].value(line), measured[2].value(line))]
+    return [table("like_model", "The key's index: model against measurement", measured, predicted)] if predicted else []
 
 
 WAL = per("wal_bytes", "inserts")
@@ -115,7 +115,7 @@ def figures(plan: LikePlan, base: str) -> tuple[Figure, ...]:
     label = KEY_KINDS[base].label
 
     def by_model(row: Row) -> Value:
-        ours, theirs = (predicted_wal(row.result, plan, one, base) for one in (row.kind, base))
+        ours, theirs = (predicted_wal(row.result, plan, kind, base) for kind in (row.kind, base))
         return ours / theirs if ours and theirs and row.kind != base else None
 
     return (
@@ -148,10 +148,10 @@ FIGURES = (
 
 def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
     title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
-    found = plan.found
+    facts = plan.found
     there = (
-        f"On its server {100 * found.hot / found.updated:.0f} % of the updates are HOT."
-        if found and found.updated
+        f"On its server {100 * facts.hot / facts.updated:.0f} % of the updates are HOT."
+        if facts and facts.updated
         else ""
     )
     lines = [Row(result, INSERT, kind) for kind in kinds]
@@ -161,8 +161,8 @@ def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Sectio
 def conditions(plan: LikePlan) -> str:
     parts = shares(plan.mix)
     touched = "any rows" if plan.touch == "any" else "the newest hundredth"
-    words = [f"{100 * part / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
-             for name, part in zip(PARTS, parts, strict=True) if part]  # fmt: skip
+    words = [f"{100 * share / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
+             for name, share in zip(PARTS, parts, strict=True) if share]  # fmt: skip
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
@@ -176,16 +176,16 @@ COUNTED = (
 
 
 def parts_of(result: Result, kind: str, figure: str = "bytes", scale: float = 1.0) -> dict[str, float]:
-    prefix, found = f"wal_{figure} ", {}
+    prefix, by_part = f"wal_{figure} ", {}
     for name in {name for run in result.select(INSERT, kind) for name in run.metrics if name.startswith(prefix)}:
-        part = name.removeprefix(prefix)
-        shown = KEYS_INDEX if part == key_index(kind) else re.sub(rf"^{kind}_\d+_", "", part)
-        found[shown] = middle_of(result, INSERT, kind, per(name, "inserts", scale)) or 0.0
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        relation = name.removeprefix(prefix)
+        shown = KEYS_INDEX if relation == key_index(kind) else re.sub(rf"^{kind}_\d+_", "", relation)
+        by_part[shown] = middle_of(result, INSERT, kind, per(name, "inserts", scale)) or 0.0
+    return dict(sorted(by_part.items(), key=lambda item: (-item[1], item[0])))
 
 
 def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
-    parts = list(dict.fromkeys(part for kind in reversed(kinds) for part in parts_of(result, kind)))
+    parts = list(dict.fromkeys(relation for kind in reversed(kinds) for relation in parts_of(result, kind)))
     if not parts:
         return []
     heads, values = [Column("part", "Of the table; other: commits, catalogs, sequences.")], []
@@ -195,7 +195,7 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
             Column(KEY_KINDS[kind].label + words, meaning, show, f"{figure}_{kind}", terminal=first, bar=first)
         )
         values.append(parts_of(result, kind, figure, scale))
-    rows: list[list[Value]] = [[part, *(found.get(part) for found in values)] for part in parts]
+    rows: list[list[Value]] = [[relation, *(amounts.get(relation) for amounts in values)] for relation in parts]
     return [Section("like_wal", "Where the WAL of a transaction comes from", heads, rows)]
 
 
@@ -206,7 +206,7 @@ def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
     label = KEY_KINDS[base].label
     wal = Compared("WAL", label, ratios_of(result, INSERT, RANDOM, base, WAL))
     speed = Compared("speed", label, ratios_of(result, INSERT, RANDOM, base, "tps"), speed=True)
-    compared = [one for one in (wal, speed) if one.found]
+    compared = [comparison for comparison in (wal, speed) if comparison.ratio]
     shown = ((KEY_KINDS[kind].label, median_of(result, INSERT, kind, WAL), f"kind-{kind}") for kind in (base, RANDOM))
     figures = f"Random keys: {figures_text(compared)} {by_model(result, plan, base)}{advice(result, wal)}".rstrip()
     bars = bars_of(shown, number(0, "B WAL/tx"))
@@ -214,10 +214,10 @@ def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
 
 
 def saved(wal: Compared) -> str:
-    if not wal.found or not wal.decided or not wal.found.high:
+    if not wal.ratio or not wal.decided or not wal.ratio.high:
         return UNDECIDED
-    exact = wal.found.differs_from(1.0)
-    share = max(0.0, 100 * (1 - 1 / (wal.found.median if exact else wal.found.high)))
+    exact = wal.ratio.differs_from(1.0)
+    share = max(0.0, 100 * (1 - 1 / (wal.ratio.median if exact else wal.ratio.high)))
     return f"{'' if exact else 'At most '}{share:.0f} % of the WAL"
 
 
@@ -227,13 +227,13 @@ def by_model(result: Result, plan: LikePlan, base: str) -> str:
 
 
 def advice(result: Result, wal: Compared) -> str:
-    if not wal.found:
+    if not wal.ratio:
         return "Its WAL is not known: run it on a throw-away server."
     if not wal.decided:
         return ""
     if last_of(result, FILL, RANDOM, "key_rises"):
         return "Keep the keys in order, as they are."
-    if wal.found.median >= LITTLE:
+    if wal.ratio.median >= LITTLE:
         return "Generate the keys of new rows in order."
     parts = parts_of(result, RANDOM)
     key = 100 * parts.get(KEYS_INDEX, 0) / fsum(parts.values()) if parts else 0.0

@@ -1,8 +1,8 @@
-"""Rows like those of a table: a sample of them, and how new rows are made from it.
+"""Generate rows like those of a table, from a sample.
 
-A new row has the values of one sampled row, which keeps widths, nulls and correlations. Columns that rise with the
-order of rows (times, numbers) rise here, too. If the sample has fewer distinct values of an indexed column than the
-table, the values that occur once are varied.
+A new row has the values of a sampled row, to keep widths, nulls and correlations. Columns that rise with the order of
+rows (times, numbers) also rise in the new table. If the sample has fewer distinct values of an indexed column than the
+table, values that occur once in the sample are varied.
 """
 
 import re
@@ -22,7 +22,7 @@ N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # share of the newest sampled rows whose values new rows get in a rising column
+NEWEST = 0.01  # the share of newest sampled rows that give new rows the values of a rising column
 FRACTION = 0.1  # share of the rows above which the number of distinct values grows with the table (as in ANALYZE)
 FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 
@@ -33,7 +33,7 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier, and the most characters or digits before the point, 0 without a limit.
+    """The type without its modifier, and the limit of characters, or of digits before the point; 0 without a limit.
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]
@@ -47,7 +47,7 @@ def base_type(column: ShapeColumn) -> tuple[str, int]:
 
 
 def can_be_unique(column: ShapeColumn) -> bool:
-    """True if the type has a different value for each row.
+    """True if the type has enough values for a different one in each row.
 
     >>> [can_be_unique(ShapeColumn("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
     [True, False, True, False, False]
@@ -63,9 +63,9 @@ def scrambled(number: str) -> str:
 
 @dataclass(frozen=True)
 class Spread:
-    """Facts about an indexed column of the sample: whether it rises, its range, and how many values each represents.
+    """Facts about an indexed column of the sample: True if it rises, its range, and the values that each represents.
 
-    ``behind``: seconds from the greatest time to the clock, None if new rows reuse sampled values.
+    ``behind``: seconds from the greatest time to the present, None if new rows reuse sampled values.
     """
 
     rises: bool = False
@@ -82,7 +82,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Sample:
-    """The sample on the measured server, and facts about its columns; ``plain``: unique indexes made plain."""
+    """The sample on the measured server, and facts about its columns. ``plain``: unique indexes that become plain."""
 
     shape: Shape
     rows: int
@@ -100,9 +100,9 @@ class Sample:
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
     def values(self, number: str, share: str = "") -> list[str]:
-        """SQL of a new row's values: from the sampled row s, rising values from the row o; ``number`` is the new row's.
+        """SQL of the values of the new row ``number``: from the sampled row s, and rising values from the row o.
 
-        While filling, ``share`` is how far the row is from that row o to the next.
+        While filling, ``share`` is the position of the new row between the row o and the next one.
         """
         return [self.value(column, number, share) for column in self.shape.sampled]
 
@@ -123,12 +123,12 @@ class Sample:
 
 
 def beside(shape: Shape, column: ShapeColumn) -> str:
-    """The sample's column with the next value of a rising column; for others, with the ordinal of single values."""
+    """The sample's column with the next value of a rising column or, for others, the ordinal of a single value."""
     return f"{N}_{shape.columns.index(column)}"
 
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
-    """SQL of a value that differs for different numbers; the sampled value itself if its type has no others."""
+    """SQL of a value that differs for different numbers; the sampled value if the type has too few values."""
     (kind, limit), other = base_type(column), scrambled(number)
     share, span = f"({other} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:
@@ -147,7 +147,7 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 
 
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
-    """SQL of a value between that of a column and the one ``after`` it; in a load, times advance."""
+    """SQL of a value between the column's value and the value ``after`` it; in a load, times advance."""
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
@@ -160,13 +160,13 @@ def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: s
 
 
 def moment(kind: str, seconds: str) -> str:
-    """SQL of a time in seconds after 1970; pgbench would take the colons in a time literal for variables."""
+    """SQL of a time in seconds after 1970; pgbench would read the colons in a time literal as variables."""
     text = f"to_timestamp({seconds})"
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
 
-def take_sample(target: Connection, theirs: UserConnection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
-    columns = [*found.sampled, found.column(found.key)]
+def take_sample(target: Connection, theirs: UserConnection, draw: Draw, shape: Shape, wanted: int, rows: int) -> Sample:
+    columns = [*shape.sampled, shape.column(shape.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)
     made = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
@@ -182,17 +182,17 @@ def take_sample(target: Connection, theirs: UserConnection, draw: Draw, found: S
     ):
         for data in out:
             into.write(data)
-    return RawSample(target, found, total, rows).sample()
+    return RawSample(target, shape, total, rows).sample()
 
 
 class RawSample:
-    """A sample as it was read, to be transformed into one that makes new rows. Its table has ``total`` rows."""
+    """A sample as it was read, from which the final sample is made. Its table has ``total`` rows."""
 
     def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
         self.session, self.shape, self.total, self.rows = session, shape, total, rows
-        self.count = int(self.one("SELECT count(*) FROM {raw}")[0])
+        self.count = int(self.numbers("SELECT count(*) FROM {raw}")[0])
 
-    def one(self, text: str) -> list[float]:
+    def numbers(self, text: str) -> list[float]:
         return [float(value or 0) for value in one_row(self.session, text.replace("{raw}", RAW))]
 
     def sample(self) -> Sample:
@@ -203,16 +203,16 @@ class RawSample:
             for column in self.shape.sampled if column.name in indexed
         }  # fmt: skip
         key = identifier(self.shape.key)
-        (length,) = self.one(f"SELECT avg(length({key}::text)) FROM {{raw}}")
-        found = Sample(self.shape, self.count, spreads, plain, self.rises(self.shape.column(self.shape.key)), length)
-        self.make(found)
-        return found
+        (length,) = self.numbers(f"SELECT avg(length({key}::text)) FROM {{raw}}")
+        sample = Sample(self.shape, self.count, spreads, plain, self.rises(self.shape.column(self.shape.key)), length)
+        self.make(sample)
+        return sample
 
     def rises(self, column: ShapeColumn) -> bool:
         name = identifier(column.name)
         ranks = f"SELECT {N}, rank() OVER (ORDER BY {name}) AS place FROM {{raw}} WHERE {name} IS NOT NULL"
         try:
-            return self.one(f"SELECT corr(place, {N}) FROM ({ranks}) AS ranks")[0] >= RISING
+            return self.numbers(f"SELECT corr(place, {N}) FROM ({ranks}) AS ranks")[0] >= RISING
         except psycopg.errors.UndefinedFunction:
             return False
 
@@ -221,23 +221,23 @@ class RawSample:
         try:
             groups = f"SELECT count(*) AS times FROM {{raw}} WHERE {name} IS NOT NULL GROUP BY {name}"
             counts = f"SELECT count(*), count(*) FILTER (WHERE times = 1), sum(times) FROM ({groups}) AS groups"
-            distinct, single, known = self.one(counts)
+            distinct, single, sampled = self.numbers(counts)
         except psycopg.errors.UndefinedFunction:
             return Spread()
         number = {**dict.fromkeys((*TIMES, "date"), f"extract(epoch FROM {name})")}.get(kind, name)
         low, high = 0.0, 0.0
         if kind in (*WHOLE, *REAL, *TIMES, "date"):
-            low, high = self.one(f"SELECT min({number}), max({number}) FROM {{raw}}")
-        total = self.total * known / self.count
-        each, grows = each_stands_for(distinct, single, known, total, self.rows / self.total)
+            low, high = self.numbers(f"SELECT min({number}), max({number}) FROM {{raw}}")
+        total = self.total * sampled / self.count
+        each, grows = each_stands_for(distinct, single, sampled, total, self.rows / self.total)
         high += (high - low) * max(0.0, self.rows / self.total - 1) * (grows and kind in WHOLE)
         behind = time.time() - high if kind in TIMES and column.name not in self.shape.dividing else None
         return Spread(column.clock or self.rises(column), low, high, each, behind, unique)
 
-    def make(self, found: Sample) -> None:
+    def make(self, sample: Sample) -> None:
         parts, joined = [], ""
         for place, column in enumerate(self.shape.sampled):
-            name, spread = identifier(column.name), found.spreads.get(column.name, Spread())
+            name, spread = identifier(column.name), sample.spreads.get(column.name, Spread())
             parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
             if spread.rises:
                 order = f"OVER (ORDER BY {name} NULLS LAST)"
@@ -249,16 +249,16 @@ class RawSample:
                 single = f"SELECT min({N}) AS {N}, row_number() OVER () AS place FROM {RAW} WHERE {name} IS NOT NULL"
                 joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
                 parts.append(f"s{place}.place AS {beside(self.shape, column)}")
-        listed = "".join(f", {part}" for part in parts)
+        listed = "".join(f", {expression}" for expression in parts)
         made = f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}"
         key, vacuum = f"ALTER TABLE {SAMPLE} ADD PRIMARY KEY ({N})", f"VACUUM (FREEZE, ANALYZE) {SAMPLE}"
         execute(self.session, made, key, f"DROP TABLE {RAW}", vacuum)
 
 
-def each_stands_for(distinct: float, single: float, known: float, total: float, share: float) -> tuple[int, bool]:
-    """How many distinct values a value that occurs once represents, and whether more rows have more of them.
+def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
+    """The number of distinct values that a single value represents, and True if their number grows with the table.
 
-    ``known`` values are in the sample, ``total`` in the table; the estimate is that of ANALYZE (Haas and Stokes).
+    ``sampled`` values are in the sample, ``total`` in the table; the estimate is that of ANALYZE (Haas and Stokes).
     ``share`` is the size of the new table in relation to the old one.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
@@ -268,14 +268,14 @@ def each_stands_for(distinct: float, single: float, known: float, total: float, 
     """
     if not single:
         return 1, False
-    there = known * distinct / (known - single + single * known / max(known, total))
+    there = sampled * distinct / (sampled - single + single * sampled / max(sampled, total))
     grows = there > FRACTION * total
     here = there * share if grows else there
     return (max(1, ceil((here - (distinct - single)) / single)) if here > distinct else 1), grows
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
-    """Columns that get a distinct value in each row, for unique indexes; and the unique indexes that become plain."""
+    """Columns with a distinct value in each row, for unique indexes; and unique indexes that become plain."""
     chosen: set[str] = set()
     plain = set()
     for index in shape.indexes:

@@ -1,6 +1,6 @@
-"""The structure of a table, read from its server: columns, indexes, checks, partitions.
+"""Read the structure of a table from its server: columns, indexes, checks, partitions.
 
-Read in one transaction, REPEATABLE READ and READ ONLY, with no lock above ACCESS SHARE.
+All is read in one transaction, REPEATABLE READ and READ ONLY, with no lock above ACCESS SHARE.
 """
 
 import re
@@ -46,7 +46,7 @@ class ShapeColumn:
 
 @dataclass(frozen=True)
 class ShapeIndex:
-    """An index: its definition after USING, key columns that are not expressions, and all columns it mentions."""
+    """An index: its definition after USING, its key columns without expressions, and all columns that it mentions."""
 
     name: str
     definition: str
@@ -73,7 +73,7 @@ class ShapePartition:
 
 @dataclass(frozen=True)
 class Shape:
-    """A table's structure. The first index is that of the key. ``partitions`` includes the table itself."""
+    """The structure of a table. The first index is the index of the key. ``partitions`` includes the table itself."""
 
     key: str
     columns: tuple[ShapeColumn, ...]
@@ -88,11 +88,13 @@ class Shape:
 
     @property
     def sampled(self) -> list[ShapeColumn]:
-        return [one for one in self.columns if not one.generated and not one.counts and one.name != self.key]
+        return [
+            column for column in self.columns if not column.generated and not column.counts and column.name != self.key
+        ]
 
     @property
     def dividing(self) -> set[str]:
-        return {name for part in self.partitions for name in part.columns}
+        return {name for partition in self.partitions for name in partition.columns}
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,8 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
             f"row security hides rows of {shown} from '{connection.info.user}'; HINT: Read it as its owner."
         )
     notes = []
-    for count, what in ((foreign, "foreign keys"), (triggers, "triggers")):
-        notes += [f"Left out: {what} of {qualified} ({count})."] if count else []
+    for count, objects in ((foreign, "foreign keys"), (triggers, "triggers")):
+        notes += [f"Left out: {objects} of {qualified} ({count})."] if count else []
     notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
     drawn = Draw(oid, str(qualified), int(blocks))
     size = drawn.row_count(connection)
@@ -163,7 +165,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
 
 @dataclass(frozen=True)
 class Draw:
-    """Rows drawn from a table: from all blocks, or from BLOCKS chosen at random."""
+    """A draw of rows from a table: from all blocks, or from BLOCKS random blocks."""
 
     oid: int
     table: str
@@ -182,18 +184,18 @@ class Draw:
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
     def require_own(self, connection: UserConnection) -> None:
-        """Raise an error if others could let the reader run their code, or redirect the name."""
-        if others := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
-            raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(others)}, who"
+        """Raise an error if other roles could make the reader run their code, or redirect the name."""
+        if owners := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
+            raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(owners)}, who"
                              " could let readers run code; HINT: Read it as its owner.")  # fmt: skip
         connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
         if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
-            raise InputError(f"{one_line(self.table)} was renamed meanwhile")
+            raise InputError(f"{one_line(self.table)} was renamed in the meantime")
 
     def row_count(self, connection: UserConnection) -> float:
         rows = self.drawn(connection) * 100 / self.percent
         if not rows:
-            raise InputError(f"{one_line(self.table)} has no rows, so that none can be like them")
+            raise InputError(f"{one_line(self.table)} has no rows to imitate")
         return rows
 
 
@@ -211,7 +213,7 @@ def read_shape(
         ShapePartition(-1 if above is None else int(above), str(bounds or ""), str(divided or ""), names(by))
         for _, above, bounds, divided, by in rows(connection, "like_partitions", oid)
     )
-    dividing = {name for part in partitions for name in part.columns}
+    dividing = {name for partition in partitions for name in partition.columns}
     every, notes = [], []
     primary: tuple[str, ...] = ()
     for name, definition, plain, mentions, unique, is_primary, exclusion, foreign in rows(
@@ -240,7 +242,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """The single column of a primary key, not counting those of the partition key."""
+    """The column of a primary key that is not in the partition key; an error if there is not exactly one."""
     left = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(left) != 1:
         has = f"its primary key is ({listed(primary)})" if primary else "it has no primary key"
@@ -248,22 +250,22 @@ def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
     return left[0]
 
 
-def names(found: object) -> tuple[str, ...]:
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+def names(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def read_columns(
     connection: UserConnection, oid: int, without: Sequence[str]
 ) -> tuple[list[ShapeColumn], tuple[str, ...], Callable[[str], str]]:
-    found, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
-    if unknown := set(without) - {str(row[0]) for row in found}:
+    column_rows, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
+    if unknown := set(without) - {str(row[0]) for row in column_rows}:
         raise InputError(f"--leave-out: the table has no column {', '.join(sorted(unknown))}")
-    kept = [row for row in found if row[0] not in without]
+    kept = [row for row in column_rows if row[0] not in without]
     for name, type_name, domain, labels, foreign, *_rest, needs in kept:
         if foreign or needs:
-            what = f"is of the type {one_line(str(type_name))}" if foreign else "is generated by a function of yours"
+            reason = f"is of the type {one_line(str(type_name))}" if foreign else "is generated by a function of yours"
             column = one_line(str(name))
-            raise InputError(f"the column {column} {what}, which other servers do not have; HINT: "
+            raise InputError(f"the column {column} {reason}, which other servers do not have; HINT: "
                              f"Leave it out by --leave-out {column}.")  # fmt: skip
         if isinstance(labels, list) and type_name not in types:
             types[str(type_name)] = f"{SCHEMA}.enum_{len(enums)}"

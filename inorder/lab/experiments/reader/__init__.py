@@ -1,8 +1,7 @@
 """Rows that polling readers lose while transactions of mixed lengths write.
 
-Several readers follow one table at once, each keeping its place in its own way. A row is lost when the reader's place
-has moved past it before it was committed. ``compare`` is the whole judgement: what was committed against what a reader
-was given.
+Several readers follow a table at the same time, and keep their positions in different ways. A row is lost if the
+position has moved past it before it was committed. ``compare`` judges a reader by the committed and the returned rows.
 """
 
 import threading
@@ -30,10 +29,10 @@ from inorder.lab.run.experiment import Experiment
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
-QUIET = 0.5  # seconds without a new row after which a reader is taken to be finished
+QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
 CLOCK_ERROR = 0.005  # seconds; with a larger error, the usual wait of 5 to 10 ms would be meaningless
 
-# Default settings, with commits that wait for the disk, plus track_commit_timestamp; and an index for each reader,
+# Default settings, with commits that wait for the disk, and track_commit_timestamp; the planner is made to use indexes,
 # because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
@@ -46,9 +45,9 @@ TWO_CLOCKS = (
 
 @dataclass
 class Reading:
-    """Rows that one reader was given: for each poll that found rows, its time in seconds since 1970 and their ids.
+    """The rows of a reader: for each poll that returned rows, the time in seconds since 1970 and the ids.
 
-    ``held``: rows that the reader had not been given in the end, but would be given later.
+    ``held``: committed rows that the reader had not returned at the end, but would return later.
     """
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -58,10 +57,10 @@ class Reading:
 
 
 def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True) -> Metrics:
-    """Count the rows that a reader lost or was given twice, and how long it kept rows waiting after their commit.
+    """Count the rows that a reader lost or returned twice, and measure the waits of rows after their commit.
 
-    ``committed`` has the time of commit of every row; a row's wait ends with its first delivery. Without ``waits``,
-    waits are left out, because the times come from two clocks.
+    ``committed`` has the commit time of every row; the wait of a row ends with its first delivery. ``waits``: False if
+    the clocks of the commit and of the delivery cannot be compared.
     """
     times = Counter(row for _, rows in reading.deliveries for row in rows)
     if not times.keys() <= committed.keys():
@@ -69,7 +68,7 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
         raise InorderError(f"delivered, but not committed in this round: {unknown}")
     first = {row: moment for moment, rows in reversed(reading.deliveries) for row in rows}
     undelivered = committed.keys() - first.keys()
-    found: Metrics = {
+    metrics: Metrics = {
         "committed": len(committed),
         "delivered": len(first),
         "held": len(undelivered & reading.held),
@@ -80,8 +79,8 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
     }
     if waits:
         times_ms = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()] or [0.0]
-        found |= {"longest_wait_ms": max(times_ms), "median_wait_ms": median(times_ms)}
-    return found
+        metrics |= {"longest_wait_ms": max(times_ms), "median_wait_ms": median(times_ms)}
+    return metrics
 
 
 class ReaderExperiment(Experiment[ReaderPlan]):
@@ -128,7 +127,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     def measure(self, seed: int) -> Iterator[Measured]:
         """Read while pgbench writes, then until no new rows come.
 
-        An interrupt of the writers goes on when each reader's figures are handed over: of a shorter load, too.
+        An interrupt of the writers is raised again after the figures of the shorter load were yielded.
         """
         interrupt: BaseException | None = None
         writing, clocks = threading.Event(), self.target.clock()
@@ -143,16 +142,16 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             seconds = time.monotonic() - started
             writing.clear()
             readings = {name: job.result() for name, job in jobs.items()}
-        found = self.judged(readings, clocks | self.target.clock(), seconds)
+        judgements = self.judged(readings, clocks | self.target.clock(), seconds)
         if not interrupt:
             self.progress.step(self.measuring)
-            self.progress.done(f"{found[self.plan.readers[-1]]['committed']:,} rows committed")
-        yield from map(Measured, found.values())
+            self.progress.done(f"{judgements[self.plan.readers[-1]]['committed']:,} rows committed")
+        yield from map(Measured, judgements.values())
         if interrupt:
             raise interrupt
 
     def write(self, seed: int) -> None:
-        """Run the load, with a step of progress per second; all transactions have ended when it returns."""
+        """Run the load, and report progress each second. All transactions have ended when this returns."""
         left = self.plan.seconds
 
         def second(tps: float) -> None:
@@ -172,7 +171,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             self.target.pgbench(script, load, seed, second)
 
     def judged(self, readings: Mapping[str, Reading], clocks: Apart, seconds: float) -> dict[str, Metrics]:
-        """The metrics of each reader, without waits if the difference of the clocks is not known well enough."""
+        """The metrics of each reader, without waits if the difference of the clocks is not known exactly enough."""
         committed = {row: moment - clocks.seconds for row, moment in self.committed().items()}
         more = {"seconds": seconds} | ({"clock_error_ms": MILLISECONDS * clocks.error} if clocks.error else {})
         for name, reading in readings.items():

@@ -1,6 +1,6 @@
-"""The readers that the experiment compares: each asks for the rows it has not seen, and remembers its position.
+"""The readers that the experiment compares. Each polls for new rows, and remembers its position.
 
-None of them waits for anything; all read the same table by an index.
+No reader waits for a transaction. All read the same table by an index.
 """
 
 from abc import ABC, abstractmethod
@@ -48,15 +48,15 @@ def setup(readers: Iterable[str]) -> tuple[str, ...]:
 class Reader(ABC):
     @abstractmethod
     def poll(self, connection: Connection) -> list[int]:
-        """The ids of the rows that are new to the reader, whose position advances."""
+        """Return the ids of the rows that are new to the reader, and advance its position."""
 
     def held(self, connection: Connection) -> set[int]:
-        """The ids of committed rows that the reader will be given later."""
+        """The ids of committed rows that the reader will return later."""
         return set()
 
 
 class Greatest(Reader):
-    """A position that is the greatest value seen in a column: the usual way, and the wrong one."""
+    """Keeps the greatest value of a column as its position: the usual way, which loses rows."""
 
     def __init__(self, column: str, start: object) -> None:
         self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()
@@ -70,7 +70,7 @@ class Greatest(Reader):
 
 
 class Horizon(Reader):
-    """A position that is a transaction ID below which all transactions on the server have ended."""
+    """Keeps a transaction ID as its position, below which all transactions on the server have ended."""
 
     # The order matters: all transactions below the horizon have ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -95,12 +95,12 @@ class Horizon(Reader):
 
 
 class Feed(Reader):
-    """A position that is the set of transactions read; the server advances it when this transaction commits."""
+    """Keeps the set of transactions read as its position, in the database: it advances when the poll commits."""
 
     ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
 
     def poll(self, connection: Connection) -> list[int]:
-        """The rows of transactions that have ended since, in one transaction with the processing of the rows."""
+        """Return the rows of transactions that have ended since the last poll, in one transaction with their use."""
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())
 

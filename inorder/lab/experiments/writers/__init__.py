@@ -1,4 +1,4 @@
-"""Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."""
+"""Ways of writing that keep ids in order for readers: rows a second, WAL, and rows that are out of order."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.server_settings import fill_memory, measuring_settings
 from inorder.lab.targets.target import release_tables
 
-# A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this measurement and the last.
+# Bytes of a second of the fastest form, 1.2 million rows: table, index, sort, WAL of this measurement and the last one.
 BYTES_PER_SECOND = 5 * 2**28
 
 
@@ -43,8 +43,8 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
     rows = misplaced = 0
     for name in tables:
         statement = query("misplaced").format(table=sql.Identifier(*name.split(".")))
-        found = one_row(connection, statement)
-        rows, misplaced = rows + int(found[0]), misplaced + int(found[1])
+        counts = one_row(connection, statement)
+        rows, misplaced = rows + int(counts[0]), misplaced + int(counts[1])
     return rows, misplaced
 
 
@@ -60,11 +60,11 @@ class WritersExperiment(Experiment[WritersPlan]):
     @classmethod
     def completed(cls, plan: WritersPlan, own: bool) -> Adapted[WritersPlan]:
         if plan.tables and not set(plan.forms) & set(TABLE_FORMS):
-            raise InputError(f"--tables needs one of the forms {', '.join(TABLE_FORMS)}")
+            raise InputError(f"--tables needs a form among {', '.join(TABLE_FORMS)}")
         return super().completed(plan, own)
 
     def prepare(self) -> None:
-        """Much memory: the tables are new, and what is measured is how writers wait for one another."""
+        """Start the server with much memory, because only waits of writers for one another are measured."""
         self.target.serve(measuring_settings(fill_memory(), direct_io=False))
         with self.connection() as connection:
             self.target.create_schema(connection)
@@ -124,7 +124,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         return speed | {"written": written, "misplaced": misplaced} | counted
 
 
-# How many write: one session, or all of the plan's; or one into several tables.
+# The writers: one session, the sessions of the plan, or one session that writes into several tables.
 ALONE = "alone"
 TOGETHER = "together"
 TABLES_STEP = "tables"
@@ -204,8 +204,8 @@ def steps_of(clients: Sequence[int]) -> dict[int, str]:
 def lines(result: Result, rows: int, plan: WritersPlan) -> list[Row]:
     together = [step for _, step in sorted(steps_of(plan.clients).items())]
     apart = [f"{TABLES_STEP}@{count}" for count in sorted(plan.tables)]
-    found = [Row(result, step, form, rows) for step in (ALONE, *together, *apart) for form in FORMS]
-    return [line for line in found if result.select(line.step, line.kind, rows)]
+    candidates = [Row(result, step, form, rows) for step in (ALONE, *together, *apart) for form in FORMS]
+    return [line for line in candidates if result.select(line.step, line.kind, rows)]
 
 
 TABLES = (
@@ -240,7 +240,7 @@ def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
     shown = [BASELINE, XACT]
     for rows in STATEMENT_ROWS:
         to_plain = {form: speed_of(result, form, rows) for form in SERIAL_FORMS}
-        if serial := [form for form in SERIAL_FORMS if to_plain[form].found and in_order(result, form)]:
+        if serial := [form for form in SERIAL_FORMS if to_plain[form].ratio and in_order(result, form)]:
             best = max(serial, key=lambda form: middle(to_plain[form].ratios.values()))
             compared.append(to_plain[best])
             figures.append(f"{capital(rows_text(rows))}: {FORMS[best].label}, {to_plain[best].words}.")
@@ -249,7 +249,7 @@ def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
     if not compared:
         return []
     feed = speed_of(result, XACT, 1)
-    figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.found else []
+    figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.ratio else []
     holds = f"{plan.clients[0]} sessions, a table that is empty at first, commits do not wait for the disk."
     bars = bars_of(
         ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), PLAIN) for form in shown),

@@ -1,7 +1,7 @@
-"""Forms of writing a log: the tables, a writer's transaction, and where its rows are.
+"""Forms of writing a log: the tables, the transaction of a writer, and the tables with its rows.
 
-Each writer of a form with tables or partitions of its own has the number that pgbench gives to it as :client_id, from
-0. One session that writes into several draws that number for each transaction.
+In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, from 0. A session
+that writes into several tables draws that number for each transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 # The columns of the log table, and the writer's number.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-# A number that others are unlikely to use: advisory locks are shared by the whole database, which may be the user's.
+# A number that others are unlikely to use: advisory locks are shared by the database, which may be the user's.
 LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
@@ -34,16 +34,16 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-# The statements of a transaction, by form; forms without a table name are one INSERT, or choose among several.
+# The statements of a transaction, by form; forms without a table name are one INSERT, or a choice of several.
 STATEMENTS = {
     LOCK: ("lock", "discard", "insert", "unlock"),
     LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
     LOCK_KEPT: ("lock", "insert", "unlock"),
 }
-# Forms in which the writers of a table take turns, which makes ordered ids safe to poll.
+# Forms in which the writers of a table take turns, so that readers can poll by id without losing rows.
 TABLE_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER)  # a table for each writer
 SERIAL_FORMS = (*TABLE_FORMS, LOCK, LOCK_CACHED)
-ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the others are about several
+ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the other forms are for several
 
 
 def own(writer: int) -> str:
@@ -57,15 +57,15 @@ def own_tables(writers: int) -> list[str]:
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
-    # cast once: a prepared statement of pgbench has at most 256 parameters
+    # Cast once, because a prepared statement of pgbench has at most 256 parameters.
     cast = "::int" if isinstance(writer, str) else ""
     return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
 
 def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
-    """A script with a separate statement for each writer, because pgbench cannot put variables into table names.
+    """A script with a statement for each writer, because pgbench cannot put variables into table names.
 
-    It is found by halves, so that one of 512 costs pgbench nine comparisons.
+    The statement is selected by bisection: for one of 512, pgbench makes nine comparisons.
     """
     if len(statements) == 1:
         return [f"{statements[0]};"]
@@ -81,7 +81,7 @@ def any_writer(tables: int) -> str:
 
 @dataclass(frozen=True)
 class WriterForm:
-    """A form of writing. Functions take the number of writers; ``script`` also takes the rows per statement."""
+    """A form of writing. Its functions take the number of writers; ``script`` also takes the rows per statement."""
 
     label: str
     setup: Callable[[int], list[str]]
@@ -92,7 +92,7 @@ class WriterForm:
 def one_table(
     label: str, *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = SERIAL
 ) -> WriterForm:
-    """A form with one table for all writers; ``after`` runs at its creation, ``before`` and ``behind`` at an INSERT."""
+    """A form with one table. ``after`` runs after CREATE TABLE, ``before`` and ``behind`` around INSERT."""
     return WriterForm(
         label,
         lambda _writers: [create(TABLE, key), *after],
