@@ -149,7 +149,7 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         return f"{metrics['server_percent']:.2f} % of a core"
 
     @contextmanager
-    def following(self, kind: str, found: Metrics) -> Iterator[Followed]:
+    def following(self, kind: str, metrics: Metrics) -> Iterator[Followed]:
         """A reader that waits for rows from now on; at the end it has a second for the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
@@ -165,14 +165,14 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
             finally:
                 stopped.set()
             done = job.result()
-        found["reads"] = reader.reads / done["seconds"]
-        found["client_percent"] = 100 * reader.cpu_seconds / done["seconds"]
-        found["server_percent"] = 100 * done["cpu_seconds"] / done["seconds"]
+        metrics["reads"] = reader.reads / done["seconds"]
+        metrics["client_percent"] = 100 * reader.cpu_seconds / done["seconds"]
+        metrics["server_percent"] = 100 * done["cpu_seconds"] / done["seconds"]
 
     def load(self, kind: str, seed: int) -> Metrics:
         (last,) = one_row(self.session, f"SELECT coalesce(max(n), 0) FROM {TABLE}")
-        found: Metrics = {}
-        with self.following(kind, found) as reader:
+        metrics: Metrics = {}
+        with self.following(kind, metrics) as reader:
             load = pgbench.Load(self.plan.writers, available_cores(), self.plan.seconds, rate=self.plan.rate)
             done = self.target.pgbench(self.script, load, seed)
         rows = self.session.execute(MOMENTS, (last,)).fetchall()
@@ -180,13 +180,13 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         if not delays:
             raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
         p50, p99 = np.percentile(delays, [50, 99])
-        return found | {"p50_ms": float(p50), "p99_ms": float(p99), "most_ms": max(delays), "tps": done.tps}
+        return metrics | {"p50_ms": float(p50), "p99_ms": float(p99), "most_ms": max(delays), "tps": done.tps}
 
     def idle(self, kind: str, _seed: int) -> Metrics:
-        found: Metrics = {}
-        with self.following(kind, found):
+        metrics: Metrics = {}
+        with self.following(kind, metrics):
             time.sleep(self.plan.seconds)
-        return found
+        return metrics
 
 
 def holds_text(result: Result, plan: DeliveryPlan) -> str:

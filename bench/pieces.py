@@ -136,18 +136,18 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         """Read all pieces, each in its own transaction; an error if a piece has other rows than expected."""
         table = table_of(step, form)
         self.execute(f"SELECT feed_seek('{table}', 'beginning')")
-        found: list[Metrics] = []
+        calls: list[Metrics] = []
         with Prepared(self.session, read_of(table, self.plan.piece_rows)) as piece:
             for place in range(self.plan.pieces):
-                found.append(self.target.timed(self.session, piece))
+                calls.append(self.target.timed(self.session, piece))
                 if piece.answer != str(self.plan.piece_rows):
                     raise InorderError(f"piece {place + 1} of {table} has {piece.answer} rows")
-        tenth = max(1, len(found) // 10)
-        metrics = {"pieces": len(found), "seconds": fsum(one["seconds"] for one in found)}
-        series = {"ms": [1e3 * one["seconds"] for one in found]}
-        if "cpu_seconds" in found[0]:
-            series["cpu_ms"] = [1e3 * one["cpu_seconds"] for one in found]
-            metrics["cpu_seconds"] = fsum(one["cpu_seconds"] for one in found)
+        tenth = max(1, len(calls) // 10)
+        metrics = {"pieces": len(calls), "seconds": fsum(call["seconds"] for call in calls)}
+        series = {"ms": [1e3 * call["seconds"] for call in calls]}
+        if "cpu_seconds" in calls[0]:
+            series["cpu_ms"] = [1e3 * call["cpu_seconds"] for call in calls]
+            metrics["cpu_seconds"] = fsum(call["cpu_seconds"] for call in calls)
             metrics["first_ms"], metrics["last_ms"] = mean(series["cpu_ms"][:tenth]), mean(series["cpu_ms"][-tenth:])
         return Measured(metrics, series)
 
@@ -157,14 +157,14 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         def set_back() -> None:
             self.execute(f"SELECT feed_seek('{table}', ended_transactions() * '{{[0,{self.last[form]})}}')")
 
-        found: list[Metrics] = []
+        calls: list[Metrics] = []
         with Prepared(self.session, read_of(table, self.plan.piece_rows)) as ask:
             for _ in range(LOOKS + 1):
                 set_back()
-                found.append(self.target.timed(self.session, ask))
+                calls.append(self.target.timed(self.session, ask))
             if ask.answer != str(TRANSACTION):
                 raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
-        times = {name: middle(one[name] for one in found[1:]) for name in found[0]}  # the first call plans
+        times = {name: middle(call[name] for call in calls[1:]) for name in calls[0]}  # the first call plans
         return times | {"calls": LOOKS}
 
 
@@ -189,12 +189,12 @@ def slopes(result: Result, step: str, form: str) -> dict[int, float]:
 
 def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
     """The form whose last pieces take longest compared with its first ones."""
-    found = {form: slopes(result, step, form) for form in plan.forms}
-    known = {form: ratios for form, ratios in found.items() if ratios}
-    if not known:
+    by_form = {form: slopes(result, step, form) for form in plan.forms}
+    measured = {form: ratios for form, ratios in by_form.items() if ratios}
+    if not measured:
         return None
-    form = max(known, key=lambda one: middle(known[one].values()))
-    return Compared(f"CPU time of the last tenth ({BACKLOGS[step]}, {FORMS[form][0]})", "the first", known[form])
+    form = max(measured, key=lambda form: middle(measured[form].values()))
+    return Compared(f"CPU time of the last tenth ({BACKLOGS[step]}, {FORMS[form][0]})", "the first", measured[form])
 
 
 def micros(run: Run) -> float | None:
@@ -247,7 +247,7 @@ def sections(result: Result, plan: PiecesPlan) -> Sequence[Section]:
 
 
 def verdicts(result: Result, plan: PiecesPlan, question: str) -> Sequence[Verdict]:
-    compared = [one for step in BACKLOGS if (one := steepest(result, plan, step))]
+    compared = [comparison for step in BACKLOGS if (comparison := steepest(result, plan, step))]
     holds = (
         f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "
         "the form with the largest ratio."

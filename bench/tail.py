@@ -157,12 +157,12 @@ class TailExperiment(Experiment[TailPlan]):
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
         """Write all rows to a new file; an error unless each is a line of it, if the format has lines."""
         with self.emptied():
-            found = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
-            found |= {"bytes": sum(file.stat().st_size for file in self.written())}
+            metrics = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
+            metrics |= {"bytes": sum(file.stat().st_size for file in self.written())}
             expected = {JSON: self.plan.written, CSV: self.plan.written + 1}.get(step)
             if expected is not None and (lines := lines_of(self.files / "rows")) != expected:
                 raise InorderError(f"{label_of(step, kind)}: {lines:,} lines instead of {expected:,}")
-            return found
+            return metrics
 
     def find_nothing(self, step: str, kind: str, _seed: int) -> Metrics:
         """Measure the start alone."""
@@ -186,12 +186,12 @@ class TailExperiment(Experiment[TailPlan]):
 
     def timed(self, command: Sequence[str]) -> Metrics:
         before = self.target.ended_cpu(self.session)
-        found = timed_command(command, self.target.environment(), self.files / "rows")
+        metrics = timed_command(command, self.target.environment(), self.files / "rows")
         after = self.target.ended_cpu(self.session)
         if before is None or after is None:
-            return found
+            return metrics
         server = after - before
-        return found | {"server_cpu_seconds": server, "cpu_seconds": server + found["client_cpu_seconds"]}
+        return metrics | {"server_cpu_seconds": server, "cpu_seconds": server + metrics["client_cpu_seconds"]}
 
     def without(self, step: str, rows: str) -> list[str]:
         query = FORMATS[step].query.format(rows=rows)
@@ -264,8 +264,8 @@ def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
 
 def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
     """The ratio of speeds in each round, both without the time of a start; empty for the base itself."""
-    ours, others = work_of(result, step, kind), work_of(result, step, base)
-    return {} if kind == base else {n: others[n] / ours[n] for n in ours.keys() & others.keys()}
+    ours, theirs = work_of(result, step, kind), work_of(result, step, base)
+    return {} if kind == base else {n: theirs[n] / ours[n] for n in ours.keys() & theirs.keys()}
 
 
 def speed_to(base: str) -> Callable[[Row], Value]:
@@ -308,8 +308,8 @@ def section_of(result: Result, plan: TailPlan, step: str) -> Section:
 
 
 def start_text(result: Result, plan: TailPlan, step: str) -> str:
-    found = median_of(result, start_of(step), kind_of(plan.batch_rows[0]), "seconds")
-    return f"A run of tail that finds nothing new takes {found.median:.2f} s." if found else ""
+    start = median_of(result, start_of(step), kind_of(plan.batch_rows[0]), "seconds")
+    return f"A run of tail that finds nothing new takes {start.median:.2f} s." if start else ""
 
 
 def sections(result: Result, plan: TailPlan) -> Sequence[Section]:
@@ -319,9 +319,9 @@ def sections(result: Result, plan: TailPlan) -> Sequence[Section]:
 def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]:
     kind = kind_of(max(plan.batch_rows))
     compared = [
-        one
+        comparison
         for step in FORMATS
-        for one in (
+        for comparison in (
             Compared(f"speed as {step.upper()}", label_of(step, SAME_ORDER),
                      speeds(result, step, kind, SAME_ORDER), True),
             Compared(f"CPU time as {step.upper()}", label_of(step, SAME_ORDER),

@@ -165,7 +165,7 @@ def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
 
 
 def verdicts(result: Result, plan: WorkersPlan, question: str) -> Sequence[Verdict]:
-    one, most = min(plan.workers), max(plan.workers)
-    ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
+    least, most = min(plan.workers), max(plan.workers)
+    ratios = ratios_of(result, WORK, kind_of(least), kind_of(most), speed_of)
     holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
     return costs(question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)

@@ -69,25 +69,25 @@ class Latencies:
         self.lock = threading.Lock()
 
     def add(self, seconds: float, times: int = 1) -> None:
-        found = max(1000 * seconds, 0.001)
+        milliseconds = max(1000 * seconds, 0.001)
         with self.lock:
-            self.ticks[-1][round(found, 2 - math.floor(math.log10(found)))] += times
+            self.ticks[-1][round(milliseconds, 2 - math.floor(math.log10(milliseconds)))] += times
 
     def turn(self, *parts: float) -> list[float]:
         """The quantiles of the window, which then advances by one tick."""
         with self.lock:
             counts = sum(self.ticks, Counter[float]())
             self.ticks.append(Counter())
-        return [quantile(counts, part) for part in parts]
+        return [quantile(counts, share) for share in parts]
 
 
-def quantile(counts: Counter[float], part: float) -> float:
+def quantile(counts: Counter[float], share: float) -> float:
     """The value that the given share of the samples does not exceed.
 
     >>> quantile(Counter({1.0: 98, 7.0: 2}), 0.5), quantile(Counter({1.0: 98, 7.0: 2}), 0.99), quantile(Counter(), 0.5)
     (1.0, 7.0, 0.0)
     """
-    rest = part * counts.total()
+    rest = share * counts.total()
     for value in sorted(counts):
         rest -= counts[value]
         if rest <= 0:
@@ -107,9 +107,9 @@ class Adapter:
         self.counts = Counter[str]()
         self.lock = threading.Lock()
 
-    def count(self, what: str, amount: int) -> None:
+    def count(self, counter: str, amount: int) -> None:
         with self.lock:
-            self.counts[what] += amount
+            self.counts[counter] += amount
 
     def put(self, record: Mapping[str, Any]) -> None:
         head = {"system": MANIFEST["system"], "instance_id": self.settings.instance}
@@ -140,8 +140,8 @@ class Adapter:
     def listen(self) -> None:
         """Read the number of jobs that are due, which the harness writes to stdin."""
         for line in sys.stdin:
-            what, _, amount = line.partition(" ")
-            if what == "ENQUEUE":
+            word, _, amount = line.partition(" ")
+            if word == "ENQUEUE":
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
@@ -197,23 +197,23 @@ class Adapter:
         return self.counts["enqueued"] - self.counts["claimed"]
 
     def sample(self, before: Counter[str], seconds: float) -> None:
-        found: dict[str, tuple[float, int]] = {}
+        metrics: dict[str, tuple[float, int]] = {}
         for name, latencies in self.latencies.items():
-            for part, value in zip((50, 95, 99), latencies.turn(0.5, 0.95, 0.99), strict=True):
-                found[f"{name}_p{part}_ms"] = value, WINDOW
-        for name, what in (("enqueue_rate", "enqueued"), ("completion_rate", "completed")):
-            found[name] = (self.counts[what] - before[what]) / seconds, self.settings.every
-        found |= {"queue_depth": (self.waiting(), 0), "producer_target_rate": (self.settings.rate_now(), 0)}
+            for percent, value in zip((50, 95, 99), latencies.turn(0.5, 0.95, 0.99), strict=True):
+                metrics[f"{name}_p{percent}_ms"] = value, WINDOW
+        for name, counter in (("enqueue_rate", "enqueued"), ("completion_rate", "completed")):
+            metrics[name] = (self.counts[counter] - before[counter]) / seconds, self.settings.every
+        metrics |= {"queue_depth": (self.waiting(), 0), "producer_target_rate": (self.settings.rate_now(), 0)}
         head = {"t": now(), "kind": "adapter", "subject_kind": "adapter", "subject": ""}
-        for metric, (value, window) in found.items():
+        for metric, (value, window) in metrics.items():
             self.put(head | {"metric": metric, "value": value, "window_s": window})
 
     def run(self) -> None:
         descriptor = {"kind": "descriptor", "version": self.prepare(), "started_at": now()}
         self.put(MANIFEST | descriptor | {"schema_version": descriptor["version"]})
         workers = [threading.Thread(target=self.consume, args=[number]) for number in range(self.settings.workers)]
-        others = [threading.Thread(target=self.produce), threading.Thread(target=self.listen, daemon=True)]
-        for thread in (*others, *workers):
+        threads = [threading.Thread(target=self.produce), threading.Thread(target=self.listen, daemon=True)]
+        for thread in (*threads, *workers):
             thread.start()
         every = self.settings.every
         while True:
@@ -221,7 +221,7 @@ class Adapter:
             if self.stop.wait(every - time.time() % every):
                 break
             self.sample(before, time.monotonic() - began)
-        for thread in (others[0], *workers):
+        for thread in (threads[0], *workers):
             thread.join()
 
 

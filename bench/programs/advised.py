@@ -29,13 +29,13 @@ UNLIKE = {
 class Outcome:
     """A figure of an advice, and its measured value: bytes of WAL saved, or size of the index."""
 
-    what: str
+    figure: str
     said: float
-    found: float
+    measured: float
 
     @property
     def holds(self) -> bool:
-        return abs(self.found / self.said - 1) <= TOLERATED
+        return abs(self.measured / self.said - 1) <= TOLERATED
 
 
 def inserted(admin: Connection, count: int) -> float:
@@ -63,12 +63,16 @@ def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Out
         before = inserted(admin, count)
         facts = read(dsn, None, False)
         findings, _ = advice_of(replace(facts, checkpoint=facts.seconds), 1)
-        (found,) = [one for one in findings if (one.id, one.table) == ("random-key", '"public"."followed"')]
-        execute(admin, *found.remedy)
-        yield Outcome("WAL saved", found.saves * facts.seconds / DAY, before - inserted(admin, count))
+        (finding,) = [
+            candidate
+            for candidate in findings
+            if (candidate.id, candidate.table) == ("random-key", '"public"."followed"')
+        ]
+        execute(admin, *finding.remedy)
+        yield Outcome("WAL saved", finding.saves * facts.seconds / DAY, before - inserted(admin, count))
         execute(admin, "REINDEX INDEX followed_pkey")
         (size,) = one_row(admin, "SELECT pg_relation_size('followed_pkey')")
-        (cost,) = [one for one in found.costs if one.kind == "v7"]
+        (cost,) = [candidate for candidate in finding.costs if candidate.kind == "v7"]
         yield Outcome("index", cost.index_bytes, float(size))
 
 
@@ -84,10 +88,12 @@ def main() -> None:
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         for name in UNLIKE:
-            for one in followed(cluster, name, rows, count):
-                held &= one.holds
-                print(f"{name:9}{one.what:11}advised {size_text(one.said):>10}  measured {size_text(one.found):>10}  "
-                      f"{one.found / one.said:.2f}{'' if one.holds else '  BEYOND 20 %'}", flush=True)  # fmt: skip
+            for outcome in followed(cluster, name, rows, count):
+                held &= outcome.holds
+                said, measured = size_text(outcome.said), size_text(outcome.measured)
+                print(f"{name:9}{outcome.figure:11}advised {said:>10}  measured {measured:>10}  "
+                      f"{outcome.measured / outcome.said:.2f}{'' if outcome.holds else '  BEYOND 20 %'}",
+                      flush=True)  # fmt: skip
     sys.exit(not held)
 
 

@@ -51,5 +51,5 @@ def print_masks(rounds: int) -> None:
                     work = partial(connection.execute, WORK[name].encode())
                     took[name].append(process.timed(work)["cpu_seconds"])
     for name in [name for name in WORK if name != FLOOR]:
-        above = [(one - floor) / ROWS * 1e6 for one, floor in zip(took[name], took[FLOOR], strict=True)]
+        above = [(seconds - floor) / ROWS * 1e6 for seconds, floor in zip(took[name], took[FLOOR], strict=True)]
         print(f"{name:26}{estimate(above).median:.2f}")

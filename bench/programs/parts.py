@@ -77,11 +77,11 @@ def fill(connection: Connection, rows: int) -> str:
 
 
 def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
-    gains = sorted(one.wall / four.wall for one, four in rounds)
-    most = statistics.median(one.wall * CORES / four.cpu for one, four in rounds)
-    cost = statistics.median(one.cpu for one, _ in rounds) / rows * 1000
-    busy = statistics.median(one.cpu / one.wall for one, _ in rounds)
-    more = statistics.median(four.cpu / one.cpu for one, four in rounds)
+    gains = sorted(single.wall / four.wall for single, four in rounds)
+    most = statistics.median(single.wall * CORES / four.cpu for single, four in rounds)
+    cost = statistics.median(single.cpu for single, _ in rounds) / rows * 1000
+    busy = statistics.median(single.cpu / single.wall for single, _ in rounds)
+    more = statistics.median(four.cpu / single.cpu for single, four in rounds)
     return (
         f"{cost:.2f} ms of CPU a row: {PARTS} parts are {statistics.median(gains):.2f} times as fast as one "
         f"({gains[0]:.2f} to {gains[-1]:.2f}); at most {most:.2f}, since one part keeps {busy:.2f} of {CORES} cores "

@@ -141,10 +141,10 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
     return samples
 
 
-def say(samples: Samples, what: str) -> None:
+def say(samples: Samples, step: str) -> None:
     """Print the next step, and the load of the machine until now."""
     samples["load"].append(os.getloadavg()[0])
-    print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {what}", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {step}", flush=True)
 
 
 def fill_all(cluster: Cluster, tables: Iterable[str], rows: int) -> None:
@@ -239,24 +239,24 @@ def index_bytes(connection: Connection, table: str) -> int:
 
 def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
     """Rows and CPU time in ms of each piece, beside a writer; each 500 by another connection, which goes on there."""
-    found: list[tuple[int, float]] = []
+    reads: list[tuple[int, float]] = []
     with writing(cluster, table, pause=0.05, writers=1):
         with connect(cluster.dsn) as connection:
             connection.execute(f"SELECT feed_create('{table}', '{table}')".encode())
-        while sum(count for count, _ in found) < rows:
+        while sum(count for count, _ in reads) < rows:
             with connect(cluster.dsn) as connection:
                 process = ServerProcess(connection)
                 for _ in range(500):
                     count, took = read(connection, process, table, PIECE)
-                    found.append((count, took))
-                    if sum(count for count, _ in found) >= rows:
+                    reads.append((count, took))
+                    if sum(count for count, _ in reads) >= rows:
                         break
     with connect(cluster.dsn) as connection:
-        found.append(read(connection, ServerProcess(connection), table, 10**6))
+        reads.append(read(connection, ServerProcess(connection), table, 10**6))
         (there,) = one_row(connection, f"SELECT count(*) FROM {table}")
-    if sum(count for count, _ in found) != there:
-        raise AssertionError(f"{sum(count for count, _ in found)} rows of {there} were read")
-    return found
+    if sum(count for count, _ in reads) != there:
+        raise AssertionError(f"{sum(count for count, _ in reads)} rows of {there} were read")
+    return reads
 
 
 def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -> tuple[int, float]:
@@ -275,10 +275,10 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
         connection, "ALTER TABLE switched ALTER id SET DEFAULT uuid_after_random_nextval()",
         *(f"SELECT feed_create('{name}', '{name}', start => 'now')" for name in STREAMS),
     )  # fmt: skip
-    found: dict[str, list[tuple[int, float]]] = {name: [] for name in STREAMS}
+    by_table: dict[str, list[tuple[int, float]]] = {name: [] for name in STREAMS}
     with ExitStack() as stack:
         sides = {}
-        for table in found:
+        for table in by_table:
             reader = stack.enter_context(connect(cluster.dsn))
             sides[table] = reader, ServerProcess(reader)
             stack.enter_context(writing(cluster, table, STREAM_ROWS, STREAM_ROWS / RATE, 1))
@@ -286,11 +286,11 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
         for second in range(-5, seconds):  # the first ones warm up
             due += 1
             time.sleep(max(due - time.monotonic(), 0))
-            for table in sorted(found, reverse=second % 2 == 0):
+            for table in sorted(by_table, reverse=second % 2 == 0):
                 poll = read(*sides[table], table, 10**6)
                 if second >= 0:
-                    found[table].append(poll)
-    return found
+                    by_table[table].append(poll)
+    return by_table
 
 
 def table_of(samples: Samples) -> list[str]:
@@ -299,9 +299,10 @@ def table_of(samples: Samples) -> list[str]:
     return [
         *headed("`inorder prepare`", "rows", "time", "of it the index", "its size", "longest wait for a lock",
                 "longest INSERT, before", "meanwhile"),
-        *(row(LABELS[name], *shown_steps(samples["rows"], name, one)) for name, one in samples["prepare"].items()),
+        *(row(LABELS[name], *shown_steps(samples["rows"], name, prepared))
+          for name, prepared in samples["prepare"].items()),
         *headed("first pass, pieces of 10,000", "pieces", "first 50", "in the middle", "last 50", "last to first"),
-        *(row(LABELS[name], *shown_pieces(found)) for name, found in samples["pieces"].items()),
+        *(row(LABELS[name], *shown_pieces(reads)) for name, reads in samples["pieces"].items()),
         *headed("a poll a second, CPU of 10,000 rows", "first minute", "last minute", "last to first",
                 "rows of a poll"),
         *(row(label, *shown_polls(sides[name])) for name, label in STREAMS.items()),
@@ -318,39 +319,39 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def shown_steps(rows: int, name: str, one: Samples) -> Iterator[str]:
+def shown_steps(rows: int, name: str, prepared: Samples) -> Iterator[str]:
     yield f"{PARTITIONED_ROWS if name == 'parts' else rows:,}"
-    yield f"{sum(took for _, took in one['statements']):.1f} s"
-    yield f"{sum(took for text, took in one['statements'] if 'INDEX' in text):.1f} s"
-    yield size_text(one["index_bytes"])
-    yield f"{max(one['waits_ms']):.1f} ms" if one["waits_ms"] else "under 1 ms"
-    yield f"{one['before_ms']['longest']:.0f} ms"
-    yield f"{one['meanwhile_ms']['longest']:.0f} ms"
+    yield f"{sum(took for _, took in prepared['statements']):.1f} s"
+    yield f"{sum(took for text, took in prepared['statements'] if 'INDEX' in text):.1f} s"
+    yield size_text(prepared["index_bytes"])
+    yield f"{max(prepared['waits_ms']):.1f} ms" if prepared["waits_ms"] else "under 1 ms"
+    yield f"{prepared['before_ms']['longest']:.0f} ms"
+    yield f"{prepared['meanwhile_ms']['longest']:.0f} ms"
 
 
-def shown_pieces(found: list[tuple[int, float]]) -> Iterator[str]:
-    took = [cpu for count, cpu in found if count == PIECE]
+def shown_pieces(reads: list[tuple[int, float]]) -> Iterator[str]:
+    took = [cpu for count, cpu in reads if count == PIECE]
     middle = len(took) // 2
-    parts = [median(took[part]) for part in (slice(50), slice(middle - 25, middle + 25), slice(-50, None))]
+    parts = [median(took[span]) for span in (slice(50), slice(middle - 25, middle + 25), slice(-50, None))]
     yield f"{len(took):,}"
-    yield from (f"{one:.1f} ms" for one in parts)
+    yield from (f"{value:.1f} ms" for value in parts)
     yield f"{parts[2] / parts[0]:.2f}"
 
 
-def shown_polls(found: list[tuple[int, float]]) -> Iterator[str]:
-    first, last = (median(of_10_000(found[part])) for part in MINUTES)
+def shown_polls(polls: list[tuple[int, float]]) -> Iterator[str]:
+    first, last = (median(of_10_000(polls[minute])) for minute in MINUTES)
     yield from (f"{first:.1f} ms", f"{last:.1f} ms", f"{last / first:.2f}")
-    yield f"{median(count for count, _ in found[MINUTES[1]]):,.0f}"
+    yield f"{median(count for count, _ in polls[MINUTES[1]]):,.0f}"
 
 
-def of_10_000(found: list[tuple[int, float]]) -> list[float]:
+def of_10_000(polls: list[tuple[int, float]]) -> list[float]:
     """Milliseconds per 10,000 rows, since a busy machine has no steady rate."""
-    return [took / max(count, 1) * 10_000 for count, took in found]
+    return [took / max(count, 1) * 10_000 for count, took in polls]
 
 
-def shown_ratios(found: list[tuple[int, float]], others: list[tuple[int, float]]) -> Iterator[str]:
-    ratios = [a / b for a, b in zip(of_10_000(found), of_10_000(others), strict=True)]
-    first, last = (median(ratios[part]) for part in MINUTES)
+def shown_ratios(polls: list[tuple[int, float]], base: list[tuple[int, float]]) -> Iterator[str]:
+    ratios = [a / b for a, b in zip(of_10_000(polls), of_10_000(base), strict=True)]
+    first, last = (median(ratios[minute]) for minute in MINUTES)
     yield from (f"{first:.2f}", f"{last:.2f}", f"{last / first:.2f}", "")
 
 

@@ -300,8 +300,8 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
         if kind != "bigserial":
             execute(connection, f"SELECT feed_enable('{table}_{kind}')")
     if kind != "bigserial":
-        others = FEEDS - 2 * len(LABELS) if kind == "uuid" else 0
-        names = [kind, f"{kind}_worker", *(f"other_{number}" for number in range(others))]
+        more = FEEDS - 2 * len(LABELS) if kind == "uuid" else 0
+        names = [kind, f"{kind}_worker", *(f"other_{number}" for number in range(more))]
         feeds = ", ".join(f"feed_create('{name}', 'read_{kind}', start => 'now')" for name in names)
         execute(connection, f"SELECT {feeds}, exact_count_start('read_{kind}')")
 

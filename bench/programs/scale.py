@@ -93,10 +93,10 @@ def table_pages(rows: int, key: int) -> int:
     return math.ceil(pages)
 
 
-def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
+def show(connection: Connection, title: str, make: Callable[[], None]) -> None:
     begin = time.monotonic()
     make()
-    print(f"\n{what} ({time.monotonic() - begin:.0f} s to fill)")
+    print(f"\n{title} ({time.monotonic() - begin:.0f} s to fill)")
     print(f"{'':44}{'CPU ms':>10}{'pages':>10}")
     for name, milliseconds, pages in measured(connection):
         took = "" if math.isnan(milliseconds) else f"{milliseconds:.3f}"

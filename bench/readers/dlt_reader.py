@@ -53,9 +53,9 @@ def main() -> None:
     for line in sys.stdin:
         seen = Counter(json.loads(line)["last"] or ())
         pipeline.run()
-        found = pipeline.keys()
-        new = sorted((found - seen).elements())
-        print(*new, json.dumps({"last": [*found.elements()]}), sep="\n", file=answers, flush=True)
+        keys = pipeline.keys()
+        new = sorted((keys - seen).elements())
+        print(*new, json.dumps({"last": [*keys.elements()]}), sep="\n", file=answers, flush=True)
 
 
 if __name__ == "__main__":

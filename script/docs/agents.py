@@ -1,6 +1,6 @@
 """docs/llms.txt, a list of the pages, and docs/skill/SKILL.md, which tells an agent when and how to use inorder.
 
-``python script/docs/agents.py`` writes both. Their sentences are those of the pages: see ``SECTIONS``.
+``python script/docs/agents.py`` writes both, from sentences of the pages: see ``SECTIONS``.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ description: Use when code reads new or changed rows of a PostgreSQL table by po
 
 Made from the pages named below by script/docs/agents.py.
 """
-# The parts of the skill: a page, and a heading in it, "" for what is above its first one.
+# The parts of the skill: a page, and a heading in it, or "" for the text above the first heading.
 SECTIONS = (
     ("sets.md", "Is my polling safe?"),
     ("check.md", ""),
@@ -33,10 +33,10 @@ SECTIONS = (
 
 
 def parts_of(page: str) -> dict[str, str]:
-    """The sections of a page without the comments for tests; the first is that of its title."""
+    """The sections of a page, without the comments for tests; the first section is the one of the title."""
     text = re.sub(r"<!--.*?-->\n*", "", (ROOT / "docs" / page).read_text(), flags=re.S)
     head, *sections = re.split(r"^## ", text, flags=re.M)
-    return {"": head} | {heading: body for heading, _, body in (one.partition("\n") for one in sections)}
+    return {"": head} | {heading: body for heading, _, body in (section.partition("\n") for section in sections)}
 
 
 def title_of(page: str) -> str:
@@ -44,7 +44,7 @@ def title_of(page: str) -> str:
 
 
 def with_addresses(text: str) -> str:
-    """Links of a page as links from the folder of the skill.
+    """The text with its links changed to work from the folder of the skill.
 
     >>> with_addresses("[a](check.md#b), [c](#d), [e](https://f)")
     '[a](../check.md#b), c, [e](https://f)'
@@ -54,12 +54,12 @@ def with_addresses(text: str) -> str:
 
 
 def skill() -> str:
-    found = [HEAD]
+    blocks = [HEAD]
     for page, heading in SECTIONS:
         body = parts_of(page)[heading]
         name, body = (heading, body) if heading else (title_of(page), body.partition("\n")[2])
-        found.append(f"## {name}\n\nFrom [docs/{page}](../{page}).\n\n{with_addresses(body).strip()}\n")
-    return "\n".join(found)
+        blocks.append(f"## {name}\n\nFrom [docs/{page}](../{page}).\n\n{with_addresses(body).strip()}\n")
+    return "\n".join(blocks)
 
 
 def pages() -> Iterator[tuple[str, list[str]]]:
@@ -68,14 +68,14 @@ def pages() -> Iterator[tuple[str, list[str]]]:
     assert spec and spec.loader
     conf = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(conf)
-    for part, names in conf.PARTS.items():
-        yield part, [f"{name}.md" for name in names if (ROOT / "docs" / f"{name}.md").exists()]
+    for title, names in conf.PARTS.items():
+        yield title, [f"{name}.md" for name in names if (ROOT / "docs" / f"{name}.md").exists()]
 
 
 def first_sentence(page: str) -> str:
-    """The first sentence of the page that is no code, without links and bold type."""
+    """The first sentence of a page that is not code, without links and bold type."""
     body = re.sub(r"^```.*?^```", "", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
-    prose = next((one for one in body.split("\n\n")[1:] if re.match(r"\s*(?![|>*] |<|#)\S", one)), "")
+    prose = next((paragraph for paragraph in body.split("\n\n")[1:] if re.match(r"\s*(?![|>*] |<|#)\S", paragraph)), "")
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(prose.replace("**", "").split()))
     return re.split(r"(?<=[.:?])\s", text)[0].rstrip(":")
 
@@ -83,11 +83,11 @@ def first_sentence(page: str) -> str:
 def llms() -> str:
     summary = (ROOT / "README.md").read_text().split("\n\n")[1].strip("*")
     agents = "[A skill for agents: polling a table without losing rows](skill/SKILL.md)"
-    found = [f"# inorder\n\n> {summary}\n\n* {agents}\n"]
-    for part, names in pages():
+    blocks = [f"# inorder\n\n> {summary}\n\n* {agents}\n"]
+    for title, names in pages():
         lines = [f"* [{title_of(name)}]({name}): {first_sentence(name)}".removesuffix(": ") for name in names]
-        found.append("\n".join([f"## {part}\n", *lines, ""]))
-    return "\n".join(found)
+        blocks.append("\n".join([f"## {title}\n", *lines, ""]))
+    return "\n".join(blocks)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The tables of docs/results/readers-18.md, from the files of the readers, which hold the verdicts.
+"""Write the tables of docs/results/readers-18.md, from the files of the readers, which contain the verdicts.
 
-``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is the output of ``inorder lab check READER… --format
-json``; the run may therefore be in pieces. Their results are first written into the files of the readers.
+``python script/docs/check_page.py [FILE…]`` writes the page. Each FILE is the output of ``inorder lab check READER…
+--format json``, for some of the readers. The results are first written into the files of the readers.
 """
 
 import json
@@ -28,25 +28,25 @@ LOAD = "random load"
 
 
 def ways() -> list[Way]:
-    """Ways that anybody could write, then those of projects, then ours; each by name."""
-    found = [way for folder in FOLDERS for way in ways_below(folder).values()]
-    return sorted(found, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
+    """All ways: first those of no project, then those of projects, then those of inorder; each group by name."""
+    all_ways = [way for folder in FOLDERS for way in ways_below(folder).values()]
+    return sorted(all_ways, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
 
 
 def text(value: object) -> str:
-    """A value in TOML; JSON writes strings, numbers and lists in the same way."""
+    """A value in TOML, which has the same syntax as JSON for strings, numbers and lists."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{name} = {text(one)}' for name, one in value.items())} }}"
+        return f"{{ {', '.join(f'{name} = {text(item)}' for name, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
 
 
 def verdict(record: dict[str, Any], date: str) -> str:
-    """The part of a reader's file that holds its result; ``differing``: cases in which a copy differs."""
+    """The part of a reader's file with its result; ``differing``: cases in which a copy differs."""
     waits, schedules = (sum(case[name] for case in record["cases"]) for name in ("writers_wait", "schedules"))
     values: dict[str, object] = {"date": date, "server": record["server"], "schedules": schedules}
     values |= {"writers_wait": waits} if waits else {}
-    for fault, found in record["faults"].items():
-        values[fault] = {name: found[name] for name in ("case", "words", "schedule") if name in found}
+    for fault, finding in record["faults"].items():
+        values[fault] = {name: finding[name] for name in ("case", "words", "schedule") if name in finding}
     if "differs" in record["faults"]:
         values["differing"] = [case["case"] for case in record["cases"] if case["faults"]]
     lines = [f"{name} = {text(value)}" for name, value in values.items()]
@@ -65,9 +65,12 @@ def documented(way: Way) -> str:
 
 
 def cell(way: Way, faults: Iterable[str]) -> str:
-    found = {fault: way.verdict[fault] for fault in faults if fault in way.verdict}
-    words = {fault: f"**{one['words']}**" if fault == "lost" else one["words"] for fault, one in found.items()}
-    return "; ".join(f"{words[fault]} ({one['case']})" for fault, one in found.items())
+    return "; ".join(in_words(fault, way.verdict[fault]) for fault in faults if fault in way.verdict)
+
+
+def in_words(fault: str, finding: dict[str, Any]) -> str:
+    words = f"**{finding['words']}**" if fault == "lost" else finding["words"]
+    return f"{words} ({finding['case']})"
 
 
 def link(way: Way) -> str:
@@ -87,7 +90,7 @@ def row(way: Way) -> list[str]:
 
 
 def of_case(way: Way, name: str) -> str:
-    """The result of a reader that keeps a copy, in one case."""
+    """The result, in a case, of a reader that keeps a copy."""
     if any(case.name == name and case.apart for case in COPY_CASES) and way.steps == 1:
         return "-"
     return "**differs**" if name in way.verdict.get("differing", ()) else "equal"
@@ -100,15 +103,15 @@ def copies_part(copies: list[Way]) -> str:
     return "\n".join([table(COPY_HEADS, [*map(described, copies)]), "", cases])
 
 
-def with_table(page: str, found: list[Way]) -> str:
-    copies = [way for way in found if way.copies]
-    others = [way for way in found if not way.copies]
-    return with_parts(page, {"ways": table(HEADS, [*map(row, others)]), "copies": copies_part(copies)})
+def with_table(page: str, every: list[Way]) -> str:
+    copies = [way for way in every if way.copies]
+    plain = [way for way in every if not way.copies]
+    return with_parts(page, {"ways": table(HEADS, [*map(row, plain)]), "copies": copies_part(copies)})
 
 
 if __name__ == "__main__":
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     for path in sys.argv[1:]:
-        for one in json.loads(Path(path).read_bytes()):
-            keep(one, today)
+        for record in json.loads(Path(path).read_bytes()):
+            keep(record, today)
     PAGE.write_text(with_table(PAGE.read_text(), ways()))

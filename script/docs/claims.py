@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "asked there")
-NEAR = (0.8, 1.25)  # a ratio in this range is no difference that matters
+NEAR = (0.8, 1.25)  # ratios in this range do not matter
 
 Figure = Callable[[Result], Estimate | None]
 
@@ -25,11 +25,10 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, what was published, the run that measures it, the figure, and how the figure answers.
+    """A claim: its published figure, the run that measures it, the measured figure, and how to judge it.
 
-    ``counted``: the figure is a count by the server, of the same work, for which one round is enough. ``as_there``:
-    measured in the study's own regime, to which the claim refers. Only there can a figure show that a claim does not
-    hold; elsewhere it shows nothing.
+    ``counted``: the server counts the figure, for the same work, so one round is enough. ``as_there``: the figure was
+    measured under the conditions of the study. Only then can it show that the claim does not hold.
     """
 
     study: str
@@ -43,17 +42,17 @@ class Claim:
 
     @property
     def has_figure(self) -> bool:
-        """True if the study has a figure or a word for it, rather than only a question."""
+        """True if the study has a figure or a word for the claim, and not only a question."""
         return self.published not in NO_FIGURE
 
-    def answer(self, found: Estimate | None) -> Answer:
-        """The answer of one run: undecided after too few rounds, or if it fails under other conditions."""
-        if found is None or (found.rounds < LEAST_ROUNDS and not self.counted):
+    def answer(self, measured: Estimate | None) -> Answer:
+        """The answer of a run: undecided after too few rounds, or if the claim fails under other conditions."""
+        if measured is None or (measured.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
-        if found.rounds < LEAST_ROUNDS:
-            low, high = (found.median if end is None else end for end in (found.low, found.high))
-            found = Estimate(found.median, low, high, LEAST_ROUNDS)
-        judged = self.judge(found)
+        if measured.rounds < LEAST_ROUNDS:
+            low, high = (measured.median if end is None else end for end in (measured.low, measured.high))
+            measured = Estimate(measured.median, low, high, LEAST_ROUNDS)
+        judged = self.judge(measured)
         return judged if self.as_there or judged is not Answer.NOT else Answer.OPEN
 
 
@@ -72,58 +71,58 @@ def overall(answers: Sequence[Answer]) -> Answer:
 # --- how a figure answers ------------------------------------------------------
 
 
-def near(found: Estimate) -> Answer:
-    """No difference that matters: the interval is within NEAR.
+def near(ratio: Estimate) -> Answer:
+    """Holds if the interval is within NEAR, so that no difference matters.
 
     >>> near(Estimate(1.0, 0.9, 1.1, 6)), near(Estimate(1.0, 0.7, 1.1, 6)), near(Estimate(3.0, 2.0, 4.0, 6))
     (<Answer.HOLDS: 'holds'>, <Answer.OPEN: 'not shown here'>, <Answer.NOT: 'does not hold'>)
     """
-    assert found.low is not None and found.high is not None
-    if NEAR[0] <= found.low and found.high <= NEAR[1]:
+    assert ratio.low is not None and ratio.high is not None
+    if NEAR[0] <= ratio.low and ratio.high <= NEAR[1]:
         return Answer.HOLDS
-    return Answer.NOT if found.high < NEAR[0] or found.low > NEAR[1] else Answer.OPEN
+    return Answer.NOT if ratio.high < NEAR[0] or ratio.low > NEAR[1] else Answer.OPEN
 
 
-def kept(found: Estimate) -> Answer:
-    """The speed is not reduced by a loss that matters.
+def kept(ratio: Estimate) -> Answer:
+    """Holds if the speed is not reduced by a loss that matters.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']
     """
-    assert found.low is not None and found.high is not None
-    if found.low >= NEAR[0]:
+    assert ratio.low is not None and ratio.high is not None
+    if ratio.low >= NEAR[0]:
         return Answer.HOLDS
-    return Answer.NOT if found.high < NEAR[0] else Answer.OPEN
+    return Answer.NOT if ratio.high < NEAR[0] else Answer.OPEN
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """Less than 1, as published, if the interval reaches that figure. In part: less than 1, but not as much.
+    """Holds if the ratio is less than 1 and the interval reaches the published figure; in part if it is less than 1.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
     """
 
-    def judge(found: Estimate) -> Answer:
-        assert found.low is not None and found.high is not None
-        if found.high < 1:
-            return Answer.HOLDS if found.low <= published else Answer.IN_PART
-        return Answer.NOT if found.low >= NEAR[0] else Answer.OPEN
+    def judge(ratio: Estimate) -> Answer:
+        assert ratio.low is not None and ratio.high is not None
+        if ratio.high < 1:
+            return Answer.HOLDS if ratio.low <= published else Answer.IN_PART
+        return Answer.NOT if ratio.low >= NEAR[0] else Answer.OPEN
 
     return judge
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """More than 1, likewise.
+    """Holds if the ratio is more than 1 and the interval reaches the published figure; in part if it is more than 1.
 
     >>> [above(3.0)(Estimate(0.0, *ends, 6)).name for ends in ((2.9, 3.1), (1.1, 1.2), (0.9, 1.1), (0.9, 2.0))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
     """
 
-    def judge(found: Estimate) -> Answer:
-        assert found.low is not None and found.high is not None
-        if found.low > 1:
-            return Answer.HOLDS if found.high >= published else Answer.IN_PART
-        return Answer.NOT if found.high <= NEAR[1] else Answer.OPEN
+    def judge(ratio: Estimate) -> Answer:
+        assert ratio.low is not None and ratio.high is not None
+        if ratio.low > 1:
+            return Answer.HOLDS if ratio.high >= published else Answer.IN_PART
+        return Answer.NOT if ratio.high <= NEAR[1] else Answer.OPEN
 
     return judge
 
@@ -131,21 +130,21 @@ def above(published: float) -> Callable[[Estimate], Answer]:
 def disturbed(_found: Estimate) -> Answer:
     """Undecided: other programs used nearly all of the CPU time during the measurement.
 
-    The same answer is given for rounds so short that two runs contradict each other.
+    The answer is also given for rounds that are so short that two runs contradict each other.
     """
     return Answer.OPEN
 
 
-def some(found: Estimate) -> Answer:
-    return Answer.HOLDS if found.median > 0 else Answer.OPEN
+def some(value: Estimate) -> Answer:
+    return Answer.HOLDS if value.median > 0 else Answer.OPEN
 
 
-def none(found: Estimate) -> Answer:
-    return Answer.NOT if found.median else Answer.HOLDS
+def none(value: Estimate) -> Answer:
+    return Answer.NOT if value.median else Answer.HOLDS
 
 
 def at_least(least: float) -> Callable[[Estimate], Answer]:
-    return lambda found: Answer.HOLDS if (found.low or 0) >= least else Answer.NOT
+    return lambda value: Answer.HOLDS if (value.low or 0) >= least else Answer.NOT
 
 
 # --- figures -------------------------------------------------------------------
@@ -165,9 +164,9 @@ def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None,
 
 
 def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> Figure:
-    """The ratio of TPS to those of ``base`` at one size, relative to another size, measured at another time.
+    """The ratio of TPS to the TPS of ``base`` at a size, relative to another size that was measured at another time.
 
-    Without a base, the ratio of TPS, which includes differences of the machine between the two times.
+    Without a base, this is the ratio of TPS, which includes differences of the machine between the two times.
     """
 
     def figure(result: Result) -> Estimate | None:
@@ -189,9 +188,9 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
     return figure
 
 
-def share(step: str, kind: str, part: str, whole: str) -> Figure:
+def share(step: str, kind: str, metric: str, whole: str) -> Figure:
     def figure(result: Result) -> Estimate | None:
-        sums = [sum(result.metric(name, result.select(step, kind))) for name in (part, whole)]
+        sums = [sum(result.metric(name, result.select(step, kind))) for name in (metric, whole)]
         return estimated([100 * sums[0] / sums[1]]) if sums[1] else None
 
     return figure
@@ -202,17 +201,17 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """The ratio of a counter to that of another kind, summed over all rounds, because single rounds may have none."""
+    """The ratio of a counter to the counter of another kind, summed over all rounds, as single rounds may have none."""
 
     def figure(result: Result) -> Estimate | None:
-        sums = [sum(result.metric(metric, result.select(step, one))) for one in (kind, base)]
+        sums = [sum(result.metric(metric, result.select(step, name))) for name in (kind, base)]
         return estimated([sums[0] / sums[1]]) if sums[1] else None
 
     return figure
 
 
 def total(step: str, kind: str, metric: str) -> Figure:
-    """A counter summed over all rounds: a single value without an interval."""
+    """A counter summed over all rounds: a value without an interval."""
 
     def figure(result: Result) -> Estimate | None:
         values = result.metric(metric, result.select(step, kind))

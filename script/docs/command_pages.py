@@ -10,7 +10,7 @@ from inorder.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "commands.md"  # while script/site builds
 MAN = ROOT / "docs" / "inorder.1"
-WIDE = 10_000  # lines are broken by what shows them
+WIDE = 10_000  # so that lines are only broken by the program that shows the page
 HEAD = """# Commands
 
 What `--help` of each command says, as does the man page `inorder(1)`, which pip and the package of Debian install.
@@ -57,13 +57,17 @@ def usage(command: click.Command, context: click.Context) -> str:
 
 def paragraphs(command: click.Command) -> list[str]:
     text = f"{command.help or ''}\n\n{command.epilog or ''}".replace("\b\n", "")
-    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
 def options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Each option as it is written, and its help with range and default; not --help, which all have."""
-    own = [one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts]
-    records = [one.get_help_record(context) for one in own]
+    """Each option, as typed, and its help with range and default; except --help, which all commands have."""
+    own = [
+        option
+        for option in command.get_params(context)
+        if isinstance(option, click.Option) and "--help" not in option.opts
+    ]
+    records = [option.get_help_record(context) for option in own]
     return [(name, " ".join(says.split())) for name, says in filter(None, records)]
 
 
@@ -81,7 +85,7 @@ def page() -> str:
 
 
 def escaped(text: str) -> str:
-    """Text in which Markdown finds no markup.
+    """Text for Markdown, with its markup escaped.
 
     >>> escaped("a | b_c *")
     'a \\\\| b\\\\_c \\\\*'
@@ -101,8 +105,8 @@ def roff(text: str) -> str:
 
 
 def manual() -> str:
-    # The text is flush left; otherwise groff would warn of long lists of values that it cannot adjust. groff 1.23 takes
-    # it from AD, 1.22 from .ad.
+    # The text is flush left, because otherwise groff warns of long lists of values that it cannot adjust. groff 1.23
+    # reads this from AD, 1.22 from .ad.
     lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
     lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]

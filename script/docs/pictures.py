@@ -1,4 +1,4 @@
-"""The pictures of README and of docs/like.md, light and dark, drawn from runs in docs/results and from the model.
+"""Draw the pictures of README and of docs/like.md, light and dark, from runs in docs/results and from the model.
 
 ``python script/docs/results_page.py`` writes them.
 """
@@ -38,16 +38,16 @@ def colours(theme: str) -> dict[str, str]:
     light, _, dark = STYLE.read_text().partition("prefers-color-scheme: dark")
     begins, _, rest = dark.partition("\n}\n")
     variables = re.compile(r"--([a-z0-9-]+): ([^;]+);")
-    found = dict(variables.findall(light)) | dict(variables.findall(rest))
-    return found | (dict(variables.findall(begins)) if theme == "dark" else {})
+    values = dict(variables.findall(light)) | dict(variables.findall(rest))
+    return values | (dict(variables.findall(begins)) if theme == "dark" else {})
 
 
 def coloured(svg: str, theme: str) -> str:
     """A drawing with colours in place of variables, because it is shown without the style sheet."""
-    known = colours(theme)
+    palette = colours(theme)
     variable = re.compile(r"var\(--([a-z0-9-]+)(?:, (var\([^()]*\)))?\)")
     while variable.search(svg):
-        svg = variable.sub(lambda found: known.get(found[1]) or found[2], svg)
+        svg = variable.sub(lambda match: palette.get(match[1]) or match[2], svg)
     return svg
 
 
@@ -68,7 +68,7 @@ def with_legend(drawn: Chart, theme: str) -> str:
 
 
 def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int = 90) -> str:
-    """Bars from zero, each with a label, a value, its text and its colour; ``right`` is the space for the texts."""
+    """Bars from zero, each with a label, a value, a text and a colour. ``right``: the space for the texts."""
     longest, height, parts = max(value for _, value, _, _ in rows), STEP * len(rows), []
     for place, (label, value, text, css) in enumerate(rows):
         y, width = STEP * place + 4, (WIDTH - LEFT - right) * value / longest
@@ -85,9 +85,9 @@ def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int
 
 
 def rows_of(result: Result, section: str) -> list[dict[str, Any]]:
-    (found,) = (one for one in report_of(result).sections(result) if one.name == section)
-    names = [column.data or column.name for column in found.columns]
-    return [dict(zip(names, row, strict=True)) for row in found.rows]
+    (chosen,) = (candidate for candidate in report_of(result).sections(result) if candidate.name == section)
+    names = [column.data or column.name for column in chosen.columns]
+    return [dict(zip(names, row, strict=True)) for row in chosen.rows]
 
 
 def inserts(results: Mapping[str, Result]) -> Chart:
@@ -106,9 +106,9 @@ def inserts(results: Mapping[str, Result]) -> Chart:
 def lost(result: Result) -> str:
     """Rows lost, and the longest wait, by kind of reader: the last two lose none."""
     rows = []
-    for one in rows_of(result, "round_1"):
-        says = f"{one['lost']:,} lost; longest wait {one['longest_wait_ms']:,.0f} ms"
-        rows.append((str(one["name"]), float(one["lost"]), says, "kind-random" if one["lost"] else "kind-v7"))
+    for reader in rows_of(result, "round_1"):
+        says = f"{reader['lost']:,} lost; longest wait {reader['longest_wait_ms']:,.0f} ms"
+        rows.append((str(reader["name"]), float(reader["lost"]), says, "kind-random" if reader["lost"] else "kind-v7"))
     return bars_svg("Rows lost by kind of reader", rows, right=230)
 
 

@@ -1,8 +1,8 @@
-"""The tables of docs/results/queues-18.md and its pictures, from a run of the harness that bench/harness is for.
+"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness for bench/harness.
 
-``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. What they need of DIR is kept first: of
-results/NAME/RUN, written by the harness for each system, and of the lines of loads-NAME.csv: a time, the load of the
-machine, and the CPU seconds of the server until then.
+``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. First it keeps the data that they need
+from DIR: from results/NAME/RUN, which the harness writes for each system, and from loads-NAME.csv, whose lines have a
+time, the load of the machine, and the CPU seconds of the server until then.
 """
 
 import csv
@@ -62,22 +62,22 @@ def keep(folder: Path) -> None:
 
 
 def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float]]:
-    """Kind, begin and end of each phase."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    """The kind, the begin and the end of each phase."""
+    by_phase: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
-        found[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
-    return [(kind, min(times), max(times)) for (_, kind), times in found.items()]
+        by_phase[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
+    return [(kind, min(times), max(times)) for (_, kind), times in by_phase.items()]
 
 
 def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, float]]]:
-    """Samples of the adapter as they are, and those of tables as sums."""
-    found: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    """The samples of the adapter, and the sums of the samples of tables."""
+    curves: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         curve = SUMS.get(row["metric"], row["metric"])
         if curve in CURVES and row["subject_kind"] in ("adapter", "table"):
-            found[curve][round(float(row["elapsed_s"]))] += float(row["value"])
+            curves[curve][round(float(row["elapsed_s"]))] += float(row["value"])
     return {
-        curve: [(at, float(f"{value:.3g}")) for at, value in sorted(points.items())] for curve, points in found.items()
+        curve: [(at, float(f"{value:.3g}")) for at, value in sorted(points.items())] for curve, points in curves.items()
     }
 
 
@@ -87,17 +87,17 @@ def machine(
     """The load of the machine, and the share of a core that the server used, by second of the run."""
     last = float(rows[-1]["elapsed_s"])
     start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - last
-    found: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
+    curves: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
     for (before, _, used), (at, load, cpu) in pairwise(loads):
         if 0 <= at - start <= last:
-            found["load"].append((round(at - start), round(load, 1)))
-            found["cpu"].append((round(at - start), round(100 * (cpu - used) / (at - before), 2)))
-    return found
+            curves["load"].append((round(at - start), round(load, 1)))
+            curves["cpu"].append((round(at - start), round(100 * (cpu - used) / (at - before), 2)))
+    return curves
 
 
 def kept() -> Systems:
-    found: dict[str, Any] = json.loads(gzip.decompress(KEPT.read_bytes()))
-    return found
+    systems: dict[str, Any] = json.loads(gzip.decompress(KEPT.read_bytes()))
+    return systems
 
 
 def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> list[float]:
@@ -105,24 +105,26 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """A line for each phase of each system: medians of the whole phase → of its last minute."""
+    """A line for each phase of each system: the medians of the whole phase → the medians of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":
                 continue
-            found = {curve: between(points, begins, ends) for curve, points in system["samples"].items()}
+            curves = {curve: between(points, begins, ends) for curve, points in system["samples"].items()}
             cells = [
-                f"{figure(median(found[curve]))} → {figure(median(found[curve][-LAST:]))}" if found.get(curve) else ""
+                f"{figure(median(curves[curve]))} → {figure(median(curves[curve][-LAST:]))}"
+                if curves.get(curve)
+                else ""
                 for curve in (*[*CURVES][:5], "cpu")
             ]
-            jobs = median(found["completion_rate"][-LAST:])
-            cells += [figure(10 * median(found["cpu"][-LAST:]) / jobs if jobs else None)]
+            jobs = median(curves["completion_rate"][-LAST:])
+            cells += [figure(10 * median(curves["cpu"][-LAST:]) / jobs if jobs else None)]
             cells += [
-                figure(median(found["queue_depth"][-LAST:])),
-                figure(max(found["dead"])),
-                figure(found["size"][-1]),
+                figure(median(curves["queue_depth"][-LAST:])),
+                figure(max(curves["dead"])),
+                figure(curves["size"][-1]),
             ]
-            yield [name, kind, f"{(ends - begins) / MINUTE:.0f}", *cells, f"{median(found['load']):.0f}"]
+            yield [name, kind, f"{(ends - begins) / MINUTE:.0f}", *cells, f"{median(curves['load']):.0f}"]
 
 
 def parts(run: Systems) -> dict[str, str]:
@@ -137,7 +139,7 @@ def parts(run: Systems) -> dict[str, str]:
 
 
 def chart(curve: str, run: Systems) -> Chart:
-    """A line for each system, by its own minutes."""
+    """A chart with a line for each system, over the minutes of its run."""
     lines = [
         Line(name, tuple((at / MINUTE, value) for at, value in means(system["samples"][curve])), f"series-{number}")
         for number, (name, system) in enumerate(run.items(), 1)
@@ -149,11 +151,11 @@ def chart(curve: str, run: Systems) -> Chart:
 
 
 def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:
-    """Medians of intervals of so many seconds."""
+    """The medians of intervals of ``seconds`` seconds."""
     places = sorted({at // seconds for at, _ in points})
     for place, after in pairwise([*places, float("inf")]):
-        found = [value for at, value in points if place <= at / seconds < min(after, place + 1)]
-        yield (place + 0.5) * seconds, median(found)
+        values = [value for at, value in points if place <= at / seconds < min(after, place + 1)]
+        yield (place + 0.5) * seconds, median(values)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from sources import ROOT
 FILE = ROOT / "docs" / "reference.md"
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
-# Casts in defaults as the server shows them, which readers need not see: '10'::integer, NULL::text.
+# Casts in defaults, which the server shows and readers need not see: '10'::integer, NULL::text.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
 SELECT format('%s`%s`', CASE WHEN t.oid IS NOT NULL THEN 'type ' WHEN c.oid IS NOT NULL THEN 'view ' ELSE '' END,

@@ -32,7 +32,7 @@ ENDING = ".jsonl.gz"
 NAME = re.compile(rf"(?P<run>.+?)-(?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))}){re.escape(ENDING)}")
 MODEL_RUN = "insert-18"  # the run whose largest table is compared with the model
 
-ENDED_EARLY = ", ended early"  # a run that was interrupted, with its results so far
+ENDED_EARLY = ", ended early"  # for a run that was interrupted
 
 
 def read_results() -> dict[str, Result]:
@@ -43,7 +43,7 @@ def model_part(results: Results) -> Iterator[str]:
     """The model's table of the largest size."""
     result = results[MODEL_RUN]
     largest = max(result.plan["rows"])
-    yield as_markdown([one for one in report_of(result).sections(result) if one.name == f"model_{largest}"])
+    yield as_markdown([section for section in report_of(result).sections(result) if section.name == f"model_{largest}"])
     yield f"`{MODEL_RUN}`: {inserts_text(result, largest)} between two checkpoints."
 
 
@@ -57,9 +57,10 @@ def command(result: Result) -> str:
     kind: type[Experiment[Any]] = all_experiments()[result.experiment]
     plan, usual = kind.plan_in(result), kind.Plan()
     options = [
-        f"{one.option(name)} {one.type.show(getattr(plan, name))}" for name, one in settings_of(kind.Plan).items()
-        if one.asked and getattr(plan, name) != getattr(usual, name)
-    ]  # fmt: skip
+        f"{setting.option(name)} {setting.type.show(getattr(plan, name))}"
+        for name, setting in settings_of(kind.Plan).items()
+        if setting.asked and getattr(plan, name) != getattr(usual, name)
+    ]
     return " ".join([f"inorder lab run {result.experiment}", *options])
 
 
@@ -85,11 +86,11 @@ def report(name: str, result: Result) -> str:
 
 
 def machine_text(results: Results) -> str:
-    found = {
-        (one["cpu"], one["cores"], round(one["memory_bytes"] / 2**30), one["filesystem"])
-        for one in (result.machine for result in results.values())
+    machines = {
+        (machine["cpu"], machine["cores"], round(machine["memory_bytes"] / 2**30), machine["filesystem"])
+        for machine in (result.machine for result in results.values())
     }
-    return "; ".join(f"{cpu}, {cores} cores, {memory} GB, {system}" for cpu, cores, memory, system in sorted(found))
+    return "; ".join(f"{cpu}, {cores} cores, {memory} GB, {system}" for cpu, cores, memory, system in sorted(machines))
 
 
 def summary(results: Results) -> str:

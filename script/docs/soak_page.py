@@ -1,7 +1,7 @@
-"""The tables of docs/results/soak.md and its pictures, from the kept samples of script/soak.
+"""Write the tables and pictures of docs/results/soak.md, from the kept samples of script/soak.
 
-``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them; DIR, the folder of a soak, is kept first
-beside the other soaks, a minute's samples as their medians.
+``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them. First it adds the soak in the folder DIR
+to the kept soaks, with the medians of the samples of each minute.
 """
 
 import gzip
@@ -29,27 +29,30 @@ Soak = dict[str, Any]  # the content of soak.json, and its samples
 
 def keep(folder: Path) -> None:
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
-    found = diary(folder) | {"samples": [*by_minute(samples)]}
-    others = [soak for soak in kept() if began(soak) != began(found)]
-    KEPT.write_bytes(gzip.compress(json.dumps([*others, found]).encode(), mtime=0))
+    latest = diary(folder) | {"samples": [*by_minute(samples)]}
+    earlier = [soak for soak in kept() if began(soak) != began(latest)]
+    KEPT.write_bytes(gzip.compress(json.dumps([*earlier, latest]).encode(), mtime=0))
 
 
 def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
     """Medians of each minute of a piece and an act."""
-    for (minute, piece, act), group in groupby(samples, lambda one: (one["at"] // MINUTE, one["piece"], one["act"])):
-        found = list(group)
+    for (minute, piece, act), group in groupby(
+        samples, lambda sample: (sample["at"] // MINUTE, sample["piece"], sample["act"])
+    ):
+        members = list(group)
         curves: Sample = {}
         for curve in CURVES:
-            lines = dict.fromkeys(line for one in found for line in one[curve])
+            lines = dict.fromkeys(line for sample in members for line in sample[curve])
             curves[curve] = {
-                line: round(median(one[curve][line] for one in found if line in one[curve]), 3) for line in lines
+                line: round(median(sample[curve][line] for sample in members if line in sample[curve]), 3)
+                for line in lines
             }
         yield {"at": minute * MINUTE, "piece": piece, "act": act, **curves}
 
 
 def kept() -> list[Soak]:
-    found: list[Soak] = json.loads(gzip.decompress(KEPT.read_bytes()))
-    return found
+    soaks: list[Soak] = json.loads(gzip.decompress(KEPT.read_bytes()))
+    return soaks
 
 
 def began(soak: Soak) -> str:
@@ -67,14 +70,14 @@ def minutes(seconds: float) -> str:
 
 
 def chart(curve: str, samples: Sequence[Sample]) -> Chart:
-    names = dict.fromkeys(line for one in samples for line in one[curve])
+    names = dict.fromkeys(line for sample in samples for line in sample[curve])
     lines = [
-        Line(name, tuple((one["at"] / MINUTE, one[curve][name]) for one in samples if name in one[curve]),
+        Line(name, tuple((sample["at"] / MINUTE, sample[curve][name]) for sample in samples if name in sample[curve]),
              f"series-{number % 6 + 1}{' dashed' if number >= 6 else ''}")
         for number, name in enumerate(names)
     ]  # fmt: skip
-    held = [one["at"] / MINUTE for before, one in pairwise(samples)
-            if (one["act"] == "held") != (before["act"] == "held")]  # fmt: skip
+    held = [sample["at"] / MINUTE for before, sample in pairwise(samples)
+            if (sample["act"] == "held") != (before["act"] == "held")]  # fmt: skip
     title, unit = CURVES[curve]
     positive = all(y > 0 for line in lines for _, y in line.points)
     return Chart(title, Axis("minutes"), Axis(unit, positive), lines, held, "a transaction is idle")
@@ -85,10 +88,10 @@ def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:
 
 
 def parts(soaks: Sequence[Soak]) -> dict[str, str]:
-    pieces = [[soak["server"], f"{one['piece']}", f"{soak['rate']}", one["began"], minutes(one["seconds"]),
-               "" if one["clean"] else "interrupted",
-               ", ".join(f"{amount} {what}" for what, amount in one["done"].items() if "restart" in what)]
-              for soak in soaks for one in soak["pieces"]]  # fmt: skip
+    pieces = [[soak["server"], f"{piece['piece']}", f"{soak['rate']}", piece["began"], minutes(piece["seconds"]),
+               "" if piece["clean"] else "interrupted",
+               ", ".join(f"{amount} {event}" for event, amount in piece["done"].items() if "restart" in event)]
+              for soak in soaks for piece in soak["pieces"]]  # fmt: skip
     heads = [*soaks[0]["pieces"][-1]["lines"][0]]
     return {
         "total": f"{minutes(sum(soak['seconds'] for soak in soaks))} minutes: "
@@ -104,12 +107,12 @@ def parts(soaks: Sequence[Soak]) -> dict[str, str]:
 
 
 def curves(soaks: Sequence[Soak]) -> str:
-    """The course of each curve in each soak."""
-    found = [{(one.curve, one.line): one for one in trends(soak["samples"])} for soak in soaks]
+    """A table of the course of each curve in each soak."""
+    by_line = [{(trend.curve, trend.line): trend for trend in trends(soak["samples"])} for soak in soaks]
     rows = []
-    for curve, line in dict.fromkeys(key for one in found for key in one):
+    for curve, line in dict.fromkeys(key for course in by_line for key in course):
         cells = [CURVES[curve][0], line, CURVES[curve][1]]
-        for trend in (one.get((curve, line)) for one in found):
+        for trend in (course.get((curve, line)) for course in by_line):
             if trend is None:
                 cells += ["", ""]
                 continue

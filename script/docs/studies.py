@@ -1,6 +1,6 @@
-"""The runs at the studies' own size: which are left, and the next ones that fit into the time and onto the disk.
+"""Run the experiments at the size of the studies: list the remaining runs, and run those that fit into time and disk.
 
-Run by script/studies. A run is `inorder lab run` into a file in build/studies; an interrupted one is resumed there.
+script/studies runs this. A run is `inorder lab run` into a file in build/studies; an interrupted run is resumed.
 """
 
 import argparse
@@ -28,8 +28,8 @@ RUNS = Path(__file__).with_name("studies.toml")
 UNFINISHED = ROOT / "build" / "studies"
 FINISHED = ROOT / "docs" / "results"
 TOOL = ROOT / ".venv" / "bin" / "inorder"
-SPARE_GIGABYTES = 5  # left on the disk
-ENDING_SECONDS = 120  # the laboratory stops its server, and removes it
+SPARE_GIGABYTES = 5  # space to leave on the disk
+ENDING_SECONDS = 120  # time for the laboratory to stop and remove its server
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def runs(path: Path = RUNS) -> list[Studied]:
 
 
 def is_done(run: Studied) -> bool:
-    """True if the result that is kept has the plan of this command, on whatever number of processors."""
+    """True if the kept result has the plan of this command, with any number of processors."""
     name, *options = run.command.split()
     kind = all_experiments()[name]
     given = experiment_command(kind, print).make_context(name, options).params
@@ -98,7 +98,7 @@ def room_until(end: float) -> Room:
 
 
 def measure(run: Studied, seconds: float) -> bool:
-    """Measure a run, or the rest of it; false if the time was over before, or the laboratory reported an error."""
+    """Measure a run, or the rest of it; False if the time is over, or if the laboratory reported an error."""
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     command = ["lab", "resume", str(run.file)]
     if not is_begun(run):
@@ -108,7 +108,7 @@ def measure(run: Studied, seconds: float) -> bool:
         try:
             return process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
-            print(f"{run.name}: the time is over; what it has is kept, and resumed the next time", flush=True)
+            print(f"{run.name}: the time is over; the run will be resumed the next time", flush=True)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -163,7 +163,7 @@ def main() -> int:
 
 
 def run_all(chosen: list[Studied], end: float, again: bool) -> int:
-    """Measure what is left, one after the other, until the time is over; 1 if the laboratory reported an error."""
+    """Measure the remaining runs until the time is over; returns 1 if the laboratory reported an error."""
     left = [run for run in chosen if again or is_begun(run) or not is_done(run)]
     while (run := next_run(left, room_until(end))) is not None:
         left.remove(run)

@@ -28,7 +28,7 @@ from claims import (
 
 SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
 P1_LOADED, P1_BUILT = 50_000_000, 3_000_000
-P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # sizes in the run with a page cache: one fits into it, the other does not
+P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # sizes in the run with a page cache: only the first fits into it
 WAL = per_insert("wal_bytes")
 RECORDS = per("wal_records", "written")
 WAL_PER_TX = per("wal_bytes", "transactions")

@@ -1,4 +1,4 @@
-"""docs/results/p1.md to p5.md: claims and figures of each study, and our measurements."""
+"""Write docs/results/p1.md to p5.md: claims and figures of each study, and measured figures."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,34 +52,36 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def with_parts(page: str, parts: Mapping[str, str]) -> str:
     """A page with its generated parts, which are between <!-- NAME --> and <!-- /NAME -->."""
-    for name, part in parts.items():
+    for name, content in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, _, rest = page.partition(begin)
-        _, found, after = rest.partition(end)
-        assert found, f"the page has no {begin} … {end}"
-        page = f"{before}{begin}\n{part}\n{end}{after}"
+        _, mark, after = rest.partition(end)
+        assert mark, f"the page has no {begin} … {end}"
+        page = f"{before}{begin}\n{content}\n{end}{after}"
     return page
 
 
-def with_interval(found: Estimate) -> str:
-    """A figure with its interval, or with the number of measurements if these are too few.
+def with_interval(figure: Estimate) -> str:
+    """A figure with its interval, or with the number of measurements if there are too few.
 
     >>> with_interval(Estimate(0.5, 0.4, 0.6, 6)), with_interval(Estimate(1234.0, 1000.0, 1300.0, 3))
     ('0.50 [0.40–0.60]', '1,234, 3 rounds')
     >>> with_interval(Estimate(7, None, None, 1))
     '7.00'
     """
-    digits = next((count for count, least in enumerate((100, 10, 0.1)) if found.median >= least or not found.median), 3)
-    if found.low is None or found.high is None:
-        return f"{found.median:,.{digits}f}"
-    if found.rounds < LEAST_ROUNDS:
-        return f"{found.median:,.{digits}f}, {found.rounds} rounds"
-    return f"{found.median:,.{digits}f} [{found.low:,.{digits}f}–{found.high:,.{digits}f}]"
+    digits = next(
+        (count for count, least in enumerate((100, 10, 0.1)) if figure.median >= least or not figure.median), 3
+    )
+    if figure.low is None or figure.high is None:
+        return f"{figure.median:,.{digits}f}"
+    if figure.rounds < LEAST_ROUNDS:
+        return f"{figure.median:,.{digits}f}, {figure.rounds} rounds"
+    return f"{figure.median:,.{digits}f} [{figure.low:,.{digits}f}–{figure.high:,.{digits}f}]"
 
 
 def answers(claim: Claim, results: Results) -> dict[str, tuple[Estimate, Answer]]:
-    found = {place: claim.figure(results[name]) for place in PLACES if (name := f"{claim.run}-{place}") in results}
-    return {place: (figure, claim.answer(figure)) for place, figure in found.items() if figure is not None}
+    figures = {place: claim.figure(results[name]) for place in PLACES if (name := f"{claim.run}-{place}") in results}
+    return {place: (figure, claim.answer(figure)) for place, figure in figures.items() if figure is not None}
 
 
 def answered(claim: Claim, results: Results) -> Answer:
@@ -87,9 +89,10 @@ def answered(claim: Claim, results: Results) -> Answer:
 
 
 def claim_row(claim: Claim, results: Results) -> list[str]:
-    found = answers(claim, results)
+    by_place = answers(claim, results)
     cells = [
-        with_interval(found[place][0]) + NOTED.get(found[place][1], "") if place in found else "" for place in PLACES
+        with_interval(by_place[place][0]) + NOTED.get(by_place[place][1], "") if place in by_place else ""
+        for place in PLACES
     ]
     return [claim.says, claim.published, *cells, f"**{answered(claim, results).value}**", linked(claim.run, results)]
 
@@ -112,24 +115,26 @@ def folded(title: str, *parts: str) -> Iterator[str]:
 def claims_part(study: str, results: Results) -> Iterator[str]:
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
     for has, title in ((True, "What it claims"), (False, "Measured here, without a figure of the study")):
-        rows = [claim_row(one, results) for one in CLAIMS if one.study == study and one.has_figure == has]
+        rows = [claim_row(claim, results) for claim in CLAIMS if claim.study == study and claim.has_figure == has]
         if rows:
             yield f"## {title}"
             yield table(heads, rows)
 
 
-def published_rows(results: Results, one: Mapping[str, Any]) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
-    """The figures of each kept run for a table of a study: by run, then by label, rows and detail."""
-    found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+def published_rows(
+    results: Results, study_table: Mapping[str, Any]
+) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
+    """The figures of each kept run for a table of a study, by run, then by label, rows and detail."""
+    by_run: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
     for name, result in results.items():
-        used = result.experiment == one["experiment"] and name not in DISTURBED
+        used = result.experiment == study_table["experiment"] and name not in DISTURBED
         sections = report_of(result).sections(result) if used else []
         for section in sections:
-            if section.name == f"published_{one['name']}":
-                found[name] = {
+            if section.name == f"published_{study_table['name']}":
+                by_run[name] = {
                     (row["figure"], shown(row.get("rows")), row.get("detail") or ""): row for row in named_rows(section)
                 }
-    return found
+    return by_run
 
 
 def named_rows(section: Section) -> list[dict[str, Any]]:
@@ -145,7 +150,7 @@ def there(cell: Published) -> str:
 
 
 def here(row: Mapping[str, Any], rows: int | str) -> str:
-    """A figure of ours with its ratio, and the rows of its table if the study's has another number."""
+    """A measured figure with its ratio, and the rows of the table if their number differs from the study's."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
     other = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
@@ -157,16 +162,16 @@ def main_part(study: str, results: Results) -> Iterator[str]:
     """The tables that a study is about, in its rows and columns: its figure, and ours under it."""
     yield "## The published figure, and **ours** under it"
     missing = False
-    for one in main_tables(study):
-        runs = published_rows(results, one)
+    for study_table in main_tables(study):
+        runs = published_rows(results, study_table)
         name = fullest(runs, results)
         measured = runs[name] if name else {}
         cells = []
-        for cell in distinct(study, one):
-            label = LABELS[one["experiment"]](cell.step, cell.kind)
+        for cell in distinct(study, study_table):
+            label = LABELS[study_table["experiment"]](cell.step, cell.kind)
             row = measured.get((label, shown(cell.rows), cell.detail), {})
             cells.append((*place(label, cell.rows, size_words(cell.rows)), there(cell), here(row, cell.rows)))
-        yield table(*lines(one["title"], cells))
+        yield table(*lines(study_table["title"], cells))
         missing = missing or not all(ours for *_, ours in cells)
         yield f"Ours: {run_link(name)}." if name else ""
     if missing:
@@ -174,23 +179,23 @@ def main_part(study: str, results: Results) -> Iterator[str]:
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
-    """Every figure that the study prints, next to those of the runs that measured it; a table for each experiment.
+    """The published figures of a study next to the measured ones, in a table for each experiment.
 
-    The sizes of one figure share a line.
+    A figure for several sizes has one line.
     """
-    for experiment, group in groupby(STUDIES[study]["tables"], key=lambda one: one["experiment"]):
+    for experiment, group in groupby(STUDIES[study]["tables"], key=lambda study_table: study_table["experiment"]):
         tables = list(group)
-        kept = [published_rows(results, one) for one in tables]
-        runs = sorted({name for found in kept for name in found})
+        kept = [published_rows(results, study_table) for study_table in tables]
+        runs = sorted({name for by_run in kept for name in by_run})
         rows, notes = [], []
-        for one, found in zip(tables, kept, strict=True):
+        for study_table, by_run in zip(tables, kept, strict=True):
             of_table: list[list[str]] = []
             for label, cells in groupby(
-                cells_of(study, one), key=lambda cell: LABELS[experiment](cell.step, cell.kind)
+                cells_of(study, study_table), key=lambda cell: LABELS[experiment](cell.step, cell.kind)
             ):
-                of_table += [line_of(label, some, found, runs) for some in by_size(list(cells))]
-            rows += [[one["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
-            notes += [f"* **{one['title']}.** {one['note']}"] if "note" in one else []
+                of_table += [line_of(label, some, by_run, runs) for some in by_size(list(cells))]
+            rows += [[study_table["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
+            notes += [f"* **{study_table['title']}.** {study_table['note']}"] if "note" in study_table else []
         links = [run_link(run) for run in runs]
         yield from folded(
             f"Its figures, beside <code>inorder lab run {experiment}</code>",
@@ -199,17 +204,17 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
 
 
 def by_size(cells: Sequence[Published]) -> list[list[Published]]:
-    """Cells of one figure: together if each has another table size, otherwise separate."""
+    """Cells of a figure, grouped if all have different table sizes, otherwise separate."""
     sizes = [cell.rows for cell in cells]
     return [list(cells)] if len(set(sizes)) == len(sizes) else [[cell] for cell in cells]
 
 
-def line_of(label: str, cells: Sequence[Published], found: Mapping[str, Any], runs: Sequence[str]) -> list[str]:
+def line_of(label: str, cells: Sequence[Published], by_run: Mapping[str, Any], runs: Sequence[str]) -> list[str]:
     def joined(parts: Sequence[str]) -> str:
-        return " / ".join(part or "–" for part in parts) if any(parts) else ""
+        return " / ".join(text or "–" for text in parts) if any(parts) else ""
 
     ours = [
-        joined([here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {}), cell.rows) for cell in cells])
+        joined([here(by_run.get(run, {}).get((label, shown(cell.rows), cell.detail), {}), cell.rows) for cell in cells])
         for run in runs
     ]
     how = " / ".join(dict.fromkeys(cell.how for cell in cells if cell.how != "printed"))

@@ -1,1 +1,1 @@
-"""Builds the SQL edition from the sources in sql/. Imports no package: make and the build of the wheel use it."""
+"""Build the SQL edition from the sources in sql/. No package is imported, because make and the wheel build use this."""

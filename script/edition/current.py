@@ -1,4 +1,4 @@
-"""Tells if finished files are newer than their sources, without loading the modules that make them."""
+"""Check if finished files are newer than their sources, without loading the modules that write them."""
 
 from pathlib import Path
 

@@ -1,16 +1,17 @@
-"""The SQL edition: the sources in sql/, with the bodies in sql/plain/ in place of those in C.
+"""Join the SQL edition from the sources in sql/, with the bodies in sql/plain/ in place of those in C.
 
-``files`` writes the finished scripts, which packages carry, with nothing but Python.
+``files`` writes the finished scripts, which packages carry; it only needs Python.
 
 A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
 
     ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
-and has neither arguments nor a comment: these are those of the function in the other file, as are labels such as STABLE
-unless it has others. What stands above the first such line is put before the contents of that file. ``bare`` has no
-settings, which take time, so each name in it is qualified; ``keys`` has none but search_path and, with one of the
-others, that; ``reads`` has those of queries over tables, ``tables`` the one of these that keeps the planner from CHECK
-constraints, ``state`` those by which the state is read by its indexes. A function in C without a body is an error.
+and has neither arguments nor a comment, which are in the other file, as are labels such as STABLE unless the line has
+labels. The text above the first such line is put before the contents of the other file. ``bare``: without settings,
+which take time, so each name in the body is qualified. ``keys``: only with search_path and the settings of another
+word. ``reads``: with the settings of queries over tables. ``tables``: only with the setting that keeps the planner from
+CHECK constraints. ``state``: with the settings by which the state is read by its indexes. A function in C without a
+body is an error.
 """
 
 import re
@@ -31,15 +32,15 @@ READS = (
     "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
     "extra_float_digits = 1", "bytea_output = 'hex'",
 )  # fmt: skip
-# Set for functions that users call, and thereby for all that these call: settings that change how names in a position
-# are written, and how texts and PL/pgSQL are interpreted.
+# Settings of functions that users call, which also apply to the functions called by these. They change how names in a
+# position are written, and how texts and PL/pgSQL are interpreted.
 PINNED = (
     "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# With the first the plan of a session that found the state small does not read all dead versions of it later: see
-# state.c. Where a plan has a sequential scan all the same, its cost of 10^10 has PostgreSQL before 18 compile it.
+# Without the first setting, a plan that was made when the state was small would later read all its dead versions: see
+# state.c. The second is for plans with a sequential scan, whose cost of 10^10 makes PostgreSQL before 18 compile them.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
@@ -71,10 +72,10 @@ def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
     if not path.exists():
         return "", {}
     first, *parts = HEADER.split(path.read_text(encoding="utf-8"))
-    found = {}
+    by_function = {}
     for function, language, labels, settings, more, text in zip(*[iter(parts)] * 6, strict=True):
-        found[function] = Body(language, text.strip(), frozenset(settings.split()), labels, more)
-    return first, found
+        by_function[function] = Body(language, text.strip(), frozenset(settings.split()), labels, more)
+    return first, by_function
 
 
 def definition(head: str, labels: str, body: Body) -> str:
@@ -94,7 +95,7 @@ def definition(head: str, labels: str, body: Body) -> str:
 def as_caller(name: str, head: str) -> Body:
     """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
 
-    Not under the caller's collation, under which another name could be equal.
+    Names are passed with the default collation: under the caller's, another name could be equal.
 
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL) RETURNS boolean").text
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
@@ -156,7 +157,7 @@ def listed(sources: Path) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """Names of the server in a script that some servers do not let every role use.
+    """Names in a script of server objects that some servers do not let every role use.
 
     >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
     ['pg_x', 'pg_y', 'pg_z']
@@ -175,12 +176,12 @@ def made(sources: Path) -> list[str]:
 
 
 def parts(sources: Path) -> str:
-    found = []
+    texts = []
     for source in listed(sources):
         name = Path(source).name
-        found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
-    # The one function that queries call has no schema of its own in this edition.
-    return "".join(found).replace("inorder_text.", "inorder_internal.")
+        texts.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
+    # The function that queries call has no schema of its own in this edition.
+    return "".join(texts).replace("inorder_text.", "inorder_internal.")
 
 
 def script(sources: Path, schema: str) -> str:
@@ -213,8 +214,8 @@ END $_inorder_do_$;
 def whole(text: str) -> str:
     """A script as one statement, which any client can send.
 
-    A client that goes on after an error would create the rest in other schemas. A client that splits a script at
-    semicolons would split it within BEGIN ATOMIC.
+    A client that continues after an error would create the other objects in other schemas. A client that splits a
+    script at semicolons would split it within BEGIN ATOMIC.
     """
     assert "$_inorder_" not in text
     beginning = re.match(r"(?:--[^\n]*\n)*", text)

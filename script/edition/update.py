@@ -1,8 +1,8 @@
-"""Updates of the SQL edition: statements that an older script lacks, generated from the sources like the edition.
+"""Generate updates of the SQL edition, from the sources: the statements that an older script lacks.
 
-sql/update/inorder-sql--OLD--NEW.sql has what changes in tables and types. To that comes here what differs between the
-released script of OLD and this version: functions, views, comments and privileges. Once NEW is released, its
-file has all of it.
+sql/update/inorder-sql--OLD--NEW.sql has the changes of tables and types. This module adds the differences between the
+released script of OLD and this version: functions, views, comments and privileges. When NEW is released, they are added
+to the file.
 """
 
 import re
@@ -53,17 +53,17 @@ def identities(script: list[str]) -> list[str]:
     >>> identities(["CREATE FUNCTION f(a int DEFAULT 1, b text) RETURNS int RETURN 1;", "SELECT 1;"])
     ['f(a int, b text)', '']
     """
-    found = (FUNCTION.match(one) for one in script)
-    return [" ".join(DEFAULT.sub("", match[1]).split()) if match else "" for match in found]
+    matches = (FUNCTION.match(statement) for statement in script)
+    return [" ".join(DEFAULT.sub("", match[1]).split()) if match else "" for match in matches]
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """Statements that update a database from one script to another; templates are those of ``after`` in any schema."""
-    functions, known = set(identities(before)), set(before)
-    named = {match[0] for one in before for kind in (STATE, VIEW) if (match := kind.match(one))}
-    for one, function, template in zip(after, identities(after), templates, strict=True):
-        state, view = STATE.match(one), VIEW.match(one)
-        if (one in known and not one.startswith(AGAIN)) or (state and state[0] in named):
+    """Statements that update a database from a script to another; ``templates``: of ``after``, for any schema."""
+    functions, existing = set(identities(before)), set(before)
+    named = {match[0] for statement in before for kind in (STATE, VIEW) if (match := kind.match(statement))}
+    for statement, function, template in zip(after, identities(after), templates, strict=True):
+        state, view = STATE.match(statement), VIEW.match(statement)
+        if (statement in existing and not statement.startswith(AGAIN)) or (state and state[0] in named):
             continue
         replaces = function in functions if function else view is not None and view[0] in named
         yield template.replace("CREATE ", "CREATE OR REPLACE ", 1) if replaces else template
@@ -95,15 +95,15 @@ def step(sources: Path, path: Path) -> str:
 
 
 def steps(sources: Path, old: str) -> list[Path]:
-    """The files that lead from a version to this one, each to the next version."""
-    found, at = [], old
+    """The files that update a version to this one, each to the next version."""
+    files, at = [], old
     while at != version(sources):
         following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{at}--*.sql"))
         if not following:
             raise EditionError(f"no update of the SQL edition begins with version {at}")
-        found.append(following[-1])
+        files.append(following[-1])
         at = following[-1].stem.rpartition("--")[2]
-    return found
+    return files
 
 
 def update(sources: Path, old: str, schema: str) -> str:
