@@ -11,15 +11,17 @@ from conftest import text
 
 def leaf_of(data: dict[str, Any]) -> Leaf:
     parts = {
-        "indexes": [IndexFacts(**one) for one in data["indexes"]],
-        "columns": {int(number): ColumnFacts(**one) for number, one in data["columns"].items()},
-        "statistics": {int(number): Statistic(**one) for number, one in data["statistics"].items()},
+        "indexes": [IndexFacts(**index) for index in data["indexes"]],
+        "columns": {int(number): ColumnFacts(**column) for number, column in data["columns"].items()},
+        "statistics": {int(number): Statistic(**statistic) for number, statistic in data["statistics"].items()},
     }
     return Leaf(**data | parts)
 
 
 def recorded_facts() -> Facts:
     data = json.loads(text("test/python/recorded/advice.json"))
-    leaves = [leaf_of(one) for one in data["leaves"]]
-    statements = [Statement(**one | {"known": understood(one["text"])}) for one in data["statements"]]
+    leaves = [leaf_of(leaf) for leaf in data["leaves"]]
+    statements = [
+        Statement(**statement | {"classification": understood(statement["text"])}) for statement in data["statements"]
+    ]
     return Facts(**data | {"server": ServerFacts(**data["server"]), "leaves": leaves, "statements": statements})

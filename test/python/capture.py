@@ -170,5 +170,5 @@ def read_captured(log: str) -> Iterator[Captured]:
     for number, line in enumerate(lines):
         if report := REPORT.match(line):
             following = lines[number + 1 : number + 3]
-            where = [one for one in following if one.startswith(("CONTEXT:", "STATEMENT:"))]
+            where = [text for text in following if text.startswith(("CONTEXT:", "STATEMENT:"))]
             yield Captured(report[1], report[2], " ".join(" ".join(where).split())[:400])

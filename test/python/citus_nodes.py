@@ -61,7 +61,7 @@ class Nodes:
         return self.coordinator.dsn
 
     def worker(self, host: str) -> Cluster:
-        return next(one for one in self.workers if str(one.folder / "run") == host)
+        return next(worker for worker in self.workers if str(worker.folder / "run") == host)
 
 
 def server_with_citus() -> Installation:
@@ -79,8 +79,8 @@ def start(cluster: Cluster) -> None:
 
 def allow_output_plugin(connection: Connection) -> None:
     """Citus splits a shard that is written to by logical decoding; some servers want its library named for that."""
-    known = connection.execute("SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'").fetchone()
-    if known is not None:
+    setting = connection.execute("SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'").fetchone()
+    if setting is not None:
         run(connection, "ALTER SYSTEM SET output_plugin_libraries = pgoutput, citus", "SELECT pg_reload_conf()")
 
 
@@ -126,17 +126,17 @@ def prepare(nodes: Nodes, folder: Path, *arguments: str) -> str:
 
 def shards(coordinator: Connection, table: str) -> list[tuple[int, str, str]]:
     query = "SELECT shardid, shard_name, nodename FROM citus_shards WHERE table_name = %s::regclass ORDER BY 1"
-    found: list[Any] = coordinator.execute(query.encode(), [table]).fetchall()
-    return found
+    rows: list[Any] = coordinator.execute(query.encode(), [table]).fetchall()
+    return rows
 
 
 def on_each_shard(nodes: Nodes, coordinator: Connection, table: str, statement: str) -> list[int]:
-    found: list[int] = []
+    values: list[int] = []
     for _, name, node in shards(coordinator, table):
         with connect(nodes.worker(node).dsn) as worker:
             worker.execute(SHOW)
-            found += one_row(worker, statement.format(name))
-    return found
+            values += one_row(worker, statement.format(name))
+    return values
 
 
 def delivered(folder: Path) -> Counter[str]:
@@ -203,9 +203,9 @@ class Writers:
                     assert "could not find valid entry for shard" in str(error)
 
     def insert(self, connection: Connection, chance: random.Random, token: str) -> None:
-        one = f"INSERT INTO {self.table} (tenant, n) VALUES (%s, %s)"
+        single = f"INSERT INTO {self.table} (tenant, n) VALUES (%s, %s)"
         many = f"INSERT INTO {self.table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 50) AS g"
         for row in range(chance.randint(1, 5)):
-            connection.execute(one.encode(), [chance.randint(0, 1000), f"{token}-{row}"])
+            connection.execute(single.encode(), [chance.randint(0, 1000), f"{token}-{row}"])
         if chance.random() < 0.1:
             connection.execute(many.encode(), [f"{token}-many-"])

@@ -36,12 +36,12 @@ class Query:
         self.offsets = json.loads(json.dumps(self.offsets))
 
     def batch(self, start: Offset, end: Offset) -> Counter[str]:
-        found = Counter[str]()
+        values = Counter[str]()
         for task in self.plan.tasks(start, end):
             assert task.node is not None
-            for part in rows.read(task.node.dsn(self.options.read.dsn()), task, self.columns, 60):
-                found.update(part["n"].to_pylist())
-        return found
+            for batch in rows.read(task.node.dsn(self.options.read.dsn()), task, self.columns, 60):
+                values.update(batch["n"].to_pylist())
+        return values
 
     def run(self, max_rows: int | None = 150) -> None:
         while (after := self.plan.next(self.offsets[-1], max_rows)) != self.offsets[-1]:
@@ -62,9 +62,9 @@ def query_of(nodes: Nodes, table: str, folder: Path) -> Iterator[Query]:
 
 
 def places(coordinator: Connection, table: str) -> set[str]:
-    found = coordinator.execute(
+    rows = coordinator.execute(
         "SELECT s.shardid, p.groupid FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) "
         "WHERE s.logicalrelid = %s::regclass",
         [table],
     )
-    return {f"{number}@{group}" for number, group in found}
+    return {f"{number}@{group}" for number, group in rows}

@@ -84,10 +84,12 @@ def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytes
     """The tests of a file that LONG does not list; if these are all, each line of LONG must match one of the tests."""
     long: set[pytest.Item] = set()
     for back, name in LONG.get(stem, ()):
-        found = {item for item in items if fnmatchcase(item.name if "[" in name else item.name.partition("[")[0], name)}
-        if whole and not found:
+        matching = {
+            item for item in items if fnmatchcase(item.name if "[" in name else item.name.partition("[")[0], name)
+        }
+        if whole and not matching:
             raise pytest.UsageError(f"{LONG_FILE.name}: no test is named {stem}::{name}")
-        long = long - found if back else long | found
+        long = long - matching if back else long | matching
     return [item for item in items if item not in long]
 
 

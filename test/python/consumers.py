@@ -112,12 +112,12 @@ class Shop:
 
     def sessions(self, database: str, condition: str = "true") -> list[int]:
         """The process IDs of consumers, or of the pooler before them."""
-        found = self.source.execute(
+        rows = self.source.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name <> %s "
             f"AND backend_type = 'client backend' AND {condition}".encode(),
             [database, APPLICATION_NAME],
         )
-        return [int(str(pid)) for (pid,) in found]
+        return [int(str(pid)) for (pid,) in rows]
 
     def end_sessions(self, pids: Sequence[int]) -> None:
         for pid in pids:

@@ -31,8 +31,8 @@ class Copy:
     def changes(self, connection: Connection, number: object) -> list[Change]:
         keys = f"ARRAY[{', '.join(f'(changed).{key}::text' for key in self.keys)}]"
         query = CHANGES.format(keys=keys, table=self.table)
-        found: list[Any] = connection.execute(query.encode(), [self.feed, number]).fetchall()
-        return [(op, version, row, tuple(key)) for op, version, row, key in found]
+        rows: list[Any] = connection.execute(query.encode(), [self.feed, number]).fetchall()
+        return [(op, version, row, tuple(key)) for op, version, row, key in rows]
 
     def apply(self, changes: Iterable[Change], by_version: bool = False) -> None:
         """Apply changes; if they may come in any order, ignore those that are older than the applied version."""
@@ -62,8 +62,8 @@ class Copy:
     def table_now(self, connection: Connection) -> dict[Key, object]:
         keys = f"ARRAY[{', '.join(f'e.{key}::text' for key in self.keys)}]"
         query = f"SELECT {keys}, to_jsonb(e.*) FROM {self.table} AS e"
-        found: list[Any] = connection.execute(query.encode()).fetchall()
-        return {tuple(key): row for key, row in found}
+        rows: list[Any] = connection.execute(query.encode()).fetchall()
+        return {tuple(key): row for key, row in rows}
 
     def follow(self, connection: Connection, max_rows: int | None = None) -> None:
         """Take all batches, each in its own snapshot: after each one, the copy equals the table."""
@@ -101,10 +101,10 @@ class KeptCopy(Copy):
         )
         (query,) = connection.execute(KEPT, [self.table, position, batch]).fetchone() or ("",)
         keys = f"ARRAY[{', '.join(f'{key}::text' for key in self.keys)}]"
-        found: list[Any] = connection.execute(
+        rows: list[Any] = connection.execute(
             f"SELECT op, version, to_jsonb(r) - '{{op,version}}'::text[], {keys} FROM ({query}) AS r".encode()
         ).fetchall()
         assert connection.execute(KEPT, [self.table, after, batch]).fetchone() == (query,)
-        self.apply((op, version, row, tuple(key)) for op, version, row, key in found)
+        self.apply((op, version, row, tuple(key)) for op, version, row, key in rows)
         self.position = str(after)
         return not is_empty

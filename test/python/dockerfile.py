@@ -13,12 +13,12 @@ def instructions(dockerfile: Path) -> list[tuple[str, str]]:
 
 
 def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
-    found: list[list[tuple[str, str]]] = []
+    blocks: list[list[tuple[str, str]]] = []
     for instruction in instructions(dockerfile):
         if instruction[0] == "FROM":
-            found.append([])
-        found[-1].append(instruction)
-    return found
+            blocks.append([])
+        blocks[-1].append(instruction)
+    return blocks
 
 
 def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, str]) -> None:

@@ -74,7 +74,7 @@ def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
     """Differences between the objects of an installation and those of a new one; empty if there are none."""
     with database(cluster) as fresh:
         Tool(cluster, folder, fresh).install("--edition", edition)
-        return difference(*(installed(cluster, one, edition) for one in (name, fresh.info.dbname)))
+        return difference(*(installed(cluster, each, edition) for each in (name, fresh.info.dbname)))
 
 
 @contextmanager

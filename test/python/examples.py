@@ -50,28 +50,28 @@ def documents() -> list[str]:
 
 def blocks(document: str) -> list[Block]:
     content = (ROOT / document).read_text(encoding="utf-8")
-    found: list[Block] = []
+    listed: list[Block] = []
     end = 0
     for match in BLOCK.finditer(content):
         line = content.count("\n", 0, match.start()) + 1
         assert not match["indent"], f"{document}:{line}: a block is indented"
         language, text = match["language"] or match["hidden"] or "", match["text"] or match["setup"] or ""
-        if language == OUTPUT and found and not content[end : match.start()].strip():
-            found[-1] = replace(found[-1], prints=text)
+        if language == OUTPUT and listed and not content[end : match.start()].strip():
+            listed[-1] = replace(listed[-1], prints=text)
         else:
-            found.append(Block(document, line, language, text, match["hidden"] is not None))
+            listed.append(Block(document, line, language, text, match["hidden"] is not None))
         end = match.end()
-    return found
+    return listed
 
 
 def programs(document: str) -> dict[str, str]:
-    found = (re.match(r"(?:#|--) (\w+: [\w ./]+)\n(.*)", block.text, re.DOTALL) for block in blocks(document))
-    return {match[1]: match[2] for match in found if match}
+    matches = (re.match(r"(?:#|--) (\w+: [\w ./]+)\n(.*)", block.text, re.DOTALL) for block in blocks(document))
+    return {match[1]: match[2] for match in matches if match}
 
 
 def python_with(document: str, words: str) -> str:
-    (found,) = (block.text for block in blocks(document) if block.language == "python" and words in block.text)
-    return found
+    (code,) = (block.text for block in blocks(document) if block.language == "python" and words in block.text)
+    return code
 
 
 def comparable(text: str) -> str:
@@ -96,8 +96,8 @@ def parsed(
 ) -> None:
     if isinstance(command, click.Group):
         context = click.Context(command, parent=parent, info_name=name)
-        found, below, rest = command.resolve_command(context, words)
+        subcommand, below, rest = command.resolve_command(context, words)
         assert below
-        parsed(below, rest, context, found or "")
+        parsed(below, rest, context, subcommand or "")
     else:
         command.make_context(name, words, parent=parent)

@@ -42,22 +42,22 @@ def entries(dump: str) -> dict[str, str]:
     >>> entries("-- Name: a; Type: TABLE; Schema: s; Owner: o\\n--\\n\\nCREATE TABLE s.a ();\\n\\n\\n--\\n")
     {'TABLE s a': 'CREATE TABLE s.a ();'}
     """
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     parts = ENTRY.split(HERE_ONLY.sub("", NUMBERS.sub("", dump)))
     for name, kind, schema, text in zip(*[iter(parts[1:])] * 4, strict=True):
         lines = [line for line in text.splitlines() if line and not line.startswith(("--", "\\"))]
-        found.setdefault(f"{kind} {schema} {name}", []).append("\n".join(lines))
-    return {key: "\n".join(sorted(texts)) for key, texts in found.items()}
+        by_name.setdefault(f"{kind} {schema} {name}", []).append("\n".join(lines))
+    return {key: "\n".join(sorted(texts)) for key, texts in by_name.items()}
 
 
 def objects(cluster: Cluster, database: str) -> dict[str, str]:
     """Everything in the schemas of the extension, which has its members dumped in full only for pg_upgrade."""
     dump = dumped(cluster, database, "--binary-upgrade")
-    found = {key: text for key, text in entries(dump).items() if not key.startswith("EXTENSION - inorder")}
+    contents = {key: text for key, text in entries(dump).items() if not key.startswith("EXTENSION - inorder")}
     with connect(f"{cluster.dsn} dbname={database}") as connection:
-        found["configuration"] = str(connection.execute(OF_EXTENSION.encode()).fetchall())
-        found["members"] = str(connection.execute(MEMBERS.encode()).fetchall())
-    return found
+        contents["configuration"] = str(connection.execute(OF_EXTENSION.encode()).fetchall())
+        contents["members"] = str(connection.execute(MEMBERS.encode()).fetchall())
+    return contents
 
 
 def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
@@ -73,8 +73,8 @@ def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
     """A diff of two installations, with the name of each object that differs; empty if none does."""
-    found = []
+    diff = []
     for key in sorted(left.keys() | right.keys()):
         lines = difflib.unified_diff(left.get(key, "").splitlines(), right.get(key, "").splitlines(), n=0, lineterm="")
-        found += [line for line in [key, *list(lines)[2:]] if left.get(key) != right.get(key)]
-    return "\n".join(found)
+        diff += [line for line in [key, *list(lines)[2:]] if left.get(key) != right.get(key)]
+    return "\n".join(diff)

@@ -28,8 +28,8 @@ class Frontend:
         self.stream = socket.socket(socket.AF_UNIX)
         self.stream.connect(f"{parts['host']}/.s.PGSQL.{parts['port']}")
         self.received = self.stream.makefile("rb")
-        who = f"user\0{parts['user']}\0database\0{parts['dbname']}\0\0".encode()
-        self.stream.sendall(struct.pack("!ii", len(who) + 8, VERSION_3) + who)
+        parameters = f"user\0{parts['user']}\0database\0{parts['dbname']}\0\0".encode()
+        self.stream.sendall(struct.pack("!ii", len(parameters) + 8, VERSION_3) + parameters)
         assert self.answer().error is None
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Frontend:
             elif kind == b"s":
                 answer.suspended = True
             elif kind == b"E":
-                fields = {part[:1]: part[1:].decode() for part in content.split(b"\0") if part}
+                fields = {field[:1]: field[1:].decode() for field in content.split(b"\0") if field}
                 answer.error = fields[b"M"]
             elif kind == b"Z":
                 return answer

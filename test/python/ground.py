@@ -64,12 +64,12 @@ READS = {
 
 
 def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
-    found = {}
+    by_read = {}
     for read in reads:
         run(connection, "SAVEPOINT s")
-        found[read] = state(connection, READS[read])
+        by_read[read] = state(connection, READS[read])
         run(connection, "ROLLBACK TO s")
-    return found
+    return by_read
 
 
 def numbers(connection: Connection, statement: str = READS["read"]) -> list[int]:

@@ -87,8 +87,8 @@ def shortened(statements: str) -> str:
     >>> shortened("SELECT generate_series(1, 300000); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 1000 LOOP")
     'SELECT generate_series(1, 300); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 20 LOOP'
     """
-    statements = ROWS.sub(lambda found: f"{found[1]}{min(int(found[2]), MOST_ROWS)}", statements)
-    return TURNS.sub(lambda found: f"{found[1]}{min(int(found[2]), MOST_TURNS)}", statements)
+    statements = ROWS.sub(lambda match: f"{match[1]}{min(int(match[2]), MOST_ROWS)}", statements)
+    return TURNS.sub(lambda match: f"{match[1]}{min(int(match[2]), MOST_TURNS)}", statements)
 
 
 def run_statements(cluster: Cluster, file: Path) -> None:
@@ -109,8 +109,8 @@ def never_called(cluster: Cluster) -> list[str]:
 
 def reports(logs: Path) -> list[str]:
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(logs.glob("*.log"))]
-    found = [report for text in texts for report in REPORT.findall(text)]
-    return sorted(found, key=lambda report: OWN.search(report) is None)
+    matches = [report for text in texts for report in REPORT.findall(text)]
+    return sorted(matches, key=lambda report: OWN.search(report) is None)
 
 
 def run_all(cluster: Cluster) -> list[str]:
@@ -138,16 +138,16 @@ def main(suppressions: Path, logs: Path) -> None:
             cluster.stop()
     except InorderError as error:
         trouble = str(error)
-    found = reports(logs)
-    for report in found[:MOST_SHOWN]:
+    reported = reports(logs)
+    for report in reported[:MOST_SHOWN]:
         click.echo(report)
     if missed:
         click.echo(f"not called by any test: {', '.join(missed)}")
     if trouble:
         click.echo(trouble)
-    own = sum(OWN.search(report) is not None for report in found)
-    click.echo(f"{len(found)} reports, {own} of them name the extension")
-    sys.exit(1 if found or missed or trouble else 0)
+    own = sum(OWN.search(report) is not None for report in reported)
+    click.echo(f"{len(reported)} reports, {own} of them name the extension")
+    sys.exit(1 if reported or missed or trouble else 0)
 
 
 if __name__ == "__main__":

@@ -210,8 +210,8 @@ def messages(stream: BinaryIO) -> Iterator[Message]:
 
 def passed(client: socket.socket, server: socket.socket) -> None:
     with suppress(OSError):
-        while part := client.recv(65536):
-            server.sendall(part)
+        while data := client.recv(65536):
+            server.sendall(data)
         server.shutdown(socket.SHUT_WR)
 
 

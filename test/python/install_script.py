@@ -59,13 +59,13 @@ def as_parsed(script: str) -> str:
 
 @cache
 def statements(script: str) -> tuple[Statement, ...]:
-    plain, found = as_parsed(script), []
+    plain, listed = as_parsed(script), []
     for raw in parse_sql(plain):
         end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(plain)
         blank = BLANK.match(plain, raw.stmt_location, end)
         start = blank.end() if blank else raw.stmt_location
-        found.append(Statement(raw.stmt, plain[start:end], 1 + plain.count("\n", 0, start)))
-    return tuple(found)
+        listed.append(Statement(raw.stmt, plain[start:end], 1 + plain.count("\n", 0, start)))
+    return tuple(listed)
 
 
 def walk(value: Any) -> Iterator[Any]:

@@ -67,8 +67,8 @@ class KeptPositions:
 
     @staticmethod
     def rows_between(connection: Connection, plan: Driver, start: Offset, end: Offset) -> list[int]:
-        found = [connection.execute(READ.encode(), [task.slice.batch]).fetchall() for task in plan.tasks(start, end)]
-        return [int(str(n)) for rows in found for (n,) in rows]
+        batches = [connection.execute(READ.encode(), [task.slice.batch]).fetchall() for task in plan.tasks(start, end)]
+        return [int(str(n)) for rows in batches for (n,) in rows]
 
     def go_on(self, connection: Connection) -> None:
         everything = numbers_of(connection)

@@ -28,15 +28,15 @@ ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
 
 
 def wait_until_alone(connection: Connection) -> None:
-    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    wait_for(lambda: scalar(connection, others) == 0)
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    wait_for(lambda: scalar(connection, query) == 0)
 
 
 def alike(value: Any, before: Any) -> Any:
     if isinstance(value, list) and isinstance(before, list):
-        return [alike(one, other) for one, other in zip(value, before, strict=True)]
+        return [alike(element, other) for element, other in zip(value, before, strict=True)]
     if isinstance(value, dict) and isinstance(before, dict):
-        return {name: part if name == "format" else alike(value[name], part) for name, part in before.items()}
+        return {name: old if name == "format" else alike(value[name], old) for name, old in before.items()}
     return value
 
 
@@ -71,9 +71,9 @@ class Kept:
             connection.execute("INSERT INTO events (stream, n) VALUES (%s, %s)", parameters)
 
     def read(self, connection: Connection, feed: str, rows: int | None = None) -> int:
-        found = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows]).fetchall()
-        self.got[feed] += [int(str(n)) for (n,) in found]
-        return len(found)
+        fetched = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows]).fetchall()
+        self.got[feed] += [int(str(n)) for (n,) in fetched]
+        return len(fetched)
 
     @staticmethod
     def take(
@@ -93,13 +93,13 @@ class Kept:
     @staticmethod
     def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
         """The rows of the state, without later columns if the former state is given."""
-        found: dict[str, list[Any]] = {}
+        by_table: dict[str, list[Any]] = {}
         for name in STATE_TABLES:
             query = f"SELECT to_jsonb(t) FROM inorder_internal.{name} AS t ORDER BY t::text"
-            found[name] = [row for (row,) in connection.execute(query.encode())]
+            by_table[name] = [row for (row,) in connection.execute(query.encode())]
             if like:
-                found[name] = [alike(row, before) for row, before in zip(found[name], like[name], strict=True)]
-        return found
+                by_table[name] = [alike(row, before) for row, before in zip(by_table[name], like[name], strict=True)]
+        return by_table
 
     def goes_on(self, connection: Connection) -> None:
         self.insert(connection, 1)

@@ -54,16 +54,16 @@ AROUND = {
 
 
 def messages() -> dict[str, str]:
-    found: dict[str, str] = {}
+    by_message: dict[str, str] = {}
     for path in C_FILES:
-        found |= dict.fromkeys(in_c(path.read_text()), path.name)
+        by_message |= dict.fromkeys(in_c(path.read_text()), path.name)
     for path in [*SQL_FILES, *PLAIN_FILES]:
-        found |= {text: found.get(text, path.name) for text in in_sql(path.read_text())}
-    assert set(found) >= AROUND
+        by_message |= {text: by_message.get(text, path.name) for text in in_sql(path.read_text())}
+    assert set(by_message) >= AROUND
     for name, pattern, around in FAULTS:
         faults = re.findall(pattern, (ROOT / name).read_text())
         assert faults, f"no fault in {name}"
         for fault in faults:
             says = re.sub(r"%[a-zA-Z]", "…", fault).replace("''", "'").replace('\\"', '"')
-            found[around.format(says)] = Path(name).name
-    return {text: name for text, name in found.items() if text not in AROUND}
+            by_message[around.format(says)] = Path(name).name
+    return {text: name for text, name in by_message.items() if text not in AROUND}

@@ -53,8 +53,8 @@ GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC
 
 
 def git(tree: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", f"safe.directory={tree}"]
-    return subprocess.run(["git", *who, *arguments], check=True, capture_output=True, text=True, cwd=tree).stdout
+    identity = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", f"safe.directory={tree}"]
+    return subprocess.run(["git", *identity, *arguments], check=True, capture_output=True, text=True, cwd=tree).stdout
 
 
 def copy_tree(tree: Path) -> None:
@@ -90,7 +90,7 @@ def begin_next(tree: Path) -> None:
 def sql_statements(tree: Path) -> list[str]:
     folders = ("keys", "types", "ports", "feed")
     paths = [path for folder in folders for path in sorted((tree / "sql" / folder).glob("*.sql"))]
-    return [one for path in paths for one in statements(path.read_text())]
+    return [statement for path in paths for statement in statements(path.read_text())]
 
 
 def make_changes(tree: Path) -> None:
@@ -103,7 +103,11 @@ def make_changes(tree: Path) -> None:
     for path in (tree / "sql").rglob("*.sql"):
         if not path.is_relative_to(tree / "sql" / "released"):
             path.write_text(MADE.sub(r",\n    NULL)\1", path.read_text()))
-    changed = [one for one in sql_statements(tree) if one not in before and one.startswith("CREATE FUNCTION")]
+    changed = [
+        statement
+        for statement in sql_statements(tree)
+        if statement not in before and statement.startswith("CREATE FUNCTION")
+    ]
     assert len(changed) > 5
     comment = (MADE_UP / "state.sql").read_text().partition("\n")[2]
     for name, added in (("sql/ports/state.sql", comment), ("sql/rights.sql", GRANT)):
@@ -113,7 +117,7 @@ def make_changes(tree: Path) -> None:
     shutil.copy(MADE_UP / "added.sql", tree / "sql")
     shutil.copy(MADE_UP / "added_plain.sql", tree / "sql" / "plain" / "added.sql")
     state = (MADE_UP / "state.sql").read_text() + (MADE_UP / "positions.sql").read_text()
-    replaced = "".join(one.replace("CREATE ", "CREATE OR REPLACE ", 1) + "\n" for one in changed)
+    replaced = "".join(statement.replace("CREATE ", "CREATE OR REPLACE ", 1) + "\n" for statement in changed)
     with (tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").open("a") as file:
         file.write(f"{state}{replaced}{(MADE_UP / 'added.sql').read_text()}")
     with (tree / "sql" / "update" / f"inorder-sql--{__version__}--{NEXT}.sql").open("a") as file:

@@ -22,8 +22,8 @@ ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, Tru
 
 
 def fitted(plan: Plan, can: Found) -> tuple[Any, list[str]]:
-    found = next(kind for kind in all_experiments().values() if kind.Plan is type(plan)).adapt(plan, can)
-    return found.plan, list(found.notes)
+    adaptation = next(kind for kind in all_experiments().values() if kind.Plan is type(plan)).adapt(plan, can)
+    return adaptation.plan, list(adaptation.notes)
 
 
 def but(**changes: object) -> Found:

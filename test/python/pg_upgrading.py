@@ -17,8 +17,8 @@ PROGRAMS = (
 
 def other_majors(server: Installation) -> list[Installation]:
     embedded = embedded_installation()
-    found = [*buildable_installations(), *([embedded] if embedded else [])]
-    return [each for each in found if each.major != server.major and (each.bindir / "pg_upgrade").exists()]
+    servers = [*buildable_installations(), *([embedded] if embedded else [])]
+    return [each for each in servers if each.major != server.major and (each.bindir / "pg_upgrade").exists()]
 
 
 def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:

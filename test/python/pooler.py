@@ -20,9 +20,9 @@ SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry =
 
 def program() -> str:
     """The path of PgBouncer; without it the test is skipped."""
-    if (found := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
+    if (path := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
         pytest.skip("this system has no pgbouncer")
-    return found
+    return path
 
 
 @contextmanager

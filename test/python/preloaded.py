@@ -257,5 +257,5 @@ def leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    role, descriptor, *others = sys.argv[1:]
-    sys.exit({"serve": serve, "pass_on": pass_on}[role](socket.socket(fileno=int(descriptor)), others))
+    role, descriptor, *arguments = sys.argv[1:]
+    sys.exit({"serve": serve, "pass_on": pass_on}[role](socket.socket(fileno=int(descriptor)), arguments))

@@ -57,6 +57,6 @@ def recorded() -> tuple[Facts, float]:
 
 
 if __name__ == "__main__":
-    found, saved = recorded()
-    FILE.write_text(json.dumps(asdict(found), indent=1) + "\n")
+    facts, saved = recorded()
+    FILE.write_text(json.dumps(asdict(facts), indent=1) + "\n")
     print(f"version 7 saved {100 * saved:.0f} % of the WAL")

@@ -133,7 +133,7 @@ class Replay:
 
 
 def tables_of(result: Result) -> list[dict[str, Any]]:
-    found = [
+    tables = [
         {
             "name": section.name,
             "data": section.records() if section.data else [],
@@ -142,7 +142,14 @@ def tables_of(result: Result) -> list[dict[str, Any]]:
         for section in report_of(result).sections(result)
     ]
     verdicts = [
-        [one.question, one.answer, one.figures, one.holds, one.sure, *((bar.label, bar.value) for bar in one.bars)]
-        for one in report_of(result).verdicts(result)
+        [
+            verdict.question,
+            verdict.answer,
+            verdict.figures,
+            verdict.holds,
+            verdict.sure,
+            *((bar.label, bar.value) for bar in verdict.bars),
+        ]
+        for verdict in report_of(result).verdicts(result)
     ]
-    return [*found, {"name": "verdicts", "data": [], "page": verdicts}]
+    return [*tables, {"name": "verdicts", "data": [], "page": verdicts}]

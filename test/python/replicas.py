@@ -188,5 +188,5 @@ class Consumer:
     def check(self, tokens: Sequence[int]) -> None:
         wanted = sorted(tokens)
         stepped = [token for batch in self.batches.values() for token in batch]
-        for what, got in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):
-            assert sorted(got) == wanted, (self.table, what, len(got), len(set(got)), len(wanted))
+        for kind, got in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):
+            assert sorted(got) == wanted, (self.table, kind, len(got), len(set(got)), len(wanted))

@@ -70,8 +70,8 @@ def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
 
 def read(connection: Connection, feed: str, rows: int | None = None, owner: str | None = None) -> list[int]:
     statement = f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s, %s::regrole)"
-    found = connection.execute(statement.encode(), [feed, rows, owner])
-    return [int(str(row[0])) for row in found]
+    fetched = connection.execute(statement.encode(), [feed, rows, owner])
+    return [int(str(row[0])) for row in fetched]
 
 
 def insert(connection: Connection, first: int, last: int) -> None:

@@ -141,9 +141,9 @@ def invokers_rights(script: str) -> Found:
 def tables_of(query: ast.Node) -> list[str]:
     """The tables and views that a query reads, without the names of its WITH clause."""
     parts = list(walk(query))
-    known = {part.ctename for part in parts if isinstance(part, ast.CommonTableExpr)}
-    named = [part for part in parts if isinstance(part, ast.RangeVar)]
-    return [part.relname for part in named if part.schemaname or part.relname not in known]
+    with_names = {node.ctename for node in parts if isinstance(node, ast.CommonTableExpr)}
+    named = [node for node in parts if isinstance(node, ast.RangeVar)]
+    return [node.relname for node in named if node.schemaname or node.relname not in with_names]
 
 
 def plain_arguments(script: str) -> Found:

@@ -119,9 +119,9 @@ PROGRAMS = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regres
 
 def listed(name: str) -> list[str]:
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    found = re.search(rf"^{name} *= *(.*)$", text, re.M)
-    assert found is not None
-    return found[1].split()
+    match = re.search(rf"^{name} *= *(.*)$", text, re.M)
+    assert match is not None
+    return match[1].split()
 
 
 def program(server: Installation, kind: str) -> Path:
@@ -229,8 +229,8 @@ def without_context(text: str) -> list[str]:
     return lines
 
 
-def difference(expected: Path, found: Path) -> str:
-    wanted, got = (without_context(path.read_text()) for path in (expected, found))
+def difference(expected: Path, actual: Path) -> str:
+    wanted, got = (without_context(path.read_text()) for path in (expected, actual))
     lines = difflib.unified_diff(wanted, got, n=1, lineterm="")
     return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])
 

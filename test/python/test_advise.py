@@ -100,7 +100,7 @@ class Advised:
 
 
 def pairs(data: dict[str, Any]) -> set[tuple[str, str]]:
-    return {(one["id"], one["table"]) for one in data["findings"]}
+    return {(finding["id"], finding["table"]) for finding in data["findings"]}
 
 
 def plant(admin: Connection) -> None:
@@ -136,14 +136,14 @@ def advised(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> I
 def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
     data = advised.found()
     assert pairs(data) == EXPECTED, data
-    assert [one["table"] for one in data["leave"]] == ['"app"."heavy"']
+    assert [finding["table"] for finding in data["leave"]] == ['"app"."heavy"']
     assert data["leave"][0]["why"].startswith("the key costs little") and data["not_seen"] == []
     parts = ("what", "cost", "risk", "verify", "measure", "evidence", "remedy", "page")
-    assert [one for one in data["findings"] if not all(one[name] for name in parts)] == []
-    assert all(each["what"] and each["source"] for one in data["findings"] for each in one["evidence"])
-    ids = [one["id"] for one in data["findings"]]
+    assert [finding for finding in data["findings"] if not all(finding[name] for name in parts)] == []
+    assert all(each["what"] and each["source"] for finding in data["findings"] for each in finding["evidence"])
+    ids = [finding["id"] for finding in data["findings"]]
     assert ids[0] == "random-key" and set(ids) == set(IDS)
-    assert [one["page"] for one in data["findings"]] == [f"docs/advice.md#{name}" for name in ids]
+    assert [finding["page"] for finding in data["findings"]] == [f"docs/advice.md#{name}" for name in ids]
 
 
 @pytest.mark.server
@@ -153,16 +153,16 @@ def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
     with advised.session("bare") as admin:
         execute(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
     with advised.session("cured") as admin:
-        for remedy in dict.fromkeys(remedy for one in findings for remedy in one["remedy"]):
+        for remedy in dict.fromkeys(remedy for finding in findings for remedy in finding["remedy"]):
             done = admin.execute(remedy.encode())
             if "feed_prepare" in remedy:
                 execute(admin, *(str(more) for (more,) in done.fetchall()))
-        for one in findings:
-            if one["measure"].startswith("inorder "):
-                parsed(cli, shlex.split(one["measure"])[1:])
+        for finding in findings:
+            if finding["measure"].startswith("inorder "):
+                parsed(cli, shlex.split(finding["measure"])[1:])
             else:
-                execute(admin, one["measure"])
-        (counted,) = [one["verify"] for one in findings if one["id"] == "count-all"]
+                execute(admin, finding["measure"])
+        (counted,) = [finding["verify"] for finding in findings if finding["id"] == "count-all"]
         assert scalar(admin, counted) == scalar(admin, "SELECT count(*) FROM app.numbers")
         assert scalar(admin, "SELECT count(*) FROM feeds WHERE relation = 'app.outbox'::regclass") == 1
         assert (
@@ -171,7 +171,7 @@ def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
         )
         execute(admin, "INSERT INTO app.orders (n) VALUES (-1)")
         assert scalar(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
-        (instead,) = [one["instead"] for one in findings if one["table"] == '"app"."orders"']
+        (instead,) = [finding["instead"] for finding in findings if finding["table"] == '"app"."orders"']
         execute(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
         assert scalar(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
     with advised.session("bare") as admin:
@@ -189,7 +189,7 @@ SEEN = {
 @pytest.mark.parametrize("role", SEEN)
 def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, role: str) -> None:
     data = advised.found(role=role)
-    assert {one["id"] for one in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
+    assert {finding["id"] for finding in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
     said = "\n".join(data["not_seen"])
     assert "values of keys (" in said and ("pg_read_all_stats" in said) == (role == "plain")
 
@@ -223,14 +223,14 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
                 "ALTER TABLE app.foreign OWNER TO mallory", "SELECT pg_stat_force_next_flush()")  # fmt: skip
         try:
             before, after = advised.found(), advised.found("--sample")
-            assert pairs(before) == EXPECTED and any('"app"."made"' in one for one in before["not_seen"])
+            assert pairs(before) == EXPECTED and any('"app"."made"' in entry for entry in before["not_seen"])
             assert 'sizes (HINT: ANALYZE), of 1 table: "app"."grown"' in before["not_seen"]
             made = '"app"."made"'  # found or left as it is, which depends on how long rows have been counted
             assert pairs(after) - {("random-key", made)} == EXPECTED
-            judged = [{one["table"] for one in (*data["findings"], *data["leave"])} for data in (before, after)]
+            judged = [{item["table"] for item in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}
             for name in ('"app"."foreign"', '"hers"."ours"'):  # owned by another role, or in its schema
-                assert any(name in one for one in after["not_seen"])
+                assert any(name in entry for entry in after["not_seen"])
         finally:
             execute(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
 
@@ -275,7 +275,7 @@ def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
         before = one_row(admin, WORK_IN_MANY)
         data = advised.found("--least", "1TB", database="many")
         calls, blocks = (after - first for after, first in zip(one_row(admin, WORK_IN_MANY), before, strict=True))
-    assert data["findings"] == [] and [one["table"] for one in data["leave"]] == ['"public"."t1"']
+    assert data["findings"] == [] and [item["table"] for item in data["leave"]] == ['"public"."t1"']
     print(f"\n{calls} statements, {blocks} blocks")
     assert calls < 100 and blocks < 200 * 10_000
     with advised.session("bare") as admin:
@@ -295,7 +295,7 @@ class Watched(Reader):
     def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
         with super().transaction() as cursor:
             yield cursor
-            self.locked |= {(one["relation"], one["mode"]) for one in cursor.execute(HELD).fetchall()}
+            self.locked |= {(lock["relation"], lock["mode"]) for lock in cursor.execute(HELD).fetchall()}
             self.writer()
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), self.connection.transaction():
                 cursor.execute("CREATE TABLE public.never ()")
@@ -334,13 +334,13 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
                 "ALTER TABLE unseen OWNER TO watcher")  # fmt: skip
         view = scalar(admin, "SELECT 'pg_stat_statements'::regclass::oid::int8")
         try:
-            with locking(dsn, mode) as (lock, found), connect_as_user(f"{dsn} user=watcher") as connection:
+            with locking(dsn, mode) as (lock, refusals), connect_as_user(f"{dsn} user=watcher") as connection:
                 reader = Watched(connection, lock)
                 facts_of(reader, None, sampled)
         finally:
             execute(admin, "DROP TABLE unseen")
-    assert set(found) == refused and {mode for _, mode in reader.locked} == {"AccessShareLock"}
-    assert ({one for one, _ in reader.locked if one >= 16384} == {view}) == (not sampled)
+    assert set(refusals) == refused and {mode for _, mode in reader.locked} == {"AccessShareLock"}
+    assert ({relation for relation, _ in reader.locked if relation >= 16384} == {view}) == (not sampled)
 
 
 @pytest.mark.server
@@ -361,7 +361,7 @@ def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised)
 
             facts_of(Watched(connection, on_both), None, False)
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid")}
-    assert any("run it on the primary" in one for one in data["not_seen"]) and refused == []
+    assert any("run it on the primary" in entry for entry in data["not_seen"]) and refused == []
 
 
 @pytest.mark.server
@@ -428,17 +428,17 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
     table = hostile(advised)
     data = advised.found("--sample", database="odd")
     assert len(data["findings"]) == 1, json.dumps(data)[-2500:]
-    (found,) = data["findings"]
-    assert (found["id"], found["table"]) == ("random-key", table)
-    assert any('"mallory"."made"' in one for one in data["not_seen"]) and "ran" not in str(data["not_seen"]).split()
+    (finding,) = data["findings"]
+    assert (finding["id"], finding["table"]) == ("random-key", table)
+    assert any('"mallory"."made"' in entry for entry in data["not_seen"]) and "ran" not in str(data["not_seen"]).split()
     printed = {name: advised.run("--least", "1MB", "--format", name, database="odd").stdout.decode()
                for name in ("table", "html")}  # fmt: skip
     assert all("\x1b" not in text and "\nHINT" not in text for text in printed.values())
     assert "<b>" not in printed["html"] and "](y)" in printed["html"]
     with advised.session("odd") as admin:
         # The test is about names: the function that it names does not exist before 18.
-        assert '"mallory".' not in found["remedy"][-1].partition(" SET DEFAULT ")[2]
-        remedy = found["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
+        assert '"mallory".' not in finding["remedy"][-1].partition(" SET DEFAULT ")[2]
+        remedy = finding["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
         execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
         made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
         assert scalar(admin, made, table) == 1
@@ -451,7 +451,7 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
         execute(admin, "ALTER DATABASE planted OWNER TO mallory")
         try:
             data = advised.found()
-            others, said = data["not_seen"]
+            home, said = data["not_seen"]
             execute(admin, said.rpartition("there: ")[2])
             moved = advised.found()
         finally:
@@ -459,8 +459,8 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
             execute(admin, "ALTER DATABASE planted OWNER TO postgres")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
     assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in said
-    assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [others]
-    assert others.startswith('inorder: its schema public belongs to "mallory", who could replace it; HINT: run this as')
+    assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [home]
+    assert home.startswith('inorder: its schema public belongs to "mallory", who could replace it; HINT: run this as')
 
 
 # --- the command -----------------------------------------------------------------
@@ -475,7 +475,7 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
 def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
     done = advised.run(*arguments)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
-    assert (b"there is no finding 'fly'; there are random-key," in done.stderr) == ("random-key,fly" in arguments)
+    assert (b"--fail-on has unknown 'fly'; there are random-key," in done.stderr) == ("random-key,fly" in arguments)
 
 
 @pytest.mark.server
@@ -488,7 +488,7 @@ def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
 
 def test_each_finding_has_its_words_and_its_section() -> None:
     sections = re.findall(r"^## (\S+)$", text("docs/advice.md"), re.MULTILINE)
-    assert [one for one in sections if one in IDS] == list(IDS)
+    assert [section for section in sections if section in IDS] == list(IDS)
 
 
 # --- predictions of the model for a table ----------------------------------------
@@ -498,22 +498,22 @@ BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
     """The key's share of the WAL: most for inserts alone, almost none with five more indexes and as many updates."""
-    others = (Other(50_000, 50_000),) * 5
-    busy = replace(BARE, updates=100, entries=100, others=others)
-    loads = (BARE, replace(BARE, others=others[:1]), replace(BARE, others=others), busy)
+    indexes = (Other(50_000, 50_000),) * 5
+    busy = replace(BARE, updates=100, entries=100, other_indexes=indexes)
+    loads = (BARE, replace(BARE, other_indexes=indexes[:1]), replace(BARE, other_indexes=indexes), busy)
     shares = [compared([load]).least_share for load in loads]
     assert shares == sorted(shares, reverse=True) and shares[0] > 0.8 and shares[-1] < 0.05
     assert compared([BARE]).most_share == shares[0] and compared([busy]).most_share > shares[-1]
 
 
 def test_partitions_add_up() -> None:
-    one, two = compared([BARE]), compared([BARE, BARE])
-    assert two.saved_per_day == pytest.approx(2 * one.saved_per_day)
-    assert two.least_share == pytest.approx(one.least_share)
+    single, two = compared([BARE]), compared([BARE, BARE])
+    assert two.saved_per_day == pytest.approx(2 * single.saved_per_day)
+    assert two.least_share == pytest.approx(single.least_share)
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_is_saved_if_the_advice_is_followed(advised: Advised, name: str) -> None:
     outcomes = list(followed(advised.cluster, name, 300_000, 20_000))
-    assert [one for one in outcomes if not one.holds] == [] and len(outcomes) == 2
+    assert [outcome for outcome in outcomes if not outcome.holds] == [] and len(outcomes) == 2

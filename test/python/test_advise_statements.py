@@ -99,8 +99,8 @@ def advised(folder: Path, *names: str, options: Sequence[str] = ()) -> dict[str,
     done = inorder("advise", *[word for name in names for word in ("--statements", name)], "--format", "json", *options,
                    folder=folder)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -108,13 +108,13 @@ def test_each_poll_in_a_file_is_found_with_its_line_and_nothing_else(tmp_path: P
     name = written(tmp_path, [in_style(text, style) for text in (*POLLS, *OTHERS)])
     schema = written(tmp_path, [SCHEMA.rstrip(";")], "schema.sql")
     data = advised(tmp_path, name, schema)
-    places = {one["evidence"][0]["source"]: one["table"] for one in data["findings"]}
+    places = {finding["evidence"][0]["source"]: finding["table"] for finding in data["findings"]}
     assert places == {f"{name}:{line}": '"events"' for line in range(1, len(POLLS) + 1)}
-    assert data["not_seen"] == [] and {one["id"] for one in data["findings"]} == {"polling-reader"}
+    assert data["not_seen"] == [] and {finding["id"] for finding in data["findings"]} == {"polling-reader"}
     ways = {f"inorder lab check {way}" for way in ("id", "created", "lag")}
-    assert {one["measure"] for one in data["findings"]} == ways
-    for one in data["findings"]:
-        parsed(cli, one["measure"].split()[1:])
+    assert {finding["measure"] for finding in data["findings"]} == ways
+    for finding in data["findings"]:
+        parsed(cli, finding["measure"].split()[1:])
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def called(cluster: Cluster, texts: Sequence[str]) -> None:
     with connect(cluster.dsn) as admin:
         execute(admin, "SELECT pg_stat_statements_reset()")
         for text in texts:
-            number = max(int(one) for one in "123" if f"${one}" in text)
+            number = max(int(digit) for digit in "123" if f"${digit}" in text)
             for _ in range(10):
                 execute(admin, f"PREPARE p AS {text}", f"EXECUTE p ({', '.join(['NULL'] * number)})", "DEALLOCATE p")
         execute(admin, "SELECT pg_stat_force_next_flush()")
@@ -153,7 +153,7 @@ def test_each_poll_that_a_server_ran_is_found_and_nothing_else(forms: Cluster, t
         done = preloaded.run(["advise", "--format", "json"], tmp_path, environment_of(forms), PATIENCE)
         assert done.returncode == 0, done.stderr
         data = json.loads(done.stdout)
-        return [f"{one['id']} {one['table']}" for one in data["findings"]], data["not_seen"]
+        return [f"{finding['id']} {finding['table']}" for finding in data["findings"]], data["not_seen"]
 
     wrong = [text for text in POLLS if found(text) != (['polling-reader "public"."events"'], [])]
     assert wrong == [] and found(*OTHERS) == ([], [])
@@ -170,15 +170,15 @@ def test_what_is_not_understood_is_counted_with_its_place(tmp_path: Path) -> Non
         "1 statement with a body that was not read: queries.sql:2",
         "1 statement without an order, of tables whose CREATE TABLE is not in the files: queries.sql:3",
     ]
-    assert [one["evidence"][0]["source"] for one in data["findings"]] == ["queries.sql:11"]
+    assert [finding["evidence"][0]["source"] for finding in data["findings"]] == ["queries.sql:11"]
 
 
 def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
     for change in ("DELETE FROM events WHERE id < $1", "UPDATE events SET body = $1"):
-        (found,) = advised(tmp_path, written(tmp_path, [POLLS[0], change]))["findings"]
-        assert "inorder prepare '\"events\"' --changes" in found["remedy"][-1]
-    (found,) = advised(tmp_path, written(tmp_path, [POLLS[0]]))["findings"]
-    assert "--changes" not in str(found["remedy"])
+        (finding,) = advised(tmp_path, written(tmp_path, [POLLS[0], change]))["findings"]
+        assert "inorder prepare '\"events\"' --changes" in finding["remedy"][-1]
+    (finding,) = advised(tmp_path, written(tmp_path, [POLLS[0]]))["findings"]
+    assert "--changes" not in str(finding["remedy"])
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_without_the_parser_the_advice_says_what_is_not_seen(forms: Cluster) -> 
     done = subprocess.run([sys.executable, "-c", WITHOUT.format(package="pglast"), "advise"], check=False,
                           capture_output=True, text=True, timeout=PATIENCE, env=environment_of(forms))  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "pglast is not installed here, which parses statements; HINT: " in done.stdout and "[advise]'" in done.stdout
+    assert "the parser pglast is not installed here; HINT: " in done.stdout and "[advise]'" in done.stdout
 
 
 # Each as long as a statement may be. Whoever visits what is below a node at each node would take for ever.

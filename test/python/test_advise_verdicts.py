@@ -26,20 +26,23 @@ def advised(facts: Facts) -> tuple[list[Finding], list[Left]]:
 def with_images(facts: Facts, each: float) -> Facts:
     """The same with so many page images for each updated row."""
     return replace(facts, statements=[
-        replace(one, images=each * one.rows) if one.text.startswith(UPDATE) else one for one in facts.statements
+        replace(statement, images=each * statement.rows) if statement.text.startswith(UPDATE) else statement
+        for statement in facts.statements
     ])  # fmt: skip
 
 
 def without(facts: Facts) -> Facts:
-    return replace(facts, statements=[one for one in facts.statements if not one.text.startswith(UPDATE)])
+    return replace(
+        facts, statements=[statement for statement in facts.statements if not statement.text.startswith(UPDATE)]
+    )
 
 
 def test_an_update_without_page_images_is_of_a_new_row() -> None:
     """The cost of the key is then known, and not hidden behind images that no update wrote."""
-    (found,), left = advised(recorded_facts())
-    assert (found.id, found.table, left) == ("random-key", ORDERS, [])
-    assert "That is 49 % of the WAL of the table." in found.cost
-    assert "0.00 page images for each row that UPDATE changed" in [one.what for one in found.evidence]
+    (finding,), left = advised(recorded_facts())
+    assert (finding.id, finding.table, left) == ("random-key", ORDERS, [])
+    assert "That is 49 % of the WAL of the table." in finding.cost
+    assert "0.00 page images for each row that UPDATE changed" in [fact.what for fact in finding.evidence]
 
 
 def test_an_update_with_an_image_for_each_row_is_of_rows_of_any_age() -> None:
@@ -65,20 +68,20 @@ def test_it_is_undecided_where_the_threshold_is_within_the_range(sees_all: bool)
 def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
     """Measured (docs/results/mixed-18.md): a fifth more rows of version 7 let the index grow by 26 to 30 %."""
     facts = recorded_facts()
-    (found,), _ = advised(facts)
-    assert found.remedy[-1].endswith("SET DEFAULT uuidv7()")
-    assert found.instead[-1].endswith('SET DEFAULT "inorder"."uuid_after_random_nextval"(26)')
+    (finding,), _ = advised(facts)
+    assert finding.remedy[-1].endswith("SET DEFAULT uuidv7()")
+    assert finding.instead[-1].endswith('SET DEFAULT "inorder"."uuid_after_random_nextval"(26)')
     (key,) = keyed(facts)
     fifth = replace(load_of(key, facts, 1e9), inserts=key.leaf.rows / 5 / 86_400)
     (among_wal, among), (after_wal, after) = (after_switch([fifth], is_last) for is_last in (False, True))
     size = key.index.pages * 8192
     assert 0.26 < among / size < 0.30 and among / after == pytest.approx(0.9 / 0.5) and among_wal > after_wal
-    assert "7.2 GB a day" in found.choice and "4.0 GB" in found.choice
-    text = of_server(facts, [found], []).as_text()
+    assert "7.2 GB a day" in finding.choice and "4.0 GB" in finding.choice
+    text = of_server(facts, [finding], []).as_text()
     assert "\n  or        /* From a shell: inorder install. Or: */ CREATE SCHEMA inorder;" in text
     assert "\n  choice    " in text
-    (found,), _ = advised(replace(facts, server=replace(facts.server, inorder="inorder", is_sql_edition=True)))
-    assert found.instead == () and "\n  choice    " not in of_server(facts, [found], []).as_text()
+    (finding,), _ = advised(replace(facts, server=replace(facts.server, inorder="inorder", is_sql_edition=True)))
+    assert finding.instead == () and "\n  choice    " not in of_server(facts, [finding], []).as_text()
 
 
 def test_readers_of_a_table_with_deletes_need_changes() -> None:
@@ -88,5 +91,9 @@ def test_readers_of_a_table_with_deletes_need_changes() -> None:
     for name in ("updated", "deleted"):
         (leaf,) = facts.leaves
         leaf.counted |= {"updated": 0.0, "deleted": 0.0} | {name: 1.0}
-        found = next(one for one in advised(replace(facts, statements=statements))[0] if one.id == "polling-reader")
-        assert "--changes --feed reader" in found.remedy[-1] and f"Rows are {name}" in found.risk
+        report = next(
+            candidate
+            for candidate in advised(replace(facts, statements=statements))[0]
+            if candidate.id == "polling-reader"
+        )
+        assert "--changes --feed reader" in report.remedy[-1] and f"Rows are {name}" in report.risk

@@ -309,9 +309,9 @@ def read_partitions(mallory: Connection, bob: Connection) -> None:
 
 def evaluated(session: Connection) -> set[str]:
     """A table that records the roles as which functions of mallory's run in a session."""
-    found: set[str] = set()
-    session.add_notice_handler(lambda notice: found.add(str(notice.message_primary)))
-    return found
+    roles: set[str] = set()
+    session.add_notice_handler(lambda notice: roles.add(str(notice.message_primary)))
+    return roles
 
 
 def attachment(key: str) -> tuple[str, str]:
@@ -330,12 +330,12 @@ def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_read
         for session in sessions.values():
             execute(session, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
         execute(mallory, *attachment(key))
-        found = {read: evaluated(session) for read, session in sessions.items()}
+        by_read = {read: evaluated(session) for read, session in sessions.items()}
         for read, session in sessions.items():
             assert refusal(session, read) == "", read
             execute(session, "ROLLBACK")
-        assert found.pop(reads[0]) == {"evaluated as bob"}
-        assert {read: by for read, by in found.items() if not by <= {"evaluated as bob"}} == {}
+        assert by_read.pop(reads[0]) == {"evaluated as bob"}
+        assert {read: by for read, by in by_read.items() if not by <= {"evaluated as bob"}} == {}
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
@@ -344,12 +344,12 @@ def test_a_partition_key_that_comes_while_a_lock_is_waited_for_is_evaluated_as_t
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         read_partitions(mallory, bob)
         execute(mallory, "BEGIN", *attachment("LIST ((n + evil.who(1)))"))
-        found = evaluated(bob)
+        roles = evaluated(bob)
         with blocked(refusal, bob, read) as reading:
             assert not reading.done()
             execute(mallory, "COMMIT")
             assert reading.result() == ""
-        assert found <= {"evaluated as bob"}
+        assert roles <= {"evaluated as bob"}
 
 
 PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON evil.t ((n + evil.one(1)))")

@@ -69,10 +69,10 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
             execute(admin, "CREATE EXTENSION inorder SCHEMA open", TABLES)
             database_name = scalar(admin, "SELECT current_database()")
         with connect(f"{dsn} user=mallory") as mallory:
-            planted = [str(one) for (one,) in mallory.execute(OVERLOADS.encode()).fetchall()]
+            planted = [str(statement) for (statement,) in mallory.execute(OVERLOADS.encode()).fetchall()]
             assert len(planted) > 30
-            for one in planted:
-                execute(mallory, one)
+            for call in planted:
+                execute(mallory, call)
         environment = attacked.environment() | {"PGDATABASE": str(database_name), "PGUSER": "postgres"}
         said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
         assert [done.returncode for done in said] == [0] * len(COMMANDS), said

@@ -59,13 +59,13 @@ def test_the_tables_are_as_recorded(tmp_path: Path) -> None:
     program = "import sys; from inorder.cli import cli; "
     program += "[cli(['lab', 'report', file, '--format', 'json'], standalone_mode=False) for file in sys.argv[1:]]"
     files = [RECORDED / "bench" / f"{name}.json.gz" for name in RUNS]
-    found = with_benchmarks("-c", program, *map(str, files), folder=tmp_path)
+    printed = with_benchmarks("-c", program, *map(str, files), folder=tmp_path)
     for file in files:
         tables = json.loads(gzip.decompress((RECORDED / "bench" / "tables" / file.name).read_bytes()))
-        rows, end = json.JSONDecoder().raw_decode(found)
+        rows, end = json.JSONDecoder().raw_decode(printed)
         assert rows == [row for table in tables for row in table["data"]], file.name
-        found = found[end:].lstrip()
-    assert not found
+        printed = printed[end:].lstrip()
+    assert not printed
 
 
 @pytest.mark.server
@@ -102,9 +102,9 @@ def delivering(server: Installation) -> Iterator[delivery.DeliveryExperiment]:
 @pytest.mark.parametrize("kind", DELIVERY.kinds)
 def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExperiment, kind: str) -> None:
     for seed in (1, 2):
-        found = delivering.load(kind, seed)
-        assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["most_ms"]
-        assert found["server_percent"] > 0 and found["client_percent"] > 0
+        metrics = delivering.load(kind, seed)
+        assert 0 < metrics["p50_ms"] <= metrics["p99_ms"] <= metrics["most_ms"]
+        assert metrics["server_percent"] > 0 and metrics["client_percent"] > 0
     idle = delivering.idle(kind, 0)
     assert idle["reads"] < 60
     (behind,) = delivering.session.execute("SELECT count(*) FROM feeds WHERE name = %s", (delivery.FEED,)).fetchall()
@@ -152,8 +152,8 @@ def test_the_form_with_the_steepest_pieces_is_named() -> None:
     ]
     result = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=runs)
     assert pieces.slopes(result, pieces.MANY, "partial") == {1: 2.0, 2: 1.5}
-    found = pieces.steepest(result, plan, pieces.MANY)
-    assert found and found.ratios == {1: 2.0, 2: 1.5} and pieces.FORMS["partial"][0] in found.metric
+    comparison = pieces.steepest(result, plan, pieces.MANY)
+    assert comparison and comparison.ratios == {1: 2.0, 2: 1.5} and pieces.FORMS["partial"][0] in comparison.metric
     bare = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=[Run(pieces.ONE, "uuid", 10, 1, {"seconds": 1.0})])
     assert pieces.steepest(bare, plan, pieces.ONE) is None
 
@@ -167,9 +167,9 @@ def test_each_backlog_is_read_to_its_end(server: Installation) -> None:
         experiment.fill()
         for form in pieces.FORMS:
             for step in (pieces.MANY, pieces.ONE):
-                found = experiment.read(step, form, 0)
-                assert found.metrics["pieces"] == len(found.series["cpu_ms"]) == 5
-                assert found.metrics["first_ms"] == found.series["cpu_ms"][0] > 0
+                measured = experiment.read(step, form, 0)
+                assert measured.metrics["pieces"] == len(measured.series["cpu_ms"]) == 5
+                assert measured.metrics["first_ms"] == measured.series["cpu_ms"][0] > 0
             assert experiment.look(form, 0)["seconds"] > 0
         transactions = experiment.value(f"SELECT count(DISTINCT xact) FROM {pieces.table_of(pieces.ONE, 'partial')}")
         assert transactions == "1"
@@ -207,16 +207,18 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
         experiment = tail.TailExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
         experiment.fill()
-        found = {(step, kind): experiment.write(step, kind, 0) for step in tail.FORMATS for kind in tail.kinds_of(plan)}
-        starts = [experiment.find_nothing(step, kind, 0) for step, kind in found]
+        written = {
+            (step, kind): experiment.write(step, kind, 0) for step in tail.FORMATS for kind in tail.kinds_of(plan)
+        }
+        starts = [experiment.find_nothing(step, kind, 0) for step, kind in written]
         assert list(experiment.files.iterdir()) == []
         experiment.plan = replace(plan, rows=1200)
         with pytest.raises(InorderError, match="COPY by psql as stored: 1,000 lines instead of 1,200"):
             experiment.write(tail.JSON, tail.AS_STORED, 0)
         experiment.close()
     for step in (tail.JSON, tail.CSV):
-        assert len({found[step, kind]["bytes"] for kind in tail.kinds_of(plan)}) == 1
-    for metrics in (*found.values(), *starts):
+        assert len({written[step, kind]["bytes"] for kind in tail.kinds_of(plan)}) == 1
+    for metrics in (*written.values(), *starts):
         assert metrics["seconds"] > 0 and metrics["cpu_seconds"] >= metrics["server_cpu_seconds"]
 
 

@@ -87,7 +87,7 @@ def traps(cluster: Cluster) -> str:
         for role in (OWNER, READER, WRITER):
             admin.execute(f"CREATE ROLE {role} LOGIN".encode())
         admin.execute(f"CREATE SCHEMA app AUTHORIZATION {OWNER}".encode())
-    assert [one for one in not_made if not any(reason in one[1] for reason in NOT_MADE)] == []
+    assert [refusal for refusal in not_made if not any(reason in refusal[1] for reason in NOT_MADE)] == []
     return "capturing"
 
 
@@ -185,6 +185,6 @@ def test_what_is_captured_is_reported(world: World) -> None:
     """Check the test itself: a name before pg_catalog, and an operator that fits better behind it, are reported."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
-    found = {(one.name, one.role) for one in world.captured()}
-    assert {(f"{BEFORE}.count()", OWNER), (f"{BEFORE}.pg_class", OWNER)} <= found
-    assert (f"{BEHIND}.closer(pg_catalog.regproc,integer)", READER) in found
+    reports = {(report.name, report.role) for report in world.captured()}
+    assert {(f"{BEFORE}.count()", OWNER), (f"{BEFORE}.pg_class", OWNER)} <= reports
+    assert (f"{BEHIND}.closer(pg_catalog.regproc,integer)", READER) in reports

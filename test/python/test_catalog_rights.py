@@ -118,23 +118,23 @@ UNPINNED = f"""
 
 
 def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Connection) -> None:
-    found = names(catalog, UNPINNED)
-    assert [name for name in found if name in LOGS] == (LOGS if is_sql(catalog) else [])
-    found = [name for name in found if name not in LOGS]
-    bare = {name.removeprefix("inorder_internal.").partition("(")[0] for name in found}
+    functions = names(catalog, UNPINNED)
+    assert [name for name in functions if name in LOGS] == (LOGS if is_sql(catalog) else [])
+    functions = [name for name in functions if name not in LOGS]
+    bare = {name.removeprefix("inorder_internal.").partition("(")[0] for name in functions}
     assert bare == (set(BARE) if is_sql(catalog) else set())
 
 
 def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Connection) -> None:
     """The bodies of these triggers check how they are called: test_attacks_tables.py creates them by hand."""
-    found = names(
+    triggers = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "
         f"AND p.pronamespace::regnamespace::text {OF_OTHERS} "
         "AND has_function_privilege('made_stranger', p.oid, 'EXECUTE') ORDER BY 1",
     )
     # In the SQL edition changes_enable() makes functions of the table's owner, whose default privileges these are.
-    assert found == (OF_LOGS if is_sql(catalog) else ["changes_trigger", "exact_count_trigger", "feed_guard"])
+    assert triggers == (OF_LOGS if is_sql(catalog) else ["changes_trigger", "exact_count_trigger", "feed_guard"])
 
 
 OURS = "('inorder_internal', 'inorder_text')"
@@ -159,8 +159,10 @@ def test_default_privileges_give_a_stranger_nothing_of_ours(catalog: Connection)
 
 def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) -> None:
     """PUBLIC has nothing in the SQL edition, where feed_admit() names roles."""
-    found = {name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))}
-    assert found == (set() if is_sql(catalog) else {"schema USAGE", "function EXECUTE"})
+    privileges = {
+        name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))
+    }
+    assert privileges == (set() if is_sql(catalog) else {"schema USAGE", "function EXECUTE"})
     schemas = [name for name in names(catalog, GRANTED.format("0")) if name.startswith("schema")]
     assert schemas == ([] if is_sql(catalog) else ["schema inorder_text USAGE"])
 
@@ -208,9 +210,9 @@ OF_OUR_NAMES = """
 
 
 def test_triggers_of_our_names_are_ours(catalog: Connection) -> None:
-    found = [name for name in names(catalog, OF_OUR_NAMES) if "_changes_" not in name]
+    triggers = [name for name in names(catalog, OF_OUR_NAMES) if "_changes_" not in name]
     of_logs = {"check_marker", "check_writer"} if is_sql(catalog) else {"changes_trigger"}
-    assert {name.rpartition(" ")[2] for name in found} == {"feed_guard"} | of_logs
+    assert {name.rpartition(" ")[2] for name in triggers} == {"feed_guard"} | of_logs
 
 
 TAKEN = ("zz_inorder_guard", "zz_inorder_update", "zz_inorder_truncate")
@@ -232,7 +234,7 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
         run(catalog, "REVOKE ALL ON app.taken FROM made_stranger", "SAVEPOINT s")
         ends[name] = state(catalog, ENABLE)
         if not ends[name]:
-            assert not [found for found in names(catalog, OF_OUR_NAMES) if "theirs" in found], name
+            assert not [trigger for trigger in names(catalog, OF_OUR_NAMES) if "theirs" in trigger], name
         run(catalog, "ROLLBACK")
     assert ends == dict.fromkeys(TAKEN, "")
     # Triggers of a partition that was added later are not dropped first.

@@ -708,13 +708,13 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
     """Default privileges may give TRIGGER on a partition that is made later."""
     if edition_name == "sql":
         pytest.skip("its logs are written by statements of the role, which fire what is there")
-    part = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
+    partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
     if other_columns:
-        part = 't_changes_1 (op "char" NOT NULL, id int[], change uuid NOT NULL)'
+        partition = 't_changes_1 (op "char" NOT NULL, id int[], change uuid NOT NULL)'
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN,
             "CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], "
-            'op "char" NOT NULL) PARTITION BY RANGE (change)', f"CREATE TABLE {part}",
+            'op "char" NOT NULL) PARTITION BY RANGE (change)', f"CREATE TABLE {partition}",
             "ALTER TABLE t_changes ATTACH PARTITION t_changes_1 DEFAULT", "SELECT changes_enable('t')",
             "INSERT INTO t VALUES (1)", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "GRANT TRIGGER ON t_changes_1 TO mallory_of_logs", "SET ROLE mallory_of_logs", *STRANGE,
@@ -780,8 +780,8 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
             "RESET ROLE",
         )
         assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'I' AND cardinality(id) = 20") == 1
-        found = scalar(fresh, "SELECT coalesce(max(role::text), current_setting('seen.role', true)) FROM seen")
-        assert found == ("writer_of_t" if "seen" in odd else None)
+        role = scalar(fresh, "SELECT coalesce(max(role::text), current_setting('seen.role', true)) FROM seen")
+        assert role == ("writer_of_t" if "seen" in odd else None)
     if "CHECK" in odd:
         run(fresh, "ALTER TABLE t_changes ADD CHECK (op <> 'D')")
         assert state(fresh, "DELETE FROM t") == "23514"
@@ -875,9 +875,9 @@ def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: C
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip
         run(mallory, "SET ROLE mallory_of_logs", "BEGIN", "LOCK TABLE t_changes IN ROW EXCLUSIVE MODE")
-        with blocked(state, other, ENABLE[0]) as found:
+        with blocked(state, other, ENABLE[0]) as enabling:
             run(mallory, f"CREATE {FUNCTION_OF_T}", "COMMIT")
-            assert found.result() == "42723"
+            assert enabling.result() == "42723"
 
 
 def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection) -> None:
@@ -957,14 +957,14 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
         number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
         run(fresh, *after)
         query = "SELECT op, concat((changed).id), version FROM changes_batch_rows('copy', %s, null::t)"
-        found: list[Any] = fresh.execute(query, [number]).fetchall()
-        assert [row[:2] for row in found] == [("delete", former), ("upsert", present)]
-        assert found[0][2] < found[1][2]
+        rows: list[Any] = fresh.execute(query, [number]).fetchall()
+        assert [row[:2] for row in rows] == [("delete", former), ("upsert", present)]
+        assert rows[0][2] < rows[1][2]
         fresh.execute(FINISH, ["copy", number])
     run(fresh, "DELETE FROM t")
     number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
-    found = fresh.execute(query, [number]).fetchall()
-    assert sorted(row[:2] for row in found) == sorted([("delete", former), ("delete", present)])
+    rows = fresh.execute(query, [number]).fetchall()
+    assert sorted(row[:2] for row in rows) == sorted([("delete", former), ("delete", present)])
 
 
 def test_equal_keys_that_differ_in_pieces(fresh: Connection) -> None:
@@ -1016,8 +1016,8 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
         if number is None:
             break
         explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT changes_batch_rows('copy', {number}, null::t)"
-        found: Any = scalar(fresh, explain)
-        pages.append(found[0]["Plan"]["Shared Hit Blocks"] + found[0]["Plan"]["Shared Read Blocks"])
+        plan: Any = scalar(fresh, explain)
+        pages.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
         run(fresh, f"SELECT feed_finish_batch('copy', {number}, token) FROM feed_take_batch('copy', 'w')")
     assert len(pages) == 10 and max(pages[-3:]) <= 1.1 * min(pages[1:4]), pages
 
@@ -1048,10 +1048,10 @@ def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other
     followed(fresh)
     run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
     run(other, "BEGIN", "SELECT (feed_take_batch('copy', 'w')).number")
-    with connect(fresh.info.dsn) as writer, blocked(scalar, fresh, f"SELECT (changed).note FROM {READ[7:]}") as found:
+    with connect(fresh.info.dsn) as writer, blocked(scalar, fresh, f"SELECT (changed).note FROM {READ[7:]}") as reading:
         run(writer, "UPDATE t SET note = 'new' WHERE id = 1")
         run(other, "ROLLBACK")
-        assert found.result() == "new"
+        assert reading.result() == "new"
     run(fresh, "SELECT feed_finish_batch('copy', number, token) FROM feed_take_batch('copy', 'w')")
 
 
@@ -1128,8 +1128,8 @@ def test_readers_take_all_rows(fresh: Connection, edition_name: str) -> None:
     assert state(fresh, f"{read} LIMIT 1") == "0A000"
     for _ in range(3):
         run(fresh, SNAPSHOT)
-        found: list[Any] = fresh.execute(read.encode()).fetchall()
-        copy.apply((op, version, row, tuple(key)) for op, version, row, key in found)
+        rows: list[Any] = fresh.execute(read.encode()).fetchall()
+        copy.apply((op, version, row, tuple(key)) for op, version, row, key in rows)
         run(fresh, "COMMIT", "UPDATE t SET note = note || id WHERE id < 4")
     assert len(copy.rows) == 20 and copy.rows[("1",)] == {"id": 1, "note": "first11"}
     run(fresh, "ALTER TABLE t DISABLE TRIGGER USER", "DELETE FROM t")

@@ -84,9 +84,9 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
     for number, step in enumerate(("", *STEPS)):
         run(fresh, *step.split("; "))
         for form, read in (("json", of_json), ("csv", of_csv)):
-            found = read(tail("t", "--changes", "--position", form, "--format", form))
-            assert (found[0][0] == "resync") == (number in (0, 5, 7))
-            copies[form].apply(found)
+            rows = read(tail("t", "--changes", "--position", form, "--format", form))
+            assert (rows[0][0] == "resync") == (number in (0, 5, 7))
+            copies[form].apply(rows)
             assert copies[form].rows == copies[form].table_now(fresh)
     assert tail("t", "--changes", "--position", "json") == ""
 
@@ -98,8 +98,8 @@ def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) ->
     for note in range(9):
         run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")
     run(fresh, "DELETE FROM t WHERE id = 20")
-    found = of_json(tail(*CHANGES, "--batch-rows", "6"))
-    assert {(op, *key) for op, _, _, key in found} == {
+    rows = of_json(tail(*CHANGES, "--batch-rows", "6"))
+    assert {(op, *key) for op, _, _, key in rows} == {
         ("upsert", "1"), ("upsert", "2"), ("upsert", "3"), ("delete", "20")
     }  # fmt: skip
     assert tail(*CHANGES) == ""
@@ -113,10 +113,10 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     for step in STEPS:
         run(fresh, *step.split("; "))
         tail(*files, "--batch-rows", "5")
-    found = parquet.read_table(tail.folder / "files").to_pylist()
+    rows = parquet.read_table(tail.folder / "files").to_pylist()
     # Files are ordered by version rather than by name.
-    found.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
-    assert copied([change(row) for row in found]).rows == Copy().table_now(fresh)
+    rows.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
+    assert copied([change(row) for row in rows]).rows == Copy().table_now(fresh)
     streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
     assert streamed.schema.names == ["op", "version", "id", "note"]
     assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
@@ -164,9 +164,9 @@ def test_a_lake_takes_equal_keys(
         for shown in (view, view.replace(", op DESC", "")):
             with duckdb.connect() as duck:
                 duck.execute(shown.replace("lake/", f"{tmp_path}/lake/"))
-                found = duck.execute("SELECT id, note FROM customers").fetchall()
-            assert len(found) == 1
-            assert float(found[0][0]) == float(str(expected[0][0])) if kind == "float8" else found == expected
+                rows = duck.execute("SELECT id, note FROM customers").fetchall()
+            assert len(rows) == 1
+            assert float(rows[0][0]) == float(str(expected[0][0])) if kind == "float8" else rows == expected
 
 
 @pytest.mark.editions
@@ -266,9 +266,9 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
-    found = of_json(out.read_text())
-    assert [op for op, *_ in found].count("resync") == 1
-    assert copied(found).rows == Copy().table_now(fresh)
+    rows = of_json(out.read_text())
+    assert [op for op, *_ in rows].count("resync") == 1
+    assert copied(rows).rows == Copy().table_now(fresh)
 
 
 def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
@@ -287,14 +287,14 @@ def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
     """That of docs/lake.md, whose table has the same key."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
-    (view,) = (one.text for one in blocks("docs/lake.md") if one.text.startswith("CREATE VIEW"))
+    (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))
     with duckdb.connect() as lake:
         for step in ("", *STEPS):
             run(fresh, *step.split("; "))
             tail(*CHANGES, "--batch-rows", "3", "--format", "parquet", "--directory", "lake")
             lake.execute(view.replace("CREATE", "CREATE OR REPLACE").replace("lake/", f"{tail.folder}/lake/"))
-            found = lake.execute("FROM customers ORDER BY id").fetchall()
-            assert found == fresh.execute("TABLE t ORDER BY id").fetchall()
+            rows = lake.execute("FROM customers ORDER BY id").fetchall()
+            assert rows == fresh.execute("TABLE t ORDER BY id").fetchall()
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
@@ -317,5 +317,5 @@ def test_clickhouse_takes_equal_keys(
             run(fresh, swap.format(*keys).replace("note", "name"))
             tail(*CHANGES, "--format", "parquet", "--directory", "lake")
             house.query(insert)
-            found = json.loads(house.query(query, "JSON").bytes())["data"]
-            assert [(row["name"],) for row in found] == fresh.execute("SELECT name FROM t").fetchall()
+            rows = json.loads(house.query(query, "JSON").bytes())["data"]
+            assert [(row["name"],) for row in rows] == fresh.execute("SELECT name FROM t").fetchall()

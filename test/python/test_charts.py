@@ -17,20 +17,20 @@ def root_of(chart: Chart, width: int = SCREEN) -> ET.Element:
 
 
 def dots(chart: Chart, width: int = SCREEN) -> dict[str, tuple[float, float]]:
-    found = {}
-    for one in root_of(chart, width).iter("path"):
-        if match := re.match(r"M([\d.]+),([\d.]+)([al])", one.attrib["d"]):
+    places = {}
+    for element in root_of(chart, width).iter("path"):
+        if match := re.match(r"M([\d.]+),([\d.]+)([al])", element.attrib["d"]):
             x, y = float(match[1]), float(match[2])
-            found[one.findtext("title", "")] = (x + 3.3, y) if match[3] == "a" else (x, y + 6)
-    return found
+            places[element.findtext("title", "")] = (x + 3.3, y) if match[3] == "a" else (x, y + 6)
+    return places
 
 
 def paths(chart: Chart) -> list[str]:
-    return [one.attrib["d"] for one in root_of(chart).iter("path") if one.get("fill") == "none"]
+    return [element.attrib["d"] for element in root_of(chart).iter("path") if element.get("fill") == "none"]
 
 
 def texts(chart: Chart, width: int = SCREEN) -> list[str]:
-    return [one.text or "" for one in root_of(chart, width).iter("text")]
+    return [element.text or "" for element in root_of(chart, width).iter("text")]
 
 
 def test_equal_factors_are_equal_distances_on_a_logarithmic_axis() -> None:
@@ -58,11 +58,11 @@ def test_time_goes_in_steps_with_marks() -> None:
     chart = Chart("t", Axis("seconds"), Axis("TPS"), [line], (0.0, 2.0), "checkpoint", steps=True)
     (path,) = paths(chart)
     assert re.sub(r"[\d.]+", "", path) == "M,HVHV"
-    marks = [one for one in root_of(chart).iter("line") if one.get("stroke-dasharray") == "2,4"]
-    found = dots(chart)
-    assert [float(one.attrib["x1"]) for one in marks] == [pytest.approx(found[f"a: 10 at {n}"][0]) for n in (0, 2)]
+    marks = [element for element in root_of(chart).iter("line") if element.get("stroke-dasharray") == "2,4"]
+    places = dots(chart)
+    assert [float(mark.attrib["x1"]) for mark in marks] == [pytest.approx(places[f"a: 10 at {n}"][0]) for n in (0, 2)]
     assert texts(chart).count("checkpoint") == 1
-    (diamond,) = (one for one in root_of(chart).iter("path") if one.get("stroke") == "var(--panel)")
+    (diamond,) = (element for element in root_of(chart).iter("path") if element.get("stroke") == "var(--panel)")
     assert diamond.findtext("title") == "a: 20 at 1"
 
 
@@ -87,8 +87,8 @@ def test_the_legend_is_in_the_order_in_which_the_lines_end() -> None:
 def test_names_of_an_axis_do_not_touch(width: int) -> None:
     sizes = (1000.0, 1e6, 1e7, 5e7, 1e8)
     chart = line_chart("t", "rows", "y", [Line("a", tuple((size, 1.0) for size in sizes), "x")], True)
-    named = [one for one in root_of(chart, width).iter("text") if one.get("y") == str(TOP + HEIGHT + 18)]
-    ends = [(float(one.attrib["x"]), 3.75 * len(one.text or "")) for one in named]
+    named = [element for element in root_of(chart, width).iter("text") if element.get("y") == str(TOP + HEIGHT + 18)]
+    ends = [(float(element.attrib["x"]), 3.75 * len(element.text or "")) for element in named]
     assert all(a + half < b - other for (a, half), (b, other) in pairwise(ends)) and len(ends) >= 3
 
 
@@ -103,7 +103,7 @@ DRAWN: dict[str, Callable[[str], Chart]] = {
 def test_no_text_is_markup_and_colours_are_of_the_page(name: str) -> None:
     html = DRAWN[name](EVIL).__html__()
     root = ET.fromstring(f"<div>{html}</div>")
-    assert not list(root.iter("b")) and not any("a" in one.attrib for one in root.iter())
+    assert not list(root.iter("b")) and not any("a" in element.attrib for element in root.iter())
     assert "&lt;b a=" in html
     for colour in re.findall(r'(?:fill|stroke)="([^"]*)"', html):
         assert colour in ("none", "transparent") or re.fullmatch(r"var\(--[\w-]+(, var\(--series-1\))?\)", colour)

@@ -65,13 +65,13 @@ def test_a_reader_is_found_to_lose_rows(
 ) -> None:
     require_built(language)
     monkeypatch.setenv("PATH", f"{server.bindir}:{os.environ['PATH']}")  # psql
-    (found,) = json.loads(checked(server, tmp_path, language))
-    assert "lost" in found["faults"]
+    (record,) = json.loads(checked(server, tmp_path, language))
+    assert "lost" in record["faults"]
 
 
 def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, tmp_path: Path, on_tcp: str) -> None:
-    (found,) = json.loads(checked(server, tmp_path, "java", "--dsn", on_tcp))
-    assert "lost" in found["faults"]
+    (record,) = json.loads(checked(server, tmp_path, "java", "--dsn", on_tcp))
+    assert "lost" in record["faults"]
 
 
 def fails(command: Sequence[str | Path], folder: Path, server: Installation) -> None:

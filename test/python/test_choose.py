@@ -73,12 +73,12 @@ def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None
 @given(KEPT)
 def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
     for kind in ("time", "sequence"):
-        one = candidate(kind, needs)
-        assert one.blocks and needs.retention
-        assert one.blocks.wrap_seconds - one.blocks.seconds >= needs.retention * (1 - 1e-9)
-        if not one.against:
-            assert one.blocks.seconds >= needs.hide * (1 - 1e-9)
-            assert 1 <= one.blocks.size <= MOST and 1 <= one.blocks.count <= MOST
+        key = candidate(kind, needs)
+        assert key.blocks and needs.retention
+        assert key.blocks.wrap_seconds - key.blocks.seconds >= needs.retention * (1 - 1e-9)
+        if not key.against:
+            assert key.blocks.seconds >= needs.hide * (1 - 1e-9)
+            assert 1 <= key.blocks.size <= MOST and 1 <= key.blocks.count <= MOST
 
 
 @settings(deadline=None)
@@ -86,8 +86,8 @@ def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> Non
 def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -> None:
     choice = choice_for(needs)
     assert not choice.chosen.against
-    assert {choice.chosen.kind, *(one.kind for one in choice.others)} == set(COLUMNS)
-    assert all(one.against or one.io_per_row >= choice.chosen.io_per_row for one in choice.others)
+    assert {choice.chosen.kind, *(option.kind for option in choice.alternatives)} == set(COLUMNS)
+    assert all(option.against or option.io_per_row >= choice.chosen.io_per_row for option in choice.alternatives)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_polling_and_hiding_exclude_each_other() -> None:
 # --- on a server ---------------------------------------------------------------
 
 
-def made(connection: Connection, one: Candidate) -> str:
+def made(connection: Connection, key: Candidate) -> str:
     for statement in (
         "DROP TABLE IF EXISTS chosen", "DROP SEQUENCE IF EXISTS numbers", "CREATE SEQUENCE numbers",
-        f"CREATE TABLE chosen (id {one.column})",
+        f"CREATE TABLE chosen (id {key.column})",
     ):  # fmt: skip
         connection.execute(statement.encode())
     return "chosen_pkey"
@@ -156,9 +156,9 @@ def next_second(connection: Connection) -> None:
     connection.execute("SELECT pg_sleep(1 - mod(extract(epoch FROM clock_timestamp()), 1))")
 
 
-def filled(connection: Connection, one: Candidate, needs: Needs) -> None:
+def filled(connection: Connection, key: Candidate, needs: Needs) -> None:
     """All rows; a second's in each second, if the clock is in the key."""
-    batch = int(needs.rate) if one.kind == "time" else int(needs.rows)
+    batch = int(needs.rate) if key.kind == "time" else int(needs.rows)
     for _ in range(int(needs.rows) // batch):
         next_second(connection)
         connection.execute(f"INSERT INTO chosen SELECT FROM generate_series(1, {batch})".encode())
@@ -175,10 +175,10 @@ POINTS = [
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "needs"), POINTS)
 def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: Needs) -> None:
-    one, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
-    assert not one.against
-    index = made(connection, one)
-    filled(connection, one, needs)
+    key, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
+    assert not key.against
+    index = made(connection, key)
+    filled(connection, key, needs)
     size = scalar(connection, f"SELECT pg_relation_size('{index}')")
     next_second(connection)
     connection.execute("CHECKPOINT")
@@ -186,38 +186,38 @@ def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: 
     loop = f"FOR i IN 1..{inserts} LOOP INSERT INTO chosen DEFAULT VALUES; COMMIT; END LOOP"
     connection.execute(f"DO $$ BEGIN {loop}; END $$".encode())
     wal = scalar(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)
-    assert wal == pytest.approx(one.wal_per_row * inserts, rel=TOLERANCE)
-    assert size == pytest.approx(one.predicted.index_bytes, rel=TOLERANCE)
+    assert wal == pytest.approx(key.wal_per_row * inserts, rel=TOLERANCE)
+    assert size == pytest.approx(key.predicted.index_bytes, rel=TOLERANCE)
 
 
 @pytest.mark.server
 @pytest.mark.parametrize(("rate", "hide", "retention"), [(100, 5, 30), (1000, 1, 2.5), (37, 11, 100)])
 def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int, hide: float, retention: float) -> None:
-    one = candidate("sequence", Needs(1e4, rate, 2**30, retention, hide))
-    assert one.blocks
-    made(connection, one)
-    values = round(one.blocks.wrap_seconds * rate)
-    call = one.column.split("DEFAULT ")[1]
+    key = candidate("sequence", Needs(1e4, rate, 2**30, retention, hide))
+    assert key.blocks
+    made(connection, key)
+    values = round(key.blocks.wrap_seconds * rate)
+    call = key.column.split("DEFAULT ")[1]
     query = f"SELECT get_byte(uuid_send({call}), 0) FROM generate_series(1, {2 * values})"
     prefixes = [int(str(row[0])) for row in connection.execute(query.encode())]
-    assert prefixes[:values] == prefixes[values:] and len(set(prefixes)) == one.blocks.count
+    assert prefixes[:values] == prefixes[values:] and len(set(prefixes)) == key.blocks.count
     starts = [place for place in range(1, values) if prefixes[place] != prefixes[place - 1]]
-    assert [after - before for before, after in pairwise(starts)] == ([one.blocks.size] * (len(starts) - 1))
-    assert one.blocks.size >= rate * hide and values - one.blocks.size >= rate * retention
+    assert [after - before for before, after in pairwise(starts)] == ([key.blocks.size] * (len(starts) - 1))
+    assert key.blocks.size >= rate * hide and values - key.blocks.size >= rate * retention
 
 
 @pytest.mark.server
 def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
-    one = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
-    assert one.blocks and (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) == (1, 3, 3)
-    call = one.column.split("DEFAULT ")[1]
+    key = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
+    assert key.blocks and (key.blocks.size, key.blocks.count, key.blocks.wrap_seconds) == (1, 3, 3)
+    call = key.column.split("DEFAULT ")[1]
     # The generator's clock, time(), may be a tick of the kernel's timer late.
     query = (
         "SELECT floor(extract(epoch FROM clock_timestamp()) - 0.02)::bigint, "
         f"(SELECT get_byte(uuid_send({call}), 0)), floor(extract(epoch FROM clock_timestamp()))::bigint"
     )
     seen: dict[int, set[int]] = {}
-    ends = time.monotonic() + one.blocks.wrap_seconds + 2
+    ends = time.monotonic() + key.blocks.wrap_seconds + 2
     while time.monotonic() < ends:
         row = connection.execute(query.encode()).fetchone()
         assert row is not None
@@ -225,8 +225,8 @@ def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
         if first == last:
             seen.setdefault(first, set()).add(prefix)
     assert all(len(prefixes) == 1 for prefixes in seen.values()) and len(seen) >= 5
-    for (one_second, prefixes), (other, others) in combinations(seen.items(), 2):
-        assert (prefixes == others) == ((one_second - other) % one.blocks.wrap_seconds == 0)
+    for (one_second, prefixes), (other, later) in combinations(seen.items(), 2):
+        assert (prefixes == later) == ((one_second - other) % key.blocks.wrap_seconds == 0)
 
 
 # --- the command ---------------------------------------------------------------
@@ -253,21 +253,21 @@ def test_what_each_kind_costs_of_a_hundred_billion_rows(tmp_path: Path) -> None:
         "FPI/row",
     ]
     assert len(table) == len(COLUMNS) and max(map(len, table)) <= 80
-    (random_keys,) = [one for one in table if one.startswith("random ")]
+    (random_keys,) = [line for line in table if line.startswith("random ")]
     assert float(random_keys.split()[2]) == pytest.approx(0.999, abs=0.001)
-    found = json.loads(inorder(*asked, "--format", "json", folder=tmp_path).stdout)
-    (data,) = [one for one in found["others"] if one["kind"] == "random"]
+    whole = json.loads(inorder(*asked, "--format", "json", folder=tmp_path).stdout)
+    (data,) = [record for record in whole["others"] if record["kind"] == "random"]
     assert data["images_per_row"] == pytest.approx(0.999, abs=0.001) and data["leaf_pages_touched"] > 5_000_000
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_as_data(tmp_path: Path, reader: str) -> None:
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
-    found, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
+    data, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
     chosen = choice_for(needs).chosen
-    assert found["chosen"]["kind"] == chosen.kind and len(found["others"]) == 5
-    assert found["chosen"]["wal_bytes_per_day"] == pytest.approx(chosen.wal_per_row * 1000 * DAY)
-    assert all(found["reasons"]) and ("Polling" in found["reasons"][-1]) == (reader == POLL)
+    assert data["chosen"]["kind"] == chosen.kind and len(data["others"]) == 5
+    assert data["chosen"]["wal_bytes_per_day"] == pytest.approx(chosen.wal_per_row * 1000 * DAY)
+    assert all(data["reasons"]) and ("Polling" in data["reasons"][-1]) == (reader == POLL)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_shard_that_comes_back_is_followed_again(
             insert(coordinator, events, f"{place}-")
             move(coordinator, events)
             prepare(nodes, tmp_path, events)
-            read_until(running, f"going on with shard {number} ".encode())
+            read_until(running, f"continuing in shard {number} ".encode())
             run(coordinator, CLEAN)
         assert shards(coordinator, events)[0][2] == first
         os.kill(running.pid, signal.SIGSTOP)
@@ -105,7 +105,7 @@ def test_a_shard_that_comes_back_is_followed_again(
                 f"LOCK TABLE {name} IN ROW EXCLUSIVE MODE")  # fmt: skip
             os.kill(running.pid, signal.SIGCONT)
             assert b"is still written to" in read_until(running, f"shard {number} ".encode())
-        read_until(running, f"going on with shard {number} ".encode())
+        read_until(running, f"continuing in shard {number} ".encode())
         insert(coordinator, events, "last-")
         wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
 
@@ -164,25 +164,25 @@ def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connect
     )  # fmt: skip
     try:
         _, whole, node = shards(coordinator, name)[0]
-        _, part, _ = shards(coordinator, f"{name}_1")[0]
-        with connect(nodes.worker(node).dsn) as one, connect(nodes.worker(node).dsn) as other:
-            run(one, "SET citus.override_table_visibility = off")
-            assert not has_writers(one, whole)
+        _, partition, _ = shards(coordinator, f"{name}_1")[0]
+        with connect(nodes.worker(node).dsn) as worker, connect(nodes.worker(node).dsn) as other:
+            run(worker, "SET citus.override_table_visibility = off")
+            assert not has_writers(worker, whole)
             run(other, "SET citus.enable_manual_changes_to_shards = on", "BEGIN",
-                f"INSERT INTO {part} VALUES ('a', 1)")  # fmt: skip
-            assert has_writers(one, whole)
+                f"INSERT INTO {partition} VALUES ('a', 1)")  # fmt: skip
+            assert has_writers(worker, whole)
             run(other, "PREPARE TRANSACTION 'late'")
-            assert has_writers(one, whole)
+            assert has_writers(worker, whole)
             run(other, "ROLLBACK PREPARED 'late'")
-            assert not has_writers(one, whole)
+            assert not has_writers(worker, whole)
     finally:
         run(coordinator, f"DROP TABLE {name}")
 
 
 def has_writers(worker: Connection, shard: str) -> bool:
     oid = scalar(worker, f"SELECT '{shard}'::regclass::oid")
-    (found,) = worker.execute(database.query("shard_writers").format(table=oid)).fetchall()
-    return bool(found[0])
+    (row,) = worker.execute(database.query("shard_writers").format(table=oid)).fetchall()
+    return bool(row[0])
 
 
 # --- nodes ----------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             insert(coordinator, query.table, "b")
             prepare(more, tmp_path, query.table)
             query.run()
-            read_until(running, b"going on with")
+            read_until(running, b"continuing in")
             assert query.delivered() == stored(coordinator, query.table)
             insert(coordinator, query.table, "c")
             query.run()
@@ -236,7 +236,7 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)
             query.run()
-            read_until(running, b"going on with")
+            read_until(running, b"continuing in")
         insert(coordinator, query.table, "d")
         query.run()
         assert {name[0] for name in query.delivered()} == {"d"}
@@ -253,12 +253,12 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         time.sleep(2)
         assert not read.done()
         start(nodes.workers[0])  # in this thread: the server ends with the thread that starts it
-        found = read.result()
+        rows = read.result()
     query.run()
     with connect(nodes.dsn) as again:  # the other session still has connections to the former node
         insert(again, query.table, "b")
         query.run()
-        assert found < query.delivered() == stored(again, query.table)
+        assert rows < query.delivered() == stored(again, query.table)
 
 
 # --- growth ---------------------------------------------------------------------

@@ -48,7 +48,9 @@ def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> Non
     assert ddl(query.plan.fields()).split(", ") == [
         "`tenant` int", "`id` bigint", "`n` string", "`xact` bigint",
     ]  # fmt: skip
-    assert {key for part in query.plan.backlog(query.offsets[-1]).values() for key in part} >= {"backlog_transactions"}
+    assert {key for backlog in query.plan.backlog(query.offsets[-1]).values() for key in backlog} >= {
+        "backlog_transactions"
+    }
 
 
 @pytest.mark.parametrize("change", [move, split])
@@ -151,15 +153,15 @@ def test_the_old_place_is_kept_until_it_is_read(
     {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "group": 1, "low": "0", "high": 1}'}},
 ])  # fmt: skip
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
-    (database,) = {part["database"] for part in query.offsets[0].values()}
-    ours = {key: part | {"database": database} for key, part in offset.items()}
-    with pytest.raises(InputError, match="which is no shard"):
+    (database,) = {position["database"] for position in query.offsets[0].values()}
+    ours = {key: position | {"database": database} for key, position in offset.items()}
+    with pytest.raises(InputError, match="which is not a shard"):
         query.plan.next(ours, None)
     with pytest.raises(InputError, match="in the database 'd'"):
         query.plan.next(offset, None)
     shard = {"id": 7, "group": 1, "low": 0, "high": 1}
     other = {"7@1": {"database": database, "position": "{}", "shard": json.dumps(shard)}}
-    with pytest.raises(InputError, match="the table was distributed anew"):
+    with pytest.raises(InputError, match="the table was distributed again"):
         query.plan.next(other, None)
     assert shards(coordinator, query.table)
 
@@ -186,8 +188,8 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
                 while last_offset(tmp_path).keys() != places(coordinator, events):
                     await_batch(tmp_path, batches(tmp_path), driver)
                 time.sleep(chance.random())
-    found, there = read_to_the_end(tmp_path, stream), stored(coordinator, events)
-    delivered = Counter({str(n): times for (n,), times in found.items()})
+    rows, there = read_to_the_end(tmp_path, stream), stored(coordinator, events)
+    delivered = Counter({str(n): times for (n,), times in rows.items()})
     assert (delivered - there, there - delivered) == (Counter(), Counter())
     assert there.total() > 100
 
@@ -203,5 +205,5 @@ def killed_afterwards(driver: "Driver") -> Iterator["Driver"]:
 def last_offset(folder: Path) -> Offset:
     logs = folder / "checkpoint" / "offsets"
     last = max(int(path.name) for path in logs.iterdir() if path.name.isdecimal())
-    found: Offset = json.loads((logs / str(last)).read_text().splitlines()[-1])
-    return found
+    offset: Offset = json.loads((logs / str(last)).read_text().splitlines()[-1])
+    return offset

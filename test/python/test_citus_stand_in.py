@@ -167,8 +167,8 @@ def test_the_tool_without_citus(cluster: Cluster, fresh: Connection, tmp_path: P
 
 
 def entry(**changes: object) -> dict[str, object]:
-    others = dict.fromkeys(("partial", "last_key", "ordering", "members", "origin"))
-    position = {"transactions": "{[0,9)}"} | others
+    absent = dict.fromkeys(("partial", "last_key", "ordering", "members", "origin"))
+    position = {"transactions": "{[0,9)}"} | absent
     place = {"id": 7, "table": "public.t_7", "group": 1, "host": "w1", "port": 5432, "low": 0, "high": 9}
     return place | {"position": position} | changes
 
@@ -197,9 +197,9 @@ def test_damaged_positions_are_refused(changes: dict[str, object], message: str)
 def test_positions_are_not_taken_for_each_other() -> None:
     with pytest.raises(ValueError, match="give --shards"):
         state.decode(json.dumps(WHOLE).encode())
-    one = {"format": 1, "database": "d", "table": "t", "position": {"transactions": "{}"}, "pending": None}
+    content = {"format": 1, "database": "d", "table": "t", "position": {"transactions": "{}"}, "pending": None}
     with pytest.raises(ValueError, match="leave out --shards"):
-        shards_state.decode(json.dumps(one).encode())
+        shards_state.decode(json.dumps(content).encode())
 
 
 def session_at(dsn: str) -> Session:
@@ -267,7 +267,7 @@ def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest
         shard = Shard(7, "public.t_7", 2, "127.0.0.1", listener.getsockname()[1])
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(session.dsn, host=shard.host, port=shard.port)
-        with pytest.raises(InputError, match="asks for a password, and that of the coordinator"):
+        with pytest.raises(InputError, match="asks for a password, and the coordinator"):
             on_node(session, shard)
         passwords.write_text(f"127.0.0.1:{shard.port}:*:*:{own}\n")
         with pytest.raises(psycopg.OperationalError):
@@ -296,7 +296,7 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(steps, "listed", lambda *_: ["SELECT feed_enable('t_1')", "ANALYZE t_1"])
     for readable in (True, False):
         monkeypatch.setattr(shards, "is_readable", lambda _, readable=readable: readable)
-        shards.one(Shard(1, "public.t_1", 1, "w", 5432), "xact", "1 of 2")
+        shards.prepare(Shard(1, "public.t_1", 1, "w", 5432), "xact", "1 of 2")
     assert len(said) == 3 and len(pglast.parse_sql("\n".join(said))) == 2
 
 
@@ -313,8 +313,12 @@ def test_a_shard_is_followed_when_its_old_place_is_read(
         return [{"transactions": "{}"}]
 
     monkeypatch.setattr(handover, "handed_over", handed_over)
-    following, known, node = handover.Moves(), cast(Distributed, SimpleNamespace(session=0, table=0)), cast(Any, None)
-    go_on = partial(following.positions, known, node, was, [(new, node)])
+    following, distributed, node = (
+        handover.Moves(),
+        cast(Distributed, SimpleNamespace(session=0, table=0)),
+        cast(Any, None),
+    )
+    go_on = partial(following.positions, distributed, node, was, [(new, node)])
     assert [go_on(is_frozen=False, ends=False) for _ in range(2)] == [None, None]
     with pytest.raises(InorderError, match="shard 1 on w:5432 was moved, and is still written to: try again"):
         go_on(is_frozen=False, ends=True)
@@ -323,5 +327,5 @@ def test_a_shard_is_followed_when_its_old_place_is_read(
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(": ")[2] for line in said] == [
         "shard 1 on w:5432 was moved, and is still written to: try again",
-        "shard 1 on w:5432 is read; going on with shard 1 on v:5432",
+        "shard 1 on w:5432 is read to its end; continuing in shard 1 on v:5432",
     ]

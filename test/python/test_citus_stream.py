@@ -267,7 +267,7 @@ def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str,
         for which, (number, _, _) in enumerate(shards(coordinator, events)):
             coordinator.execute(insert, [f"{which}-"])
             move(coordinator, events, which=which)
-            read_until(running, f"going on with shard {number} ".encode())
+            read_until(running, f"continuing in shard {number} ".encode())
         wait_for(lambda: delivered(tmp_path) == stored(coordinator, events))
         assert citus.poll() is None
 
@@ -284,8 +284,8 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
                 wait_until_read(coordinator, events, tmp_path, running)
                 running.kill()
     tail.appended(events, "--shards", "--position", "p")
-    found, there = delivered(tmp_path), stored(coordinator, events)
-    assert (found - there, there - found) == (Counter(), Counter())
+    rows, there = delivered(tmp_path), stored(coordinator, events)
+    assert (rows - there, there - rows) == (Counter(), Counter())
     assert sum(there.values()) > 100
 
 

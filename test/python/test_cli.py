@@ -42,11 +42,11 @@ from waiting import wait_for
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    found = []
+    paths = []
     for name, command in group.commands.items():
         here = (*path, name)
-        found += commands(command, here) if isinstance(command, click.Group) else [here]
-    return found
+        paths += commands(command, here) if isinstance(command, click.Group) else [here]
+    return paths
 
 
 def test_every_command_and_option_has_help() -> None:
@@ -81,12 +81,12 @@ cli.cli = lambda **_: os.kill(os.getpid(), signal.SIGHUP); cli.main()"""
 
 def test_the_options_of_tail_are_in_sections() -> None:
     said = inorder("tail", "--help", folder=Path()).stdout
-    found = re.findall(r"^(\w+):$|^  (?:-[a-z], )?(--[a-z-]+)", said, re.MULTILINE)
-    assert [name for name, _ in found if name][:6] == [
+    options = re.findall(r"^(\w+):$|^  (?:-[a-z], )?(--[a-z-]+)", said, re.MULTILINE)
+    assert [name for name, _ in options if name][:6] == [
         "Source", "Position", "Batches", "Output", "Following", "Options",
     ]  # fmt: skip
-    assert found[-2:] == [("Options", ""), ("", "--help")]
-    assert set(found) >= {("", "--feed"), ("", "--dsn"), ("", "--format"), ("", "--interval")}
+    assert options[-2:] == [("Options", ""), ("", "--help")]
+    assert set(options) >= {("", "--feed"), ("", "--dsn"), ("", "--format"), ("", "--interval")}
 
 
 @pytest.mark.parametrize(("given", "command"), [
@@ -152,7 +152,7 @@ def test_documents_name_options_that_exist() -> None:
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
     while groups:
         command = groups.pop()
-        options |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        options |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         groups += command.commands.values() if isinstance(command, click.Group) else []
     for name in (
         "README.md",
@@ -222,8 +222,8 @@ def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, cod
 @pytest.mark.parametrize("rows", [LEAST_ROWS, 10_000, 16_000, MOST_ROWS])
 def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
     """The experiments allow all values of the demo's options: otherwise its plan would count as damaged."""
-    for others in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
-        for plan in plans(rows, *others):
+    for settings in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
+        for plan in plans(rows, *settings):
             kept = type(plan).read(plan.as_dict())
             kept.require_allowed(own=False)
             assert kept == plan
@@ -348,7 +348,7 @@ def with_tps(value: object) -> dict[str, object]:
     ("content", "message"),
     [
         (b"\x80\xff", "r.json is not a result file"),
-        (file_of({"schema": 99}), "r.json has schema version 99; this inorder reads 2"),
+        (file_of({"schema": 99}), "r.json has schema version 99; this version of inorder reads 2"),
         (file_of(HEAD | {"server": []}), "r.json is damaged: Expected `object`, got `array` - at `$.result.server`"),
         (file_of(HEAD, with_tps(10**400)), "is damaged: "),
         (file_of(HEAD | {"experiment": "fly"}), "'fly'"),

@@ -84,7 +84,7 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
             with shop.sink.transaction():
                 shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
                 wait_for(lambda: shop.waiting("mail"))
-                (gone,) = (one for one in workers if one.command[-1] == holder(shop))
+                (gone,) = (worker for worker in workers if worker.command[-1] == holder(shop))
                 gone.kill()
                 gone.start()  # under its name it gets its batch again
                 shop.end_sessions(shop.waiting("mail"))
@@ -106,7 +106,7 @@ def has_had_a_batch(shop: Shop, name: str) -> bool:
     return scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name) != 0
 
 
-def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], None]) -> None:
+def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], None]) -> None:
     try:
         with shop.load():
             consumer.start()
@@ -121,7 +121,7 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
             shop.wait_for_more()
             shop.end_sessions(shop.sessions("shop") + shop.sessions("mail"))
             shop.wait_for_more()
-            for other in others:
+            for other in steps:
                 other(shop, consumer)
             assert consumer.process.poll() is None
             (dead,) = shop.insert(shop.source, [POISON])

@@ -63,15 +63,15 @@ def comments_of(path: Path) -> Iterator[Comment]:
     text = path.read_text()
     if path.suffix == ".py" or re.match(r"#!.*python", text):
         yield from docstrings(text)
-        found = python_comments(text)
+        comments = python_comments(text)
     elif path.suffix in (".c", ".h"):
-        found = matched_comments(C_TOKEN, text)
+        comments = matched_comments(C_TOKEN, text)
     elif path.suffix == ".sql":
-        found = matched_comments(SQL_TOKEN, text)
+        comments = matched_comments(SQL_TOKEN, text)
     else:
-        found = matched_comments(HASH, text)
+        comments = matched_comments(HASH, text)
     lines, before = text.split("\n"), (0, -1)
-    for line, column, comment in found:
+    for line, column, comment in comments:
         is_continued = column >= 0 and before == (line - 1, column) and not lines[line - 1][:column].strip()
         if not is_continued:
             yield line, column, comment

@@ -52,10 +52,10 @@ def connecting(path: Path) -> Iterator[str]:
 
 
 def test_connections_are_made_in_these_places() -> None:
-    found = {
+    places = {
         (str(path.relative_to(PACKAGE)), function) for path in PACKAGE.rglob("*.py") for function in connecting(path)
     }
-    assert found == set(PLACES)
+    assert places == set(PLACES)
 
 
 def test_no_other_driver_and_no_other_program_connects() -> None:
@@ -129,7 +129,7 @@ def test_a_pooler_that_does_not_set_the_path_is_an_error(
                 fresh.execute(setting.encode())
             with pytest.raises(InputError, match="ALTER ROLE") as raised:
                 pinned_dsn(pooled_dsn(port))
-            assert ("unsupported startup parameter" if not more else "a pooler leaves it out") in str(raised.value)
+            assert ("unsupported startup parameter" if not more else "a pooler drops it") in str(raised.value)
         fresh.execute(own.format("ROLE postgres IN DATABASE tail").encode())
     with pooler.pooled(cluster, shared_folder, more=more) as port:  # whose sessions begin now
         pinned_dsn(pooled_dsn(port))

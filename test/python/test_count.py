@@ -99,7 +99,7 @@ BAD_INPUT = [
 
 def test_bad_input_is_one_clear_sentence(count: Tail, fresh: Connection) -> None:
     said = [(arguments, message, count(*arguments, code=2)) for arguments, message in BAD_INPUT]
-    assert [one for one in said if one[1] not in one[2]] == []
+    assert [case for case in said if case[1] not in case[2]] == []
 
 
 FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that give it new files

@@ -32,9 +32,9 @@ LICENSES = {
 }  # fmt: skip
 
 
-def made(what: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
+def made(kind: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
     done = subprocess.run(
-        [ROOT / "script" / "packages", what], check=False, capture_output=True, text=True, umask=umask,
+        [ROOT / "script" / "packages", kind], check=False, capture_output=True, text=True, umask=umask,
         env=os.environ | {"DIST": str(folder), "TZ": zone},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -44,8 +44,8 @@ def made(what: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
-    for what in ("wheel", "pgxn"):
-        assert made(what, first, 0o022, "UTC") == made(what, second, 0o077, "Asia/Tokyo")
+    for kind in ("wheel", "pgxn"):
+        assert made(kind, first, 0o022, "UTC") == made(kind, second, 0o077, "Asia/Tokyo")
     return first
 
 
@@ -118,10 +118,12 @@ def test_the_metadata_of_pgxn_are_valid() -> None:
     )
     for phase, relations in meta["prereqs"].items():
         assert phase in PHASES and set(relations) <= RELATIONS
-        assert all(re.fullmatch(SEMANTIC_VERSION, least) for one in relations.values() for least in one.values())
-    known = {"name", "version", "abstract", "description", "maintainer", "license", "provides", "prereqs", "tags",
+        assert all(
+            re.fullmatch(SEMANTIC_VERSION, least) for versions in relations.values() for least in versions.values()
+        )
+    allowed = {"name", "version", "abstract", "description", "maintainer", "license", "provides", "prereqs", "tags",
              "release_status", "generated_by", "meta-spec", "resources", "no_index"}  # fmt: skip
-    assert set(meta) <= known
+    assert set(meta) <= allowed
 
 
 def test_debian_control_is_that_of_debian_13() -> None:

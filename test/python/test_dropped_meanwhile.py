@@ -46,23 +46,23 @@ def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> st
     with blocked(sqlstate, reader, call) as waiting:
         waited = not waiting.done()
         run(owner, "COMMIT")
-        found = waiting.result() if waited else "has not waited"
+        state = waiting.result() if waited else "has not waited"
     run(reader, "ROLLBACK")
-    return found
+    return state
 
 
 def test_who_waited_for_a_table_that_was_dropped_is_told_so(fresh: Connection, other: Connection) -> None:
-    found = {}
+    sqlstates = {}
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "GRANT lost_team TO lost_reader")
         for name, call in CALLS.items():
             run(fresh, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO lost_team")
             prepare(fresh, other, "plain")
-            found[name] = outcome(fresh, other, "s.t", call)
+            sqlstates[name] = outcome(fresh, other, "s.t", call)
             run(other, "DROP TABLE kept")
             drop_feeds(fresh)
             run(fresh, "DROP SCHEMA s CASCADE")
-    assert found == dict.fromkeys(CALLS, GONE)
+    assert sqlstates == dict.fromkeys(CALLS, GONE)
 
 
 @pytest.mark.parametrize("name", OF_CHANGES)

@@ -61,7 +61,7 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
     lost = []
     with connect(lazy.dsn) as reader:
         run(writer, *WRITES)
-        found: dict[str, object] = {
+        positions: dict[str, object] = {
             "batch": scalar(reader, KEPT.format(log="events")), "changes": scalar(reader, KEPT.format(log="t_changes")),
             "number": scalar(reader, "SELECT (feed_take_batch('f', 'w')).number"),
             "change": scalar(reader, "SELECT (feed_take_batch('copy', 'w')).number"),
@@ -71,7 +71,7 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
             for begin in (ONE_SNAPSHOT,) if name.endswith("query") else ("BEGIN", ONE_SNAPSHOT):
                 run(writer, *UPDATES)
                 end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
-                run(reader, begin, call.format(**found), "COMMIT")
+                run(reader, begin, call.format(**positions), "COMMIT")
                 # A page header that is not written yet takes 40 bytes at most.
                 if not scalar(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
                     lost.append((name, begin))

@@ -91,13 +91,13 @@ def calls(path: Path, text: str) -> set[str]:
     """
     is_c = path.suffix in (".c", ".h")
     code = (C_COMMENT if is_c else SQL_COMMENT).sub("", text)
-    found = (next(filter(None, match.groups())) for match in (IN_C if is_c else IN_SQL).finditer(code))
-    return {f"{path.relative_to(ROOT)} {name}" for name in found}
+    names = (next(filter(None, match.groups())) for match in (IN_C if is_c else IN_SQL).finditer(code))
+    return {f"{path.relative_to(ROOT)} {name}" for name in names}
 
 
 def test_whatever_evaluates_or_deparses_is_listed_with_its_reason() -> None:
     """A new call needs a reason why it evaluates no user's expression as another role; removed ones need none."""
-    found: set[str] = set()
+    sites: set[str] = set()
     for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):
-        found |= calls(path, path.read_text())
-    assert found == ALLOWED.keys()
+        sites |= calls(path, path.read_text())
+    assert sites == ALLOWED.keys()

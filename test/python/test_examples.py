@@ -51,13 +51,15 @@ def runs(block: Block) -> bool:
 
 
 def test_every_block_is_run_or_says_why_not() -> None:
-    left_out = {entry(one) for page in ALL.values() for one in page if not runs(one) and one.language != NEW_DATABASE}
+    left_out = {
+        entry(block) for page in ALL.values() for block in page if not runs(block) and block.language != NEW_DATABASE
+    }
     assert left_out - set(NOT_RUN) == set(), "neither run, nor in examples_not_run.py"
     assert set(NOT_RUN) - left_out == set(), "not there any more"
 
 
 def test_every_block_names_its_language() -> None:
-    assert [one.name for page in ALL.values() for one in page if not one.language] == []
+    assert [block.name for page in ALL.values() for block in page if not block.language] == []
 
 
 def test_what_tests_elsewhere_run_is_read_there() -> None:
@@ -76,7 +78,9 @@ def called(block: Block) -> Iterator[list[str]]:
             yield words[1:end]
 
 
-@pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(one.language == "sh" for one in page)])
+@pytest.mark.parametrize(
+    "document", [name for name, page in ALL.items() if any(block.language == "sh" for block in page)]
+)
 def test_every_command_can_be_parsed(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", "service=shop")

@@ -31,8 +31,8 @@ TABLES = {
 def old(fresh: Connection, request: pytest.FixtureRequest) -> Connection:
     columns, partitioned = TABLES[request.param]
     execute(fresh, f"CREATE TABLE old ({columns}) {partitioned}")
-    for part in range(3 if partitioned else 0):
-        execute(fresh, f"CREATE TABLE old_{part} PARTITION OF old FOR VALUES WITH (MODULUS 3, REMAINDER {part})")
+    for number in range(3 if partitioned else 0):
+        execute(fresh, f"CREATE TABLE old_{number} PARTITION OF old FOR VALUES WITH (MODULUS 3, REMAINDER {number})")
     insert(fresh, 0, OLD)
     execute(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
     return fresh

@@ -63,8 +63,8 @@ def test_a_plan_of_each_size_is_allowed_and_read_again(name: str, size: str) -> 
     plan = KINDS[name].Plan.of_size(size, {})
     plan.require_allowed(own=False)
     assert KINDS[name].Plan.read(json.loads(json.dumps(plan.as_dict()))) == plan
-    needed, what = KINDS[name].room(plan)
-    assert 2**20 < needed < 2**50 and what
+    needed, purpose = KINDS[name].room(plan)
+    assert 2**20 < needed < 2**50 and purpose
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -81,19 +81,19 @@ def test_the_short_run_is_shorter_and_the_full_one_longer(name: str) -> None:
 def test_the_help_names_each_setting(name: str) -> None:
     shown = CliRunner().invoke(cli, ["lab", "run", name, "--help"])
     assert shown.exit_code == 0, shown.output
-    for field, one in settings_of(KINDS[name].Plan).items():
-        assert (one.option(field) in shown.output) == one.asked
+    for field, setting in settings_of(KINDS[name].Plan).items():
+        assert (setting.option(field) in shown.output) == setting.asked
     assert all(study in shown.output for study in KINDS[name].studies)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_no_option_takes_is_refused(name: str) -> None:
     kind = KINDS[name]
-    for field, one in settings_of(kind.Plan).items():
-        if not one.asked:
+    for field, setting in settings_of(kind.Plan).items():
+        if not setting.asked:
             continue
         with pytest.raises((InputError, TypeError)):
-            one.type.read("no such thing \x00", one.option(field))
+            setting.type.read("no such thing \x00", setting.option(field))
     with pytest.raises(TypeError, match="there is no setting nonsense"):
         kind.Plan.read({"nonsense": 1})
     with pytest.raises(InputError, match="--rounds must be a number from 1 to"):
@@ -103,26 +103,26 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
         kind.plan_in(damaged)
 
 
-def awkward(one: Setting[object], option: str, folder: Path) -> list[str]:
+def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
     """Unusual input for a setting: its bounds, values that are not round, names in another order."""
     (folder / "a, ü").touch()
     if of_type := {
         "FILE": [str(folder / "a, ü")], "DIRECTORY": [str(folder)], "COLUMN": ["a, ü"], "COLUMN,…": ["b,a,ü ü"],
         "TABLE": ['public."a, ü"'], "SHARES": ["insert=3, update=12345"], "DSN": ["host=a password='b c'"],
-    }.get(one.type.name):  # fmt: skip
+    }.get(setting.type.name):  # fmt: skip
         return of_type
     with pytest.raises(InputError) as refused:
-        one.type.read("\x01", option)
+        setting.type.read("\x01", option)
     said = str(refused.value)
     if names := re.search(r"there are (.*)|--\S+ is (.* or .*), not", said):
-        known = re.split(", | or ", names[1] or names[2])
-        return [*known, *([",".join(reversed(known))] if "…" in one.type.name else [])]
+        allowed = re.split(", | or ", names[1] or names[2])
+        return [*allowed, *([",".join(reversed(allowed))] if "…" in setting.type.name else [])]
     bounds = re.search(r"from ([\d.,]+) to ([\d.,]+)", said)
     assert bounds, said
     lowest, highest = (Decimal(bound.replace(",", "")) for bound in bounds.groups())
-    odd = ["0.123", "86399.999"] if "DURATION" in one.type.name else ["12345", "1500000", str(2**20 + 1)]
+    odd = ["0.123", "86399.999"] if "DURATION" in setting.type.name else ["12345", "1500000", str(2**20 + 1)]
     fitting = [str(each) for each in (lowest, highest, *map(Decimal, odd)) if lowest <= each <= highest]
-    return [*fitting, *([",".join(reversed(fitting))] if "…" in one.type.name else [])]
+    return [*fitting, *([",".join(reversed(fitting))] if "…" in setting.type.name else [])]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -130,20 +130,20 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
     """A setting can be typed as it is shown, which makes any run resumable."""
     kind = KINDS[name]
     command = cli.commands["lab"].commands["run"].commands[name]  # type: ignore[attr-defined]
-    for field, one in settings_of(kind.Plan).items():
-        option = one.option(field)
-        for text in awkward(one, option, tmp_path) if one.type.name else []:
-            value = one.type.read(text, option)
+    for field, setting in settings_of(kind.Plan).items():
+        option = setting.option(field)
+        for text in awkward(setting, option, tmp_path) if setting.type.name else []:
+            value = setting.type.read(text, option)
             plan = replace(kind.Plan(), **{field: value})  # type: ignore[arg-type]
-            if one.asked:
+            if setting.asked:
                 params = command.make_context(name, [f"{option}={text}"]).params
                 typed = {key: given for key, given in params.items() if key.startswith(SET)}
                 assert plan_given(kind.Plan, "", False, typed) == plan
-            assert one.type.read(one.type.show(value), option) == value
+            assert setting.type.read(setting.type.show(value), option) == value
             save(empty_result(kind, plan), tmp_path / "r.jsonl")
             again = kind.plan_in(load(tmp_path / "r.jsonl"))
             again.require_allowed(own=False)
-            assert again == (plan if one.kept else kind.Plan()), (option, text)
+            assert again == (plan if setting.kept else kind.Plan()), (option, text)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -153,9 +153,9 @@ def test_on_a_server_of_the_users_own(name: str) -> None:
         pytest.skip("needs a server to itself")
     plan = kind.Plan()
     able = kind.adapt(plan, FULLY)
-    for field, one in settings_of(kind.Plan).items():
-        if one.found:
-            assert getattr(able.plan, field) == getattr(FULLY, one.found)
+    for field, setting in settings_of(kind.Plan).items():
+        if setting.capability:
+            assert getattr(able.plan, field) == getattr(FULLY, setting.capability)
     assert len(able.notes) == len(set(able.notes))
     try:
         less = kind.adapt(plan, BARE)
@@ -205,7 +205,7 @@ def test_rounds_differ_in_their_order(name: str) -> None:
     rounds = [orders[number] for number in sorted(orders) if number > 0]
     if len(rounds) < 3 or len({kind for _, kind, _ in rounds[-1]}) < 3 or "read" in {step for step, _, _ in rounds[0]}:
         return  # too few to compare, or all are measured at once
-    assert len({tuple(one) for one in rounds[1:]}) > 1
+    assert len({tuple(order) for order in rounds[1:]}) > 1
 
 
 def stops(total: int) -> list[int]:
@@ -219,11 +219,11 @@ def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
     total = len(whole_run(name))
     for stop in stops(total):
         first = Replay(kind_of(name), source(name), stop_before=stop)
-        part = first.run(emptied(source(name)))
-        assert part.complete == (stop >= total) and first.closed == 1
-        kept = {key for key in keys(part)}
+        partial = first.run(emptied(source(name)))
+        assert partial.complete == (stop >= total) and first.closed == 1
+        kept = {key for key in keys(partial)}
         second = Replay(kind_of(name), source(name))
-        whole = second.run(part)
+        whole = second.run(partial)
         assert whole.complete and keys(whole) == keys(source(name))
         assert second.progress.announced == second.progress.finished
         check_whole_rounds(name, kept, second.asked)
@@ -265,12 +265,12 @@ def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
 def test_any_part_of_a_result_has_a_report(name: str) -> None:
     whole = source(name)
     for count in sorted({0, 1, 2, len(whole.runs) * 3 // 7, len(whole.runs) - 1}):
-        part = replace(whole, runs=whole.runs[:count], complete=False)
-        sections = report_of(part).sections(part)
+        partial = replace(whole, runs=whole.runs[:count], complete=False)
+        sections = report_of(partial).sections(partial)
         assert len({section.name for section in sections}) == len(sections)
         assert all(len(row) == len(section.columns) for section in sections for row in section.shown())
-        said = " ".join(one.lines for one in report_of(part).verdicts(part))
-        page = html.render([Labelled(name, part)])
+        said = " ".join(verdict.lines for verdict in report_of(partial).verdicts(partial))
+        page = html.render([Labelled(name, partial)])
         assert "was interrupted" in page and "Traceback" not in page and "nan" not in said
 
 
@@ -293,8 +293,8 @@ def test_every_format_has_the_same_data_and_a_terminal_all_of_it(name: str) -> N
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_round_claims_no_difference(name: str) -> None:
     whole = source(name)
-    one = replace(whole, runs=[run for run in whole.runs if run.round == 1])
-    for verdict in report_of(one).verdicts(one):
+    single = replace(whole, runs=[run for run in whole.runs if run.round == 1])
+    for verdict in report_of(single).verdicts(single):
         sure = "ounted" in verdict.sure
         assert sure or verdict.answer in ("Not decided", "Yes", "Not seen") or verdict.answer.endswith(" ns")
         assert "[" not in verdict.figures and ("not significant" in verdict.sure or sure)

@@ -67,8 +67,8 @@ def insert(connection: Connection, *numbers: int) -> None:
 
 def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[int, list[object]]:
     number = int(str(scalar(connection, NEXT, feed, rows)))
-    found = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
-    return number, [n for (n,) in found]
+    fetched = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
+    return number, [n for (n,) in fetched]
 
 
 def bare(kept: str) -> str:
@@ -81,12 +81,12 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
         connection.execute("SELECT feed_finish_batch(%s, %s, 1)", [feed, number])
 
 
-def drained(connection: Connection, feed: str, known: set[int]) -> list[object]:
+def drained(connection: Connection, feed: str, seen: set[int]) -> list[object]:
     got: list[object] = []
     last = 0
     while scalar(connection, NEXT, feed, 2) is not None:
         number, rows = take(connection, feed, 2)
-        assert number not in known, f"{feed}: {number} was another batch before"
+        assert number not in seen, f"{feed}: {number} was another batch before"
         assert number == last + 1 or last == 0
         last = number
         got += rows
@@ -102,10 +102,10 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
     # The sinks' rows of these feeds, and the batch numbers that they know.
-    known = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
+    seen = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
     assert scalar(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
-    for feed, numbers in known.items():
+    for feed, numbers in seen.items():
         for _ in range(2):
             number, rows = take(pair.old, feed, 1)
             numbers.add(number)
@@ -120,9 +120,9 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     assert [n for (n,) in pair.new.execute("SELECT n FROM feed_read('both', null::events, 1)")] == [2]
     for feed, left in (("f", [2, 3, 4, 5, 6, 7]), ("untouched", [1, 2, 3, 4, 5, 6, 7]), ("pending", [4, 5, 6, 7]),
                        ("both", [3, 4, 5, 6, 7])):  # fmt: skip
-        for number in known[feed] - {1, 2}:
+        for number in seen[feed] - {1, 2}:
             unknown(pair.new, feed, number)
-        assert drained(pair.new, feed, known[feed]) == left, feed
+        assert drained(pair.new, feed, seen[feed]) == left, feed
     pair.new.execute("SELECT feed_create('later', 'events')")
     assert scalar(pair.new, NEXT, "later", 1) == 1
 
@@ -149,8 +149,8 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
     number, token = (
         int(str(value)) for value in connection.execute(GIVEN.encode(), [feed, worker, rows]).fetchall()[0]
     )
-    found = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
-    return number, token, sorted(int(str(n)) for (n,) in found)
+    fetched = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
+    return number, token, sorted(int(str(n)) for (n,) in fetched)
 
 
 @pytest.mark.parametrize("shares", [None, 2])
@@ -189,15 +189,15 @@ def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
         assert number > 1 << 40, "another number than any before"
         assert scalar(pair.new, DONE, "w", number, token) is True
         rest += rows
-    known = [*kept["a"][2], *kept["b"][2]]
-    assert sorted(rest) == [n for n in range(1, 11) if n not in known]
+    seen = [*kept["a"][2], *kept["b"][2]]
+    assert sorted(rest) == [n for n in range(1, 11) if n not in seen]
 
 
 def test_a_second_promotion(pair: Pair) -> None:
-    known, positions = set[int](), list[str]()
+    seen, positions = set[int](), list[str]()
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
-    known.add(take(pair.old, "f")[0])
+    seen.add(take(pair.old, "f")[0])
     positions.append(str(scalar(pair.old, begin)))
     pair.cut_off()
     pair.standby.promote()
@@ -211,11 +211,11 @@ def test_a_second_promotion(pair: Pair) -> None:
             Pair(pair.standby, third, pair.new, last).cut_off()
             assert scalar(pair.new, FINISH, "f", kept[0]) is True
             insert(pair.new, 101)
-            known |= {kept[0], take(pair.new, "f", 1)[0]}
+            seen |= {kept[0], take(pair.new, "f", 1)[0]}
             third.promote()
             insert(last, 4)
             assert take(last, "f") == kept and scalar(last, FINISH, "f", kept[0]) is True
-            assert drained(last, "f", known) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
+            assert drained(last, "f", seen) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
             for position in positions:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
                     last.execute("SELECT reader_next_batch('events', %s::text::feed_position)", [position])

@@ -39,8 +39,8 @@ def change_key(connection: Connection, columns: str) -> None:
 
 
 def rows_of(connection: Connection, batch: object) -> list[int]:
-    found = connection.execute(f"SELECT id FROM feed_batch_rows('z', {batch}, null::t)".encode()).fetchall()
-    return [int(str(row[0])) for row in found]
+    rows = connection.execute(f"SELECT id FROM feed_batch_rows('z', {batch}, null::t)".encode()).fetchall()
+    return [int(str(row[0])) for row in rows]
 
 
 def take(connection: Connection, worker: str, limit: object) -> tuple[object, object]:
@@ -49,16 +49,16 @@ def take(connection: Connection, worker: str, limit: object) -> tuple[object, ob
 
 
 def finish(connection: Connection, batch: object, token: object) -> list[int]:
-    found = rows_of(connection, batch)
+    rows = rows_of(connection, batch)
     assert scalar(connection, f"SELECT feed_finish_batch('z', {batch}, {token})") is True
-    return found
+    return rows
 
 
 def rest(connection: Connection) -> list[int]:
-    found: list[int] = []
+    rows: list[int] = []
     while (given := take(connection, "rest", 4))[0] is not None:
-        found += finish(connection, *given)
-    return found
+        rows += finish(connection, *given)
+    return rows
 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
@@ -80,7 +80,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
     make(fresh, options)
     held = [take(fresh, worker, 3) for worker in ("v", "w")]
     before = [rows_of(fresh, batch) for batch, _ in held]
-    assert all(0 < len(found) <= 3 for found in before)
+    assert all(0 < len(rows) <= 3 for rows in before)
     change_key(fresh, KEYS[key])
     if key == "wider":  # the number and then the id, as before
         assert [rows_of(fresh, batch) for batch, _ in held] == before
@@ -93,8 +93,8 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
         change_key(fresh, "id")
         assert [rows_of(fresh, batch) for batch, _ in held] == before
         held[1] = take(fresh, "w", 3)
-    found = [row for given in held for row in finish(fresh, *given)]
-    assert sorted(found + rest(fresh)) == ROWS
+    taken = [row for given in held for row in finish(fresh, *given)]
+    assert sorted(taken + rest(fresh)) == ROWS
     change_key(fresh, KEYS[key])
     run(fresh, "INSERT INTO t SELECT i, 100 - i FROM generate_series(21, 30) AS i")
     assert sorted(rest(fresh)) == list(range(21, 31))
@@ -141,9 +141,9 @@ def next_rows(connection: Connection) -> list[int]:
     number = scalar(connection, "SELECT (feed_take_batch('z', 'w', 3)).number")
     if number is None:
         return []
-    found = connection.execute(f"SELECT n FROM feed_batch_rows('z', {number}, null::t)".encode()).fetchall()
+    rows = connection.execute(f"SELECT n FROM feed_batch_rows('z', {number}, null::t)".encode()).fetchall()
     run(connection, f"SELECT feed_finish_batch('z', {number}, token) FROM feed_take_batch('z', 'w')")
-    return [int(str(row[0])) for row in found]
+    return [int(str(row[0])) for row in rows]
 
 
 @pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
@@ -157,10 +157,10 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
     # A set is frozen: rows that are committed later come after it, whatever their values.
     assert next_rows(fresh) + next_rows(fresh) + next_rows(fresh) == [4, 5, 6, 7, 8, 9, 10]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('s')", numbered(21, 30))
-    found: list[int] = []
+    delivered: list[int] = []
     while rows := next_rows(fresh):
-        found += rows
-    assert sorted(found) == list(range(11, 31))
+        delivered += rows
+    assert sorted(delivered) == list(range(11, 31))
     # The present sequence must give values in the order in which they are drawn.
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
@@ -221,8 +221,8 @@ def test_the_base_of_a_default(fresh: Connection) -> None:
     run(fresh, "CREATE FUNCTION five() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
         "CREATE SCHEMA id", "CREATE FUNCTION id.xact_id(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1'",
         "CREATE TABLE t (xact bigint)")  # fmt: skip
-    found = {}
+    bases = {}
     for default in BASES:
         run(fresh, f"ALTER TABLE t ALTER xact SET DEFAULT {default}")
-        found[default] = scalar(fresh, "SELECT min(base) FROM inorder_internal.key_columns('t')")
-    assert found == BASES
+        bases[default] = scalar(fresh, "SELECT min(base) FROM inorder_internal.key_columns('t')")
+    assert bases == BASES

@@ -265,19 +265,19 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
     return rows
 
 
-def check_others(state: State, what: str) -> None:
+def check_others(state: State, victim: str) -> None:
     """The view shows the feed of alice to everybody who may see it, and she reads her table."""
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue
         seen = value(session, "SELECT count(*) FROM feeds WHERE name = 'a' AND owner = 'alice' AND writers IS NULL")
-        assert seen == 1, f"{what}: {user}"
+        assert seen == 1, f"{victim}: {user}"
     alice = state.sessions["alice"]
     with alice.transaction(force_rollback=True):
-        assert scalar(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, what
+        assert scalar(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, victim
         execute(alice, "SELECT feed_create('another', 'alice.t')")
-        assert scalar(alice, "SELECT exact_count('alice.t')") == 4, what
-    assert not is_attacked(state), what
+        assert scalar(alice, "SELECT exact_count('alice.t')") == 4, victim
+    assert not is_attacked(state), victim
 
 
 def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
@@ -327,13 +327,13 @@ def by_statement(session: Connection, *_: str) -> Iterator[int]:
 
 
 def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
-    position, found = literal(str(scalar(session, f"SELECT reader_start({table})"))), [0]
-    while found:
+    position, values = literal(str(scalar(session, f"SELECT reader_start({table})"))), [0]
+    while values:
         with session.transaction():
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             batch = literal(str(scalar(session, f"SELECT reader_next_batch({table}, {position}, 2)")))
             text = scalar(session, f"SELECT reader_batch_query({table}, {batch})")
-            yield from (found := numbers(session, f"SELECT {NUMBER} FROM ({text}) AS e"))
+            yield from (values := numbers(session, f"SELECT {NUMBER} FROM ({text}) AS e"))
         position = literal(str(scalar(session, f"SELECT reader_advance({position}, {batch})")))
 
 
@@ -356,8 +356,8 @@ def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state:
         *(f"INSERT INTO {columns} VALUES ({literal(ODD)}, {n}), ({literal(ODD + 'x')}, {n + 1}), ('x', {n + 2})"
           for n in (1, 4)),
     )  # fmt: skip
-    found = {way.__name__: [*way(alice, row, table)] for way in (by_worker, by_statement, by_text)}
-    assert {way: sorted(numbers) for way, numbers in found.items()} == {way: [*range(1, 7)] for way in found}
+    by_way = {way.__name__: [*way(alice, row, table)] for way in (by_worker, by_statement, by_text)}
+    assert {way: sorted(numbers) for way, numbers in by_way.items()} == {way: [*range(1, 7)] for way in by_way}
     assert scalar(alice, f"SELECT exact_count({table})") == 6 and not is_attacked(state)
     execute(alice, f"DROP TABLE {names['t']}, alice.got", "RESET search_path")
 
@@ -374,9 +374,9 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
         user = ("postgres", "bob" if IS_SQL else owner)[number % 2]
         # A third of the calls: each is tried on each relation, and on each description.
         for place, call in list(enumerate(calls(relation, owner)))[number % 3 :: 1 if LONG_RUN else 3]:
-            found = attempt(state, user, call)
+            rows = attempt(state, user, call)
             if place <= GIVE_ROWS:
-                assert [row for row in found if row != (None,)] == [], f"{user}: {description}: {call}"
+                assert [row for row in rows if row != (None,)] == [], f"{user}: {description}: {call}"
         forget(state)
     check_others(state, relation)
     assert forged > len(DESCRIPTIONS) / 2, "the constraints leave nothing to check"
@@ -451,8 +451,8 @@ def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
             execute(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})")
         for user in READERS:
             for call in ("exact_count", "exact_count_fold"):
-                found = attempt(state, user, f"SELECT {call}({oid})")
-                assert not found or (is_good and found == [(4,)]), (user, call, found)
+                counts = attempt(state, user, f"SELECT {call}({oid})")
+                assert not counts or (is_good and counts == [(4,)]), (user, call, counts)
     if is_good:
         execute(state.sessions["alice"], "SELECT exact_count_start('alice.t')")
     check_others(state, relation)

@@ -83,12 +83,12 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
         "INSERT INTO t SELECT FROM generate_series(1, 2000)",
         *(f"SELECT feed_take_batch('f', 'other {n}', 2)" for n in range(5)),
     )  # fmt: skip
-    found = []
+    pages = []
     for _ in range(3):
         execute(fresh, "BEGIN")
-        found.append(explained(fresh, "SELECT feed_take_batch('f', 'w', 500)"))
+        pages.append(explained(fresh, "SELECT feed_take_batch('f', 'w', 500)"))
         execute(fresh, "ROLLBACK", f"VACUUM {STATE}")
-    assert found[-1] < 2 * found[0], found
+    assert pages[-1] < 2 * pages[0], pages
 
 
 def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:

@@ -196,9 +196,9 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
             "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
     with blocked(
         one_row, reader, "SELECT exact_count('s.t'), s.later(), exact_count('s.t'), count(*) FROM s.t"
-    ) as found:
+    ) as counting:
         execute(fresh, "INSERT INTO s.t DEFAULT VALUES", also, "SELECT pg_advisory_unlock(1)")
-    assert found.result() == (1, 2, 1, 1)
+    assert counting.result() == (1, 2, 1, 1)
     execute(fresh, "GRANT INSERT ON s.t TO reader")
     execute(reader, "BEGIN", "INSERT INTO s.t DEFAULT VALUES")
     assert count(reader) == 3
@@ -261,9 +261,9 @@ def pages(connection: Connection, explain: str) -> int:
 def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> None:
     """VACUUM has not removed its rows: polls would read them again and again, those of new sessions, too."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
-    part = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
-    lazy = f"ALTER TABLE {'part' if part else 'load'} SET (autovacuum_enabled = off)"
-    made = [statement for statement in (LOADS[kind], index, part, lazy) if statement]
+    partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
+    lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"
+    made = [statement for statement in (LOADS[kind], index, partition, lazy) if statement]
     execute(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
             "SELECT feed_finish_batch('load', number, token) FROM feed_take_batch('load', 'w')")  # fmt: skip
     ended = "SELECT pg_current_xact_id()"  # so that a look is made again
@@ -283,8 +283,8 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
 
 
 def looked(session: Connection, ended: str) -> list[int]:
-    found = []
+    looks = []
     for _ in range(3):
         execute(session, ended)
-        found.append(pages(session, PAGES))
-    return found
+        looks.append(pages(session, PAGES))
+    return looks

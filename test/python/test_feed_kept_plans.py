@@ -66,8 +66,8 @@ def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, cha
     execute(fresh, "SELECT feed_enable('kept')")
     for n in (3, 4):
         insert(fresh, "kept", n)
-    found = reader.execute(b"SELECT p::text FROM feed_peek('kept', null::kept, 10) AS p").fetchall()
-    assert found == fresh.execute(b"SELECT kept::text FROM kept WHERE n IN (3, 4) ORDER BY n").fetchall()
+    peeked = reader.execute(b"SELECT p::text FROM feed_peek('kept', null::kept, 10) AS p").fetchall()
+    assert peeked == fresh.execute(b"SELECT kept::text FROM kept WHERE n IN (3, 4) ORDER BY n").fetchall()
     assert rows(reader, "kept") == [3, 4]
 
 
@@ -166,8 +166,8 @@ def test_a_statement_over_a_batch_reads_another_one_of_the_table(fresh: Connecti
     statement = "SELECT count(*) FROM batch, feed_read(''inner'', null::kept, 10)"
     assert value(reader, f"SELECT feed_apply('kept', '{statement}', 1)") == 1
     nested = "(SELECT count(*) FROM feed_peek('kept', null::kept, 10) AS p WHERE p.n >= o.n)"
-    found = reader.execute(f"SELECT o.n, {nested} FROM feed_peek('kept', null::kept, 10) AS o".encode()).fetchall()
-    assert found == [(4, 1)]
+    rows = reader.execute(f"SELECT o.n, {nested} FROM feed_peek('kept', null::kept, 10) AS o".encode()).fetchall()
+    assert rows == [(4, 1)]
 
 
 def test_a_read_that_ends_halfway_leaves_the_plan_as_it_was(fresh: Connection, reader: Connection) -> None:

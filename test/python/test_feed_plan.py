@@ -235,7 +235,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
         )
         connection.execute(EXPLAINED)
         connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
-        found = {}
+        counts = {}
         for name, (steps, _) in STEPS.items():
             for _ in range(4):
                 rows = 1 if name == "poll" else 600
@@ -247,9 +247,9 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
                 first = connection.execute(steps[0].encode()).fetchall()[0]
                 for step in steps[1:]:
                     connection.execute(step.format(*first).encode())
-            found[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
-    assert found["read"] > 0
-    assert {name: count for name, count in found.items() if count > STEPS[name][1]} == {}
+            counts[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
+    assert counts["read"] > 0
+    assert {name: count for name, count in counts.items() if count > STEPS[name][1]} == {}
 
 
 @pytest.mark.editions

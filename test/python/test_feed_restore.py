@@ -108,9 +108,9 @@ def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
         with connect(server.dsn) as connection:
             for role in roles:
                 connection.execute(f"CREATE ROLE {role} LOGIN".encode())
-    with connect(cluster.dsn) as one, connect(young.dsn) as other:
+    with connect(cluster.dsn) as first, connect(young.dsn) as other:
         for role in (OWNER, READER):
-            assert scalar(one, "SELECT %s::regrole::oid", role) != scalar(other, "SELECT %s::regrole::oid", role)
+            assert scalar(first, "SELECT %s::regrole::oid", role) != scalar(other, "SELECT %s::regrole::oid", role)
     yield
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:

@@ -234,10 +234,10 @@ def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, lis
     numbers: list[int] = []
     taken: Any
     while (taken := db.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
-        found: list[Any] = db.execute(ROWS, [taken[0]]).fetchall()
+        fetched: list[Any] = db.execute(ROWS, [taken[0]]).fetchall()
         numbers.append(taken[0])
-        assert rows.get(taken[0], found) == found
-        for key, version in found:
+        assert rows.get(taken[0], fetched) == fetched
+        for key, version in fetched:
             done[key].append(version)
         db.execute(FINISH, [taken[0], taken[1]])
     return done, numbers

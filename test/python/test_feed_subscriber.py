@@ -111,7 +111,7 @@ def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_s
     return late
 
 
-def switch_over(pair: Pair, edition: str, what: str, writers: int, transactions: int, options: str = "") -> None:
+def switch_over(pair: Pair, edition: str, tables: str, writers: int, transactions: int, options: str = "") -> None:
     pair.make(edition)
     crowd = [Writer(lane) for lane in range(1, writers + 1)]
     consumers = [Consumer(table) for table in TABLES]
@@ -121,40 +121,40 @@ def switch_over(pair: Pair, edition: str, what: str, writers: int, transactions:
             source.execute("SELECT exact_count_start(%s)", [consumer.table])
         write(pair.source, crowd, transactions, consumers)
         pair.copy_schema()
-        pair.subscribe(what, options)
+        pair.subscribe(tables, options)
         write(pair.source, crowd, transactions, consumers)
         for consumer in consumers:
-            leave(reader, consumer, what == ALL)
+            leave(reader, consumer, tables == ALL)
     pair.wait()
     with connect(pair.target) as target:
         for consumer in consumers:
             committed = sum(len(writer.committed[consumer.table]) for writer in crowd)
             assert one(target, f"SELECT count(*) FROM {consumer.table}") == committed > 0
-            if what == ALL and consumer.table in NUMBERED:
+            if tables == ALL and consumer.table in NUMBERED:
                 check_refused(target, consumer.table)
         assert one(target, "SELECT count(*) > 0 FROM keys WHERE note = 'changed'")
         pair.unsubscribe()
-        crowd.append(accept_all(pair, target, consumers, what == ALL))
+        crowd.append(accept_all(pair, target, consumers, tables == ALL))
         write(pair.target, crowd, transactions, consumers)
         for consumer in consumers:
             consumer.drain(target)
             consumer.check([token for writer in crowd for token in writer.committed[consumer.table]])
-            if what == OWN:
+            if tables == OWN:
                 target.execute("SELECT exact_count_start(%s)", [consumer.table])
             target.execute("SELECT exact_count_fold(%s)", [consumer.table])
             assert one(target, f"SELECT exact_count('{consumer.table}') = count(*) FROM {consumer.table}")
 
 
-@pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
+@pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_switch_over(pair: Pair, edition: str, what: str) -> None:
-    switch_over(pair, edition, what, 4, 12)
+def test_switch_over(pair: Pair, edition: str, tables: str) -> None:
+    switch_over(pair, edition, tables, 4, 12)
 
 
-@pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
+@pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_switch_over_of_many(pair: Pair, edition: str, what: str) -> None:
-    switch_over(pair, edition, what, 16, 40, "streaming = parallel, two_phase = true")
+def test_switch_over_of_many(pair: Pair, edition: str, tables: str) -> None:
+    switch_over(pair, edition, tables, 16, 40, "streaming = parallel, two_phase = true")
 
 
 def state_of(connection: Connection) -> list[object]:

@@ -85,10 +85,10 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             execute(fresh, APPLY.format(piece, limit))
             after, batch = fresh.execute(BATCH, (position, limit)).fetchall()[0]
             cuts += int(str(value(fresh, CALLS.format("place"))))
-            found = [row for (row,) in fresh.execute(ROWS, (batch,))] if batch else []
+            walked = [row for (row,) in fresh.execute(ROWS, (batch,))] if batch else []
             position = after or position
             execute(fresh, "COMMIT")
-            assert found == rows
+            assert walked == rows
             expected = fresh.execute(f"SELECT row_of FROM got WHERE piece = {piece}".encode()).fetchall()
             assert sorted(map(str, rows)) == sorted(str(row) for (row,) in expected)
         for session in (a, b, c):

@@ -115,17 +115,17 @@ def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_fold
     with pooled(cluster, shared_folder, more=reset) as port:
         dsn = f"host=127.0.0.1 port={port} user=postgres dbname={feed.info.dbname}"
         with ExitStack() as stack:
-            one, two, three = (
+            first, two, three = (
                 stack.enter_context(psycopg.connect(dsn, autocommit=True, prepare_threshold=None)) for _ in range(3)
             )
-            number, token = take(one, "a")
+            number, token = take(first, "a")
             for _ in range(5):
                 assert take(two, "b", 9)[0] == number + 1
                 assert take(three, "c") == (None, None)
             again, other_token = take(three, "a")
             assert again == number
             with pytest.raises(psycopg.errors.InvalidParameterValue):
-                one.execute(FINISH.encode(), [number, token])
+                first.execute(FINISH.encode(), [number, token])
             assert scalar(two, FINISH, number, other_token) is True
     assert feed.execute("SELECT worker, tries FROM feed_batches").fetchall() == [("b", 1)]
 
@@ -190,9 +190,9 @@ def test_what_the_hint_says(feed: Connection) -> None:
     run(feed, f"SELECT feed_fail_batch('work', {cases['It was returned'][0]}, t.token, 'bad') "
               "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
     said = {}
-    for detail, (batch, known) in cases.items():
+    for detail, (batch, given) in cases.items():
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
-            feed.execute(FINISH.encode(), [batch, known])
+            feed.execute(FINISH.encode(), [batch, given])
         said[detail] = str(caught.value.diag.message_detail)
         assert caught.value.diag.message_hint
     assert [detail for detail in cases if detail not in said[detail]] == [], said

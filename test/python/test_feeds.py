@@ -150,7 +150,7 @@ def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -
     said = f"feed {fresh.info.user}.Bob's: its table was dropped; HINT: SELECT feed_drop('Bob''s')\n"
     assert feeds("--check", "1h", "--out", "shown", code=3) == said
     fresh.execute("SELECT feed_drop('Bob''s')")
-    assert "no feed, or none" in feeds("--check", "1h", "--out", "shown", code=3)
+    assert "there is no feed" in feeds("--check", "1h", "--out", "shown", code=3)
 
 
 def test_samples_for_prometheus(feeds: Tail) -> None:
@@ -182,9 +182,9 @@ def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Pat
     for form, lines in (("table", 1), ("json", 0), ("prometheus", 2 * len(GAUGES))):
         done = preloaded.run(["feeds", "--format", form], tmp_path, feeds.environment, PATIENCE)
         assert (done.returncode, len(done.stdout.splitlines())) == (0, lines)
-        assert done.stderr.startswith(b"no feed, or none that this role may see; HINT: SELECT feed_create(")
+        assert done.stderr.startswith(b"there is no feed that this role may see; HINT: SELECT feed_create(")
     assert all(line.startswith(b"#") for line in done.stdout.splitlines())
-    assert "no feed, or none that this role may see" in feeds("--check", "1h", "--out", "shown", code=3)
+    assert "there is no feed that this role may see" in feeds("--check", "1h", "--out", "shown", code=3)
     assert "--watch must be from 0.01" in feeds("--watch", "0", code=2)
     assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
 
@@ -265,7 +265,7 @@ def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(
         refused = said()
         assert f"role 'web' may not use inorder, in schema '{home}'; HINT: " in refused
         owner.execute(refused.partition("HINT: ")[2].strip().encode())
-    assert said().startswith("no feed, or none that this role may see")
+    assert said().startswith("there is no feed that this role may see")
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE closed")
         admin.execute("DROP ROLE web")

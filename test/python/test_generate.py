@@ -40,8 +40,8 @@ def generated(*arguments: str) -> list[uuid.UUID]:
     return [uuid.UUID(line) for line in done.stdout.decode().splitlines()]
 
 
-def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> DataSet:
-    return DataSet(kind, Times(UNTIL - YEAR, YEAR, count), **others)
+def plan(kind: str = "uuid-v1", count: int = 100_000, **options: int) -> DataSet:
+    return DataSet(kind, Times(UNTIL - YEAR, YEAR, count), **options)
 
 
 def words(asked: DataSet, size: int = CHUNK) -> tuple[Words, Words]:

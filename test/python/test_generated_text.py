@@ -101,11 +101,11 @@ class Unqualified(Visitor):
         super().__init__()
         self.found: list[str] = []
 
-    def note(self, what: str, names: Any) -> None:
+    def note(self, kind: str, names: Any) -> None:
         """Accepts qualified names whose first part is a schema of the server's or ours."""
         parts = [name.sval for name in names or ()]
         if len(parts) < 2 or parts[0] not in OURS:
-            self.found.append(f"{what} {'.'.join(parts)}")
+            self.found.append(f"{kind} {'.'.join(parts)}")
 
     def visit_CollateClause(self, _: Ancestor, node: ast.CollateClause) -> None:
         self.note("collation", node.collname)
@@ -136,11 +136,11 @@ class Unqualified(Visitor):
 class Foreign(Unqualified):
     """Collects names that may be in a schema of users, and calls of casts that they may have made."""
 
-    def note(self, what: str, names: Any) -> None:
+    def note(self, kind: str, names: Any) -> None:
         """Notes a function with another schema; without a schema it is found by a pinned search_path."""
         parts = [name.sval for name in names or ()]
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
-            self.found.append(f"{what} {'.'.join(parts)}")
+            self.found.append(f"{kind} {'.'.join(parts)}")
 
     def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
         """Notes a type, except that of a null array, whose elements are never evaluated."""
@@ -237,13 +237,13 @@ def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
     assert len(texts) > 50
     # These make json of names in the catalog, of numbers and of batches, never of a value in a table.
     of_names = {"reader_columns": [f"function pg_catalog.json_{name}" for name in ("agg", "agg", "build_array")]}
-    assert {name: found for name, text in texts.items() if (found := foreign(filled(text)))} == of_names
+    assert {name: names for name, text in texts.items() if (names := foreign(filled(text)))} == of_names
 
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
     """Calls of public functions next to which another role could create a better match of the same name."""
     script = ";\n".join([sql_source().removesuffix(";\n"), *texts])
-    return [f"{subject}: {what}" for _, subject, what in exact_calls(script)]
+    return [f"{subject}: {problem}" for _, subject, problem in exact_calls(script)]
 
 
 def test_calls_of_the_tool_are_exact() -> None:
@@ -259,9 +259,9 @@ def test_no_source_makes_text_with_the_name_of_a_type() -> None:
     assert len(sources) > 100
     texts = {path: ONCE.sub("", path.read_text()) for path in sources
              if path.suffix in (".c", ".sql") and "lab" not in path.parts}  # fmt: skip
-    found = [(path.name, line) for path, text in texts.items() for line in text.splitlines()
+    lines = [(path.name, line) for path, text in texts.items() for line in text.splitlines()
              if NAMED.search(line) and "errmsg(" not in line]  # fmt: skip
-    assert not found
+    assert not lines
 
 
 def test_json_of_the_tool_leads_to_nothing_of_a_user(tables: Connection) -> None:
@@ -296,7 +296,7 @@ def test_statements_name_everything_exactly(tables: Connection) -> None:
     allowed = {"type bigint", "type int8"}
     made = set(texts(tables, STATEMENTS))
     for text in made:
-        assert not [found for found in unqualified(text) if found not in allowed], text
+        assert not [name for name in unqualified(text) if name not in allowed], text
     made.update(texts(tables, (LOG,)))
     tables.execute("CREATE TABLE o.plain (id int PRIMARY KEY)")
     parts = {"schema": "public", "quoted": "o.plain", "table": sql.SQL("'o.plain'::pg_catalog.regclass")}

@@ -42,11 +42,11 @@ def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: 
 
 
 def assert_right(reader: Connection, read: str) -> None:
-    found = reader.execute(READS[read].encode()).fetchall()
+    rows = reader.execute(READS[read].encode()).fetchall()
     if read in ("count", "fold", "apply"):
-        assert found[0][0] == RIGHT[read]
+        assert rows[0][0] == RIGHT[read]
     else:
-        assert len(found) == RIGHT[read]
+        assert len(rows) == RIGHT[read]
 
 
 PARTITION_CHANGES = {
@@ -455,17 +455,17 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
         waiting = pool.submit(state, owner, "ALTER TABLE t DETACH PARTITION t_1 CONCURRENTLY")
         while not scalar(admin, "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"):
             assert not waiting.done()
-        found = {}
+        by_read = {}
         for read, statement in READS.items():
             run(reader, "SAVEPOINT s")
             rows = reader.execute(statement.encode()).fetchall()
-            found[read] = rows[0][0] if read in ("count", "fold", "apply") else len(rows)
+            by_read[read] = rows[0][0] if read in ("count", "fold", "apply") else len(rows)
             run(reader, "ROLLBACK TO s")
         run(blocker, "ROLLBACK")
         run(reader, "ROLLBACK")
         assert waiting.result() == ""
     left = {read: amount - (isolation == "READ COMMITTED" and amount > 1) for read, amount in RIGHT.items()}
-    assert found == left
+    assert by_read == left
 
 
 @pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])

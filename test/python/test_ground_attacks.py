@@ -175,10 +175,10 @@ TREE_UPSIDE_DOWN = (
 )
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["first read", "later read"])
-def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
+@pytest.mark.parametrize("read_before", [False, True], ids=["first read", "later read"])
+def test_locks_are_taken_from_the_top_down(place: Place, read_before: bool) -> None:
     owner, reader = place.make(*TREE_UPSIDE_DOWN), place.session()
-    if known:
+    if read_before:
         assert scalar(reader, READS["count"]) == 4
     run(owner, "BEGIN", "LOCK TABLE ONLY t_1")
     with blocked(scalar, reader, READS["count"]) as counted:
@@ -232,7 +232,7 @@ def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: t
     assert {scalar(reader, READS["count"]) for _ in range(3)} == {4}
     run(owner, *TRUNCATED[change])
     if tables == PARTS:  # whose own triggers refuse it, too
-        run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{part}" for part in ("1", "2", "3", "3_3", "3_4")))
+        run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{number}" for number in ("1", "2", "3", "3_3", "3_4")))
     run(owner, "TRUNCATE t")
     for session in (reader, owner):
         run(session, "BEGIN")
@@ -319,22 +319,22 @@ def test_a_partition_that_the_session_has_not_heard_of(
     assert scalar(reader, READS["count"]) == 4
     with half_committed(place, shared_folder, *NEW_PARTITIONS[way]):
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
-        found = states(reader, READS)
+        answers = states(reader, READS)
         run(reader, "ROLLBACK")
     # The SQL edition may wait for the lock that the partition has until its transaction is announced.
-    assert set(found.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), found
+    assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5
 
 
 def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
     owner = place.make(PLAIN)
-    known = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
-    assert scalar(owner, known) == 1
+    contexts = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
+    assert scalar(owner, contexts) == 1
     for n in range(20):
         run(owner, f"CREATE TABLE t_{n} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "BEGIN")
         run(owner, f"SELECT exact_count_start('t_{n}')", "COMMIT" if n % 2 else "ROLLBACK", f"DROP TABLE t_{n}")
     assert scalar(owner, READS["count"]) == 4
-    assert scalar(owner, known) in (1, 2)
+    assert scalar(owner, contexts) in (1, 2)
 
 
 def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
@@ -382,7 +382,7 @@ def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()
     made = IN_VACUUM[0].format(writes.replace("xact_id", "public.xact_id")), *IN_VACUUM[1:]
-    run(session, *(one.replace("{0}", place.schema) for one in made))
+    run(session, *(statement.replace("{0}", place.schema) for statement in made))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=r"during VACUUM"):
         run(session, "VACUUM odd")
     run(session, "RESET application_name")

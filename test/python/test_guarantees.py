@@ -11,8 +11,11 @@ from model.checks import CHECKS, FOLDER
 PAGE = ROOT / "docs" / "guarantees.md"
 LINK = re.compile(r"\[([^]]+)\]\(([^)#]+)(?:#[^)]*)?\)")
 COMPLETE, INCOMPLETE = (
-    [[cell.strip() for cell in line.strip("|").split(" | ")] for line in re.findall(r"^\| \[.*$", part, re.MULTILINE)]
-    for part in PAGE.read_text().split("## What is not supported by all four?")
+    [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in re.findall(r"^\| \[.*$", section, re.MULTILINE)
+    ]
+    for section in PAGE.read_text().split("## What is not supported by all four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
 # Pages of feeds, changes and counts; the places of their promises: paragraphs, and items of lists of promises.
@@ -23,7 +26,7 @@ ITEM = re.compile(r"^\* \*(\w[^*]*)\*:", re.MULTILINE)
 
 
 def plain(content: str) -> str:
-    return re.sub(r"[`*]|\s+", lambda found: " " if found[0].isspace() else "", LINK.sub(r"\1", content))
+    return re.sub(r"[`*]|\s+", lambda match: " " if match[0].isspace() else "", LINK.sub(r"\1", content))
 
 
 def promises(page: str) -> set[str]:
@@ -60,11 +63,11 @@ def test_what_a_row_names_is_there(row: list[str]) -> None:
 def check_model(cell: str) -> None:
     """The properties are those of the module, and are checked of inorder's way; of the other way one of them fails."""
     names, path = LINK.findall(cell)[0]
-    ours, _, others = re.sub(LINK, "", cell).partition(", not ")
+    ours, _, rest = re.sub(LINK, "", cell).partition(", not ")
     (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", ours))
     assert FOLDER / f"{check.module}.tla" == (PAGE.parent / path).resolve() and not check.fails
     assert set(names.split(", ")) <= {*check.invariants, *check.properties}
-    for name in re.findall(r"`([\w-]+)`", others):
+    for name in re.findall(r"`([\w-]+)`", rest):
         assert CHECKS[name].module == check.module and CHECKS[name].fails in names.split(", ")
 
 

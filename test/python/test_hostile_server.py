@@ -95,7 +95,7 @@ def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
     for number in range(LIES):
         liar = Liar(sum(command.encode()) + number, 40)
         done = lied.run(command, liar)
-        obeyed = {one for one in done.stderr if one < 32} - {10} or b"\xc2\x9b" in done.stderr
+        obeyed = {byte for byte in done.stderr if byte < 32} - {10} or b"\xc2\x9b" in done.stderr
         if done.returncode not in (0, 1, 2, 3) or obeyed or b"Traceback" in done.stderr:
             wrong.append((number, liar.told, done))
     assert wrong == []
@@ -119,11 +119,11 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
         admin.execute("SELECT feed_create(%s, 'events')", [name[1:-1] + "\x9b31m"])
     assert f"ALTER TABLE public.{name} ADD".encode() in lied.tool("prepare", name, "--dry-run").stdout
     assert b"\xc2\x9b31m" in lied.tool("feeds", "--format", "json").stdout
-    for command, what in (
+    for command, expected in (
         (["prepare", name, "--dry-run"], rb'ALTER TABLE public."b'), (["feeds", "--format", "json"], b'"feed": "b'),
     ):  # fmt: skip
         shown = on_a_terminal(lied, command)
-        assert what in shown and b"[2JHINT" in shown and b"\x1b" not in shown and b"\xc2\x9b" not in shown, shown
+        assert expected in shown and b"[2JHINT" in shown and b"\x1b" not in shown and b"\xc2\x9b" not in shown, shown
 
 
 def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
@@ -140,9 +140,9 @@ def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
     ):
         written = lied.tool(*tail, form, "--format", form).stdout
         assert b"\x7f\xc2\x9b31m" in written
-        found = on_a_terminal(lied, [*tail, f"{form} shown", "--format", form]).decode()
-        assert all(text in found for text in shown), found
-        assert not {*map(chr, OBEYED), "\x9b"} & set(found.replace("\r\n", "\n")), found
+        output = on_a_terminal(lied, [*tail, f"{form} shown", "--format", form]).decode()
+        assert all(text in output for text in shown), output
+        assert not {*map(chr, OBEYED), "\x9b"} & set(output.replace("\r\n", "\n")), output
     for form in ("binary", "arrow"):
         assert b"cannot show the format" in on_a_terminal(lied, [*tail, form, "--format", form], code=2)
 
@@ -155,6 +155,6 @@ def on_a_terminal(lied: Lied, command: list[str], code: int = 0) -> bytes:
             assert running.wait(PATIENCE) == code
         shown = b""
         with suppress(OSError):  # at the end
-            while part := terminal.read(65536):
-                shown += part
+            while data := terminal.read(65536):
+                shown += data
         return shown

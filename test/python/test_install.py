@@ -70,7 +70,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
     [
         (("--check", "--script"), "--check excludes --script"),
         (("--yes",), "No such option '--yes'"),
-        (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: 'Odd'"),
+        (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: 'Odd'"),
         (("--schema", "pg_x"), "'pg_x'"),
         (("--lock-timeout", "soon"), "--lock-timeout"),
         (("--script", "--edition", "c"), "--script has no C extension"),
@@ -126,7 +126,7 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
     rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in tool.uninstall("--yes", code=2)
     rows(empty, "DROP VIEW public.v")
-    assert tool.uninstall(code=2).endswith("without a terminal; HINT: --yes\n")  # its input has ended
+    assert tool.uninstall(code=2).endswith("no terminal to ask on; HINT: --yes\n")  # its input has ended
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | tool.environment,
@@ -238,7 +238,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
     )  # fmt: skip
     refused = tool.uninstall("--yes", code=2)
     for named in (
-        "its schema has what is not inorder's: table inorder.mine\nHINT:  move it",
+        "its schema has objects of others: table inorder.mine\nHINT:  move them",
         "these depend on it: view public.v\nHINT:  drop or change",
         "column id of public.t: default, ", "functions that triggers, defaults or views of yours use call it",
         "\nHINT:  SELECT inorder.changes_disable('public.\"B''s\"');\n",

@@ -115,8 +115,8 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
         change.insert(6)
         rows(late, "COMMIT")
     change.take(*FEEDS)
-    found = "SELECT feed, array_agg(n ORDER BY n) FROM delivered GROUP BY feed ORDER BY feed"
-    assert rows(c, found) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
+    delivered = "SELECT feed, array_agg(n ORDER BY n) FROM delivered GROUP BY feed ORDER BY feed"
+    assert rows(c, delivered) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
     assert rows(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
     assert rows(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
     assert rows(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [

@@ -20,7 +20,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
         "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
     )  # fmt: skip
     refused = tool.uninstall("--yes", code=2)
-    assert "what is not inorder's: function inorder.mine(), table inorder.events" in refused
+    assert "objects of others: function inorder.mine(), table inorder.events" in refused
     rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
     tool.uninstall("--yes", "--drop-columns")
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
@@ -66,7 +66,7 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
     tool = Tool(cluster, tmp_path, empty)
     for command in ("install", "install --check", "upgrade", "uninstall --yes"):
         refused = tool.says(*command.split(), code=2)
-        assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
+        assert "belongs to role 'edition_owner', which is not trusted" in refused and "attacked" not in refused
 
 
 def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(

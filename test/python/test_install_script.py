@@ -181,19 +181,19 @@ def unexpected(findings: list[Finding]) -> str:
 
 def test_every_source_is_joined() -> None:
     """All other files are of an edition, a release or an update."""
-    others = [ROOT / "sql" / name for name in ("plain", "released", "update")]
-    assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(others)} == set(SQL_FILES)
+    folders = [ROOT / "sql" / name for name in ("plain", "released", "update")]
+    assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(folders)} == set(SQL_FILES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found]) -> None:
-    found = unexpected(rules.broken(sql_source(), rule))
-    assert not found, f"{rule.__doc__}\n{found}"
+    faults = unexpected(rules.broken(sql_source(), rule))
+    assert not faults, f"{rule.__doc__}\n{faults}"
 
 
 def test_pgspot_finds_nothing() -> None:
-    found = unexpected(rules.spotted(sql_source()))
-    assert not found, found
+    faults = unexpected(rules.spotted(sql_source()))
+    assert not faults, faults
 
 
 def test_every_exception_is_still_needed() -> None:
@@ -208,9 +208,9 @@ def test_a_clean_script_breaks_no_rule() -> None:
 
 
 def test_planted_faults_are_found() -> None:
-    found = [([f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)], rule, said)
+    results = [([f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)], rule, said)
              for rule, planted, said in PLANTED]  # fmt: skip
-    assert [one for one in found if not any(one[2] in each for each in one[0])] == []
+    assert [result for result in results if not any(result[2] in each for each in result[0])] == []
 
 
 def test_a_fault_is_planted_for_every_rule() -> None:
@@ -219,8 +219,8 @@ def test_a_fault_is_planted_for_every_rule() -> None:
 
 def test_pgspot_finds_planted_faults() -> None:
     for code, planted, subject in SPOTTED:
-        found = [(each.rule, each.subject) for each in rules.spotted(planted)]
-        assert any(each[0] == code and subject in each[1] for each in found), (code, planted, found)
+        warnings = [(each.rule, each.subject) for each in rules.spotted(planted)]
+        assert any(each[0] == code and subject in each[1] for each in warnings), (code, planted, warnings)
 
 
 def test_findings_are_on_their_line() -> None:

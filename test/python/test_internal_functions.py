@@ -71,19 +71,19 @@ WHERE c.relname = %s AND a.attnum > 0 ORDER BY a.attnum"""
 
 
 def enumerations() -> dict[str, list[str]]:
-    found = {}
+    by_prefix = {}
     for path in sorted((ROOT / "src" / "ports").glob("*.[ch]")):
         for body in re.findall(r"\benum\n\{\n(.*?)\n\};", path.read_text(), re.DOTALL):
             names = re.findall(r"[A-Z_]+", body)
             if names[-1].endswith("_COLUMNS"):
-                found[names[-1].removesuffix("_COLUMNS")] = names[:-1]
-    return found
+                by_prefix[names[-1].removesuffix("_COLUMNS")] = names[:-1]
+    return by_prefix
 
 
 def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
-    known = enumerations()
-    assert set(known) == set(KNOWN)
-    for prefix, names in known.items():
+    by_prefix = enumerations()
+    assert set(by_prefix) == set(KNOWN)
+    for prefix, names in by_prefix.items():
         of_sql = fresh.execute(COLUMNS, [KNOWN[prefix]]).fetchall()
         columns = [OTHERWISE.get(name, name.removeprefix(f"{prefix}_").lower()) for name in names]
         assert columns == [name for (name,) in of_sql]

@@ -236,8 +236,8 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
     """It continues with the same pool, at another time than that of the statement which filled it."""
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}  # microseconds; a clock may be set back
-    found = {age: scalar(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
-    assert found == ages
+    drawn = {age: scalar(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
+    assert drawn == ages
 
 
 def test_short_sessions_never_repeat(cluster: Cluster) -> None:

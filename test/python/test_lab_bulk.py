@@ -74,7 +74,7 @@ def test_every_kind_goes_through_all_steps() -> None:
 
 
 def section(result: Result, name: str) -> Section:
-    return next(one for one in BulkExperiment.sections(result) if one.name == name)
+    return next(candidate for candidate in BulkExperiment.sections(result) if candidate.name == name)
 
 
 def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
@@ -93,7 +93,7 @@ def test_each_step_does_what_it_says(server: Installation) -> None:
         bench = BulkExperiment(plan, ThrowAway(cluster), Progress())
         bench.prepare()
         steps = steps_of(1, rows, "random_char", 1)
-        found = {step: bench.measure("random_char", step, rows) for step in steps}
+        by_step = {step: bench.measure("random_char", step, rows) for step in steps}
         table = KINDS["random_char"].table
         assert scalar(bench.control, f"SELECT count(DISTINCT id) FROM {table}") == rows
         assert scalar(bench.control, f"SELECT every(length(id) = 32) FROM {table}") is True
@@ -104,14 +104,14 @@ def test_each_step_does_what_it_says(server: Installation) -> None:
         assert bench.measure("series", NO_INDEX, rows)["wal_records"] < 1.1 * rows
         assert scalar(bench.control, f"SELECT sum(id) FROM {KINDS['series'].table}") == rows * (rows + 1) // 2
         bench.close()
-    assert found["copy_out"]["file_bytes"] == 33 * rows
-    assert found["with_key"]["wal_records"] >= 2 * rows  # table and index
-    assert rows <= found["no_index"]["wal_records"] < 1.1 * rows
+    assert by_step["copy_out"]["file_bytes"] == 33 * rows
+    assert by_step["with_key"]["wal_records"] >= 2 * rows  # table and index
+    assert rows <= by_step["no_index"]["wal_records"] < 1.1 * rows
     for step in LEAVE_KEY:
-        assert found[step]["index_bytes"] > 33 * rows
-        assert found[step]["total_bytes"] >= found[step]["index_bytes"] + found[step]["table_bytes"]
+        assert by_step[step]["index_bytes"] > 33 * rows
+        assert by_step[step]["total_bytes"] >= by_step[step]["index_bytes"] + by_step[step]["table_bytes"]
     for step in (ADD_KEY, *BUILDS):  # built indexes are logged as whole pages
-        assert found[step]["full_page_images"] >= 33 * rows / 8192
-    assert all("index_bytes" not in found[step] for step in (*BUILDS, NO_INDEX))
-    if "leaf_density" in found["add_key"]:
-        assert found["add_key"]["leaf_density"] > 85 > found["with_key"]["leaf_density"]
+        assert by_step[step]["full_page_images"] >= 33 * rows / 8192
+    assert all("index_bytes" not in by_step[step] for step in (*BUILDS, NO_INDEX))
+    if "leaf_density" in by_step["add_key"]:
+        assert by_step["add_key"]["leaf_density"] > 85 > by_step["with_key"]["leaf_density"]

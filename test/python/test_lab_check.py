@@ -90,40 +90,43 @@ def test_what_is_judged(polls: list[Polled], expected: Judgement) -> None:
 
 def test_a_row_after_its_consequence_is_out_of_order() -> None:
     cause, later = Written("A", 1, ["1"], 2, True), Written("B", 3, ["2"], 4, True)
-    for keys, found in ((("1", "2"), ()), (("2", "1"), ("1",))):
-        assert judge(History(transactions=[cause, later], polls=[Polled(5, 6, keys)])).disorder == found
+    for keys, disordered in ((("1", "2"), ()), (("2", "1"), ("1",))):
+        assert judge(History(transactions=[cause, later], polls=[Polled(5, 6, keys)])).disorder == disordered
 
 
 @pytest.mark.parametrize("lengths", [(2, 2), (2, 2, 1), (3, 1, 2)])
 def test_each_order_is_there_once(lengths: tuple[int, ...]) -> None:
-    found = list(interleavings(lengths))
-    assert len(found) == len(set(found)) == factorial(sum(lengths)) // prod(map(factorial, lengths))
+    orders = list(interleavings(lengths))
+    assert len(orders) == len(set(orders)) == factorial(sum(lengths)) // prod(map(factorial, lengths))
 
 
 def test_equal_transactions_are_not_exchanged() -> None:
     """Each schedule and its mirror image would find the same."""
-    found = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
-    swapped = {tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in one) for one in found}
-    assert not swapped & {tuple((step.session, step.words) for step in one) for one in found}
+    schedules = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
+    swapped = {
+        tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in schedule)
+        for schedule in schedules
+    }
+    assert not swapped & {tuple((step.session, step.words) for step in schedule) for schedule in schedules}
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_planted_fault_is_found_by_a_forced_schedule(target: Target, name: str) -> None:
     case, fault, passes = FAULTY[name]
-    assert fault in outcome(target, PLANTED[name], case).found
+    assert fault in outcome(target, PLANTED[name], case).failures
     if passes:
-        assert not {"lost", "twice", "disorder"} & outcome(target, PLANTED[name], passes).found.keys()
+        assert not {"lost", "twice", "disorder"} & outcome(target, PLANTED[name], passes).failures.keys()
 
 
-def checked(**found: Judgement) -> Checked:
+def checked(**faults: Judgement) -> Checked:
     """A result with these faults in the case "overlap", each by a schedule of one step."""
-    one = Outcome("overlap", 7)
-    one.found = {fault: Failure((Step("A", "x"),), History(), judged) for fault, judged in found.items()}
-    return Checked(WAYS["updated" if "differs" in found else "id"], [one])
+    outcome = Outcome("overlap", 7)
+    outcome.failures = {fault: Failure((Step("A", "x"),), History(), judged) for fault, judged in faults.items()}
+    return Checked(WAYS["updated" if "differs" in faults else "id"], [outcome])
 
 
 @pytest.mark.parametrize(
-    ("found", "words", "says"),
+    ("faults", "words", "says"),
     [
         ({}, "", "No: none of 7 schedules, and no random load, loses a row"),
         ({"lost": Judgement(lost=("1",))}, "lost in 1 steps", "Yes: it loses rows of transactions that commit late"),
@@ -137,15 +140,15 @@ def checked(**found: Judgement) -> Checked:
         ),
     ],
 )
-def test_the_verdict_is_a_sentence(found: dict[str, Judgement], words: str, says: str) -> None:
-    one = checked(**found)
-    assert says in sentence(one)
-    assert [of_reader(fault, one) for fault in found] == [f"{words} (overlap)"] * len(found)
+def test_the_verdict_is_a_sentence(faults: dict[str, Judgement], words: str, says: str) -> None:
+    checked_reader = checked(**faults)
+    assert says in sentence(checked_reader)
+    assert [of_reader(fault, checked_reader) for fault in faults] == [f"{words} (overlap)"] * len(faults)
 
 
 def test_the_gravest_fault_is_the_verdict() -> None:
-    one = checked(stalled=Judgement(stalled=(Stall("1", (), 1),)), lost=Judgement(lost=("1",)))
-    assert sentence(one).startswith("Yes: it loses")
+    checked_reader = checked(stalled=Judgement(stalled=(Stall("1", (), 1),)), lost=Judgement(lost=("1",)))
+    assert sentence(checked_reader).startswith("Yes: it loses")
 
 
 def test_each_case_names_the_rows_that_it_endangers() -> None:
@@ -170,8 +173,8 @@ FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str](),
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
-        assert {fault for case in CASES for fault in run_case(arena, case, 4).found} <= FAULTLESS[name]
-        assert run_load(arena, 0.5, seed=1).found == {}
+        assert {fault for case in CASES for fault in run_case(arena, case, 4).failures} <= FAULTLESS[name]
+        assert run_load(arena, 0.5, seed=1).failures == {}
 
 
 @pytest.mark.parametrize(
@@ -179,16 +182,16 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
 )
 def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
-        assert {case.name for case in COPY_CASES if run_case(arena, case, 4).found} == missed
-        assert [*run_load(arena, 0.5, seed=1).found] == ["differs"] * bool(missed)
+        assert {case.name for case in COPY_CASES if run_case(arena, case, 4).failures} == missed
+        assert [*run_load(arena, 0.5, seed=1).failures] == ["differs"] * bool(missed)
 
 
 @pytest.mark.parametrize(("name", "case"), [("updated", "updates"), ("updated-lag", "long update")])
 def test_a_copy_by_the_time_of_the_update_misses_one(target: Target, name: str, case: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
-        (planned,) = (one for one in COPY_CASES if one.name == case)
-        found = run_case(arena, planned, 9).found
-    assert [*found] == ["differs"] and len(found["differs"].judged.differs) == 1
+        (planned,) = (candidate for candidate in COPY_CASES if candidate.name == case)
+        failures = run_case(arena, planned, 9).failures
+    assert [*failures] == ["differs"] and len(failures["differs"].judged.differs) == 1
 
 
 def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,20 +219,20 @@ def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.Monke
     )
     with closing(Arena(target, confirmed)) as arena, monkeypatch.context() as without:
         without.delattr("inorder.lab.check.history.stalls")
-        assert "lost" in run_load(arena, 1, seed=1).found
-    assert "lost" in outcome(target, confirmed, "between statements").found
+        assert "lost" in run_load(arena, 1, seed=1).failures
+    assert "lost" in outcome(target, confirmed, "between statements").failures
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_no_schedule_finds_anything_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
-        assert {fault for case in CASES for fault in run_case(arena, case).found} == FAULTLESS[name]
+        assert {fault for case in CASES for fault in run_case(arena, case).failures} == FAULTLESS[name]
 
 
 def test_the_reader_on_the_page_is_right(target: Target) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", text("docs/check.md"), re.S)
     (way,) = ways_in(block).values()
-    assert [outcome(target, way, case, 10).found for case in ("overlap", "killed reader")] == [{}, {}]
+    assert [outcome(target, way, case, 10).failures for case in ("overlap", "killed reader")] == [{}, {}]
 
 
 def sql_of_sets() -> list[str]:
@@ -257,7 +260,7 @@ def sets_on_the_page() -> Way:
 @pytest.mark.parametrize(("way", "faults"), [(horizon_on_the_page(), {"stalled"}), (sets_on_the_page(), set[str]())])
 def test_the_readers_on_the_page_lose_nothing(target: Target, way: Way, faults: set[str]) -> None:
     with closing(Arena(target, way)) as arena:
-        assert {fault for case in CASES for fault in run_case(arena, case, 8).found} == faults
+        assert {fault for case in CASES for fault in run_case(arena, case, 8).failures} == faults
 
 
 def test_the_tables_on_the_page_are_those_of_the_files() -> None:
@@ -294,8 +297,8 @@ def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
     """A way with a lock makes some schedules impossible, and its cost are the writers' waits."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
               begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip
-    found = outcome(target, way, "overlap")
-    assert found.found == {} and found.waited > 0
+    result = outcome(target, way, "overlap")
+    assert result.failures == {} and result.waited > 0
 
 
 PROGRAM = """
@@ -314,9 +317,9 @@ with psycopg.connect("", autocommit=True) as connection:
 def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
     (tmp_path / "reader.py").write_text(PROGRAM)
     way = Way("program", "program", program=shlex.join([sys.executable, str(tmp_path / "reader.py")]))
-    assert "lost" in outcome(target, way, "overlap").found
+    assert "lost" in outcome(target, way, "overlap").failures
     killed = outcome(target, way, "killed reader", 1)
-    assert (killed.schedules, killed.found) == (1, {})
+    assert (killed.schedules, killed.failures) == (1, {})
 
 
 # Ends at the first poll at which a transaction is prepared.
@@ -349,7 +352,7 @@ def test_others_can_see_and_replay_the_shortest_schedule(
     words = "--schedules 5 --load 0.1s --fail-on lost,twice --format json --script lost.sql --html page.html"
     done = inorder("lab", "check", "--sql", poll, *words.split(), folder=tmp_path, server=server)
     assert done.returncode == 3, done.stderr
-    ((lost,),) = [[one["faults"]["lost"]] for one in json.loads(done.stdout)]
+    ((lost,),) = [[record["faults"]["lost"]] for record in json.loads(done.stdout)]
     assert lost["case"] == "overlap" and lost["psql"] == (tmp_path / "lost.sql").read_text()
     assert lost["diagram"].splitlines()[-1] == "row 1 is committed, and no poll returns it: lost"
     assert lost["diagram"].splitlines()[1] in (tmp_path / "page.html").read_text()
@@ -368,18 +371,18 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
             name: stack.enter_context(subprocess.Popen(psql, stdin=-1, stdout=-1, text=True, env=cluster.environment()))
             for name in ("A", "B", "reader")
         }
-        printed, part = "", ""
+        printed, lines_so_far = "", ""
         for line in lines:
             text, _, name = line.rpartition("  -- ")
-            part += f"{text or line}\n" if not line.startswith("--") else ""
+            lines_so_far += f"{text or line}\n" if not line.startswith("--") else ""
             if not text:
                 continue
             session = sessions[name]
             assert session.stdin and session.stdout
-            session.stdin.write(f"{part}\\echo done\n")
+            session.stdin.write(f"{lines_so_far}\\echo done\n")
             session.stdin.flush()
             said = "".join(iter(session.stdout.readline, "done\n"))
-            printed, part = printed + (said if name == "reader" else ""), ""
+            printed, lines_so_far = printed + (said if name == "reader" else ""), ""
         for session in sessions.values():
             session.communicate()
     return printed
@@ -390,12 +393,12 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
     [
         (["--fail-on", "late"], "--fail-on has unknown 'late'; there are lost"),
         (["nobody"], "there is no reader nobody"),
-        (["--sql", "SELECT id FROM events WHERE created_at < now()"], "write :now"),
+        (["--sql", "SELECT id FROM events WHERE created_at < now()"], "HINT: Use :now"),
         (
             ["--sql", "SELECT id FROM events WHERE id > :after"],
-            ":after has no value at first; HINT: --start",
+            ":after has no initial value; HINT: --start",
         ),
-        (["--program", "no-such-program"], "cannot run 'no-such-program': there is no such program"),
+        (["--program", "no-such-program"], "cannot run 'no-such-program': the program does not exist"),
     ],
 )
 def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -449,7 +452,7 @@ def test_a_statement_that_cannot_be_a_poll_is_named(cluster: Cluster, statement:
         (b"[mine]\nname = 'other'", "mine: unknown name"),
         (b"[mine]\ntitle = 'no poll'", "mine has neither a poll nor a program"),
         (b"[mine]\npoll = ';'", "mine has neither a poll nor a program"),
-        (b"[mine]\npoll = 'SELECT now()'", "write :now"),
+        (b"[mine]\npoll = 'SELECT now()'", "HINT: Use :now"),
     ],
 )
 def test_a_file_of_readers_that_cannot_be_used(
@@ -467,10 +470,10 @@ def test_a_file_of_readers_that_cannot_be_used(
         ("true", "true ended with exit code 0 in the middle of a poll"),
         ("sh -c 'exit 7'", "ended with exit code 7 in the middle of a poll"),
         ("echo 1", "echo 1 ended with exit code 0 in the middle of a poll"),
-        ("no-such-program", "cannot run 'no-such-program': there is no such program"),
-        ("echo 'open", 'cannot run "echo \'open": no command of a shell'),
-        (" ", "cannot run ' ': no command of a shell"),
-        (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "printed what is no key and no end of a poll: [["),
+        ("no-such-program", "cannot run 'no-such-program': the program does not exist"),
+        ("echo 'open", 'cannot run "echo \'open": it is not a shell command'),
+        (" ", "cannot run ' ': it is not a shell command"),
+        (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "neither a key nor the end of a poll: [["),
     ],
 )
 def test_a_program_that_is_no_reader(command: str, message: str) -> None:

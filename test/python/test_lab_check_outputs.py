@@ -49,8 +49,8 @@ def printing(*lines: str) -> str:
 
 
 WRONG = {
-    "a list": (printing("[1]", "{}"), "printed what is no key and no end of a poll: [1]"),
-    "a null": (printing("null", "{}"), "printed what is no key and no end of a poll: null"),
+    "a list": (printing("[1]", "{}"), "printed a line that is neither a key nor the end of a poll: [1]"),
+    "a null": (printing("null", "{}"), "printed a line that is neither a key nor the end of a poll: null"),
     "another field": (printing('{"position": 1}'), "unknown field `position`"),
     "two ends": (printing("{}", "{}"), "printed a line after the one that ends its poll"),
     "no end": (printing("1"), 'did not end its poll within 1 s: it has to print an object such as {"last": 17}'),
@@ -101,7 +101,7 @@ def checked() -> list[Checked]:
 def test_junit_has_a_test_for_each_case() -> None:
     """Only the faults of --fail-on fail it; characters that XML cannot have are escaped."""
     (suite,) = ElementTree.fromstring(as_junit(checked(), FATAL))
-    results = {test.get("name"): [part.tag for part in test] for test in suite}
+    results = {test.get("name"): [child.tag for child in test] for test in suite}
     assert results == {"overlap": ["failure"], "long": [], "prepared": ["skipped"], "random load": []}
     assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
     (failure,) = suite.iter("failure")
@@ -111,8 +111,11 @@ def test_junit_has_a_test_for_each_case() -> None:
 
 def test_sarif_has_a_result_for_each_fault() -> None:
     (run,) = json.loads(as_sarif(checked(), "reader.py"))["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("lost", "error"), ("disorder", "note")]
-    assert {one["ruleId"] for one in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
+        ("lost", "error"),
+        ("disorder", "note"),
+    ]
+    assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "reader.py"
 
 
@@ -121,8 +124,8 @@ def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pyt
     for name in ("reader.py", "ways.toml"):
         Path(name).touch()
     program = Way("p", "p", program="python3 reader.py")
-    found = [place_of([program], None), place_of([program], Path("ways.toml")), place_of([built_in()["id"]], None)]
-    assert found == ["reader.py", "ways.toml", "."]
+    places = [place_of([program], None), place_of([program], Path("ways.toml")), place_of([built_in()["id"]], None)]
+    assert places == ["reader.py", "ways.toml", "."]
 
 
 def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

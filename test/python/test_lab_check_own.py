@@ -45,10 +45,8 @@ def shop(users: Cluster) -> Iterator[str]:
 def require_untouched(dsn: str) -> None:
     with connect(dsn) as connection:
         for name in OWN:
-            found = connection.execute(
-                sql.SQL("SELECT id FROM {}.{}").format(sql.Identifier(ODD), sql.Identifier(name))
-            )
-            assert found.fetchall() == [(7,)], name
+            ids = connection.execute(sql.SQL("SELECT id FROM {}.{}").format(sql.Identifier(ODD), sql.Identifier(name)))
+            assert ids.fetchall() == [(7,)], name
         called = sql.SQL("SELECT is_called FROM {}.ids").format(sql.Identifier(ODD))
         assert connection.execute(called).fetchone() == (False,)
         assert owned(connection) == ["elsewhere", "events", "ids", "loaded"]
@@ -72,11 +70,11 @@ def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: I
         "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
     )
     assert done.returncode == 3, done.stderr  # the query loses rows
-    assert "logical decoding: left out, since wal_level is not logical" in done.stderr
-    found = {one["reader"]: "lost" in one["faults"] for one in json.loads(done.stdout)}
+    assert "logical decoding: left out, because wal_level is not logical" in done.stderr
+    by_reader = {record["reader"]: "lost" in record["faults"] for record in json.loads(done.stdout)}
     # One schedule of each case does not show the rows that dlt loses; the random load may.
-    assert found.pop("dlt") is not None
-    assert found == {"id": True, "feed": False, "sql": True, "program": False}
+    assert by_reader.pop("dlt") is not None
+    assert by_reader == {"id": True, "feed": False, "sql": True, "program": False}
     notes = {case["case"]: case["note"] for case in json.loads(done.stdout)[0]["cases"]}
     assert notes["prepared"] == "max_prepared_transactions is 0"
     require_untouched(shop)
@@ -128,8 +126,8 @@ def test_without_the_extension_feeds_are_left_out(users: Cluster, tmp_path: Path
     dsn = plain(users)
     done = inorder("lab", "check", "horizon", "feed", "--dsn", dsn, *SHORT, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "feed_read: left out, since the database has no extension inorder" in done.stderr
-    assert [one["reader"] for one in json.loads(done.stdout)] == ["horizon"]
+    assert "feed_read: left out, because the database has no extension inorder" in done.stderr
+    assert [record["reader"] for record in json.loads(done.stdout)] == ["horizon"]
     assert traces(dsn) == []
 
 

@@ -46,7 +46,7 @@ def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
     assert bench.asked[0] == ("fill",)
     turns = [turn[:2] for turn in bench.asked[1:]]
     rounds = [tuple(turns[n * len(TURNS) : (n + 1) * len(TURNS)]) for n in range(4)]
-    assert all(Counter(one) == Counter(TURNS) for one in rounds) and len(set(rounds)) == 4
+    assert all(Counter(order) == Counter(TURNS) for order in rounds) and len(set(rounds)) == 4
     queries = bench.asked[1 + 4 * len(TURNS) :]
     half = 1 + len(FORMS) * len(QUERIES)
     assert [queries[n * half][0] for n in range(6)] == ["hold", "release"] * 3
@@ -95,7 +95,7 @@ def made_up(rounds: int = 6) -> Result:
 
 def shown(result: Result, name: str) -> dict[tuple[str, ...], list[str]]:
     """The cells of a section by their subject: kind, or step and form."""
-    (section,) = (one for one in FeedExperiment.sections(result) if one.name == name)
+    (section,) = (candidate for candidate in FeedExperiment.sections(result) if candidate.name == name)
     return {key_of(section, row): row[4 if name == "queries" else 2 :] for row in section.shown()}
 
 
@@ -117,25 +117,25 @@ def test_what_arrives_and_what_is_checked(server: Installation) -> None:
     with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Progress())) as bench:
         bench.prepare()
         bench.fill()
-        one = bench.session
+        session = bench.session
         for form in FORMS:
-            assert scalar(one, f"SELECT count(*) FROM {log_table(form)}") == 10_000
-        assert scalar(one, "SELECT count(DISTINCT xact) FROM inorder_lab.log_number") == 100
-        assert scalar(one, "SELECT max(length(c5)) + max(length(c10)) FROM inorder_lab.log_uuid") == 64
-        assert scalar(one, "SELECT count(*) FROM inorder_lab.log_bigserial") == 2 * plan.read_rows
+            assert scalar(session, f"SELECT count(*) FROM {log_table(form)}") == 10_000
+        assert scalar(session, "SELECT count(DISTINCT xact) FROM inorder_lab.log_number") == 100
+        assert scalar(session, "SELECT max(length(c5)) + max(length(c10)) FROM inorder_lab.log_uuid") == 64
+        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_bigserial") == 2 * plan.read_rows
         for step, kind in (("read_rows", "plain"), ("read_seconds", "uuid_apply"), ("read_rows", "number_read")):
             assert bench.read(step, kind).keys() == {"seconds", "cpu_seconds"}
         bench.hold()
-        assert scalar(one, "SELECT count(*) FROM inorder_lab.log_uuid") == 15_000
+        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 15_000
         for step in QUERIES:
             assert bench.time_query(step, "uuid")["calls"] == QUERIES[step].calls
         bench.release()
-        assert scalar(one, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
+        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
         assert bench.time_query("new", "uuid")["seconds"] > 0
-        one.execute("UPDATE inorder_internal.count_part SET rows = rows + 1")
+        session.execute("UPDATE inorder_internal.count_part SET rows = rows + 1")
         with pytest.raises(InorderError, match=r"count\('inorder_lab.log_uuid'\): 21002 instead of 21001"):
             bench.time_query("count", "uuid")
-        with Prepared(one, "SELECT 1 / (SELECT 0)") as wrong, pytest.raises(InorderError, match="division by zero"):
+        with Prepared(session, "SELECT 1 / (SELECT 0)") as wrong, pytest.raises(InorderError, match="division by zero"):
             wrong()
         with pytest.raises(InorderError, match="2 rows instead of 3"):
             bench.check("it", "SELECT 2", 3)

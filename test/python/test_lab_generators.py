@@ -32,8 +32,8 @@ def test_costs_are_above_the_floor() -> None:
     result = empty_result(OnPaper, GeneratorsPlan())
     for number in range(1, 7):
         for name, seconds in ((FLOOR, 1e-6), ("gen_random_uuid", 21e-6), ("uuid_v7_nextval", 5e-6)):
-            found = {"cpu_seconds": number * seconds, "seconds": 10 * seconds}
-            result.runs.append(Run("call", name, 1000, number, found))
+            metrics = {"cpu_seconds": number * seconds, "seconds": 10 * seconds}
+            result.runs.append(Run("call", name, 1000, number, metrics))
     (section,) = GeneratorsExperiment.sections(result)
     shown = {row[0]: row[1:] for row in section.shown()}
     assert shown["uuid_v7_nextval"] == ["14 [4–24]", "1/5.0", "", ""]

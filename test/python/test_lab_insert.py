@@ -185,10 +185,10 @@ def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pyt
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
         assert len(list(experiment.tables.fill(0))) == 1
         experiment.tables.serve_for_measuring()
-        found = experiment.measurement("bigint", 4)(1)
+        measured = experiment.measurement("bigint", 4)(1)
         with connect(cluster.dsn) as connection:
             (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
-    assert found.metrics["wal_bytes"] > 1 and "record_bytes" not in found.metrics
+    assert measured.metrics["wal_bytes"] > 1 and "record_bytes" not in measured.metrics
     assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
 
 
@@ -204,10 +204,12 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> Non
     assert 1 <= metrics["checkpoints_requested"] <= metrics["wal_bytes"] / 2**23
     result = empty_result(InsertExperiment, plan)
     result.runs.append(Run("insert", "random", ROWS, 1, metrics))
-    (section,) = (one for one in InsertExperiment.sections(result) if one.name == f"checkpoints_{ROWS}")
+    (section,) = (
+        candidate for candidate in InsertExperiment.sections(result) if candidate.name == f"checkpoints_{ROWS}"
+    )
     assert "max_wal_size 32 MB" in section.title and section.rows[0][2] == estimate([metrics["checkpoints_requested"]])
     assert with_checkpoint(result) == [] and not [
-        one for one in InsertExperiment.sections(result) if "Model" in one.title
+        candidate for candidate in InsertExperiment.sections(result) if "Model" in candidate.title
     ]
 
 
@@ -222,10 +224,10 @@ def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: 
             assert len(list(experiment.tables.fill(0))) == len(INDEX_KINDS)
             assert [path.name.startswith(PREFIX) for path in folder.iterdir() if path.is_dir()] == [True]
             with connect(cluster.dsn) as connection:
-                found = connection.execute(INDEXES.encode()).fetchall()
+                indexes = connection.execute(INDEXES.encode()).fetchall()
             without = experiment.measurement("random_none", 1)(1).metrics
         left = [path for path in folder.rglob("*") if path.is_dir()]
-    assert found == [
+    assert indexes == [
         ("random", True, True, "inorder_indexes"),
         ("random_packed", True, True, "inorder_indexes"),
         ("random_plain", False, False, "inorder_indexes"),
@@ -298,11 +300,11 @@ def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
         began = time.time()
         assert len(list(tables.fill(200))) == 4
         with connect(cluster.dsn) as connection:
-            found = {
+            rows_of_kind = {
                 name: connection.execute(f"SELECT id FROM {kind.table} ORDER BY ctid".encode()).fetchall()
                 for name, kind in kinds.items()
             }
-    keys = {name: [UUID(str(uuid)).bytes for (uuid,) in rows] for name, rows in found.items()}
+    keys = {name: [UUID(str(uuid)).bytes for (uuid,) in rows] for name, rows in rows_of_kind.items()}
     for name, width, unit in (("comb", 6, 1000), ("unix32", 4, 1)):
         times = [int.from_bytes(key[:width]) / unit for key in keys[name]]
         assert times == sorted(times) and began - 1 <= times[0] <= times[-1] <= time.time()
@@ -320,8 +322,8 @@ def test_keys_of_uuid_ossp(server: Installation) -> None:
         tables = experiment_on(cluster, replace(PLAN, kinds=("random_ossp",))).tables
         assert len(list(tables.fill(10))) == 1
         with connect(cluster.dsn) as connection:
-            found = connection.execute("SELECT count(DISTINCT id), min(length(id)) FROM inorder_lab.random_ossp")
-            assert found.fetchone() == (10, 32)
+            row = connection.execute("SELECT count(DISTINCT id), min(length(id)) FROM inorder_lab.random_ossp")
+            assert row.fetchone() == (10, 32)
 
 
 @pytest.mark.server

@@ -103,13 +103,13 @@ def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...
     row = connection.execute("SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = %s::regclass "
                              "AND attnum > 0", (table,)).fetchone()  # fmt: skip
     assert row is not None and isinstance(row[0], list)
-    found = {}
+    facts = {}
     for name in row[0]:
         figures = f'avg(("{name}" IS NULL)::int), avg(pg_column_size("{name}")), count(DISTINCT "{name}")'
         values = connection.execute(f"SELECT {figures} FROM {table}".encode()).fetchone()
         assert values is not None
-        found[str(name)] = tuple(float(str(value)) for value in values)
-    return found
+        facts[str(name)] = tuple(float(str(value)) for value in values)
+    return facts
 
 
 @pytest.mark.server
@@ -120,21 +120,21 @@ def test_rows_are_like_those_of_the_table(
     with connect(shop) as theirs, OwnServer(users.dsn, server) as own:
         plan = plan_of(shop, table)
         tables = LikeTables(own, plan)
-        sizes = [found.metrics for found in tables.fill(plan.rows)]
-        assert all(sum(name.startswith("bytes ") for name in one) >= indexes + 1 for one in sizes)
+        sizes = [batch.metrics for batch in tables.fill(plan.rows)]
+        assert all(sum(name.startswith("bytes ") for name in sizes_of_kind) >= indexes + 1 for sizes_of_kind in sizes)
         with own.connect() as ours:
             before, after = statistics(theirs, table), statistics(ours, "inorder_lab.v7")
             assert scalar(ours, "SELECT count(*) FROM inorder_lab.random") == plan.rows
             check_indexes(ours, indexes)
             if table == ORDERS:
                 back = "SELECT created_at < lag(created_at) OVER (ORDER BY ctid) AS back FROM inorder_lab.v7"
-                found = scalar(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
-                assert int(str(found)) < 0.04 * plan.rows  # those that found room on an earlier page
+                steps_back = scalar(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
+                assert int(str(steps_back)) < 0.04 * plan.rows  # those that found room on an earlier page
         assert plan.found and before.keys() == after.keys()
         for name, (nulls, width, distinct) in after.items():
             assert nulls == pytest.approx(before[name][0], abs=0.05), name
             assert width == pytest.approx(before[name][1], rel=0.1, abs=1), name
-            if name in {one for index in plan.found.shape.indexes for one in index.mentions} - {"id"}:
+            if name in {column for index in plan.found.shape.indexes for column in index.mentions} - {"id"}:
                 expected = before[name][2] * (plan.rows / ROWS if before[name][2] > ROWS / 10 else 1)
                 assert distinct == pytest.approx(expected, rel=0.3), name
 
@@ -157,9 +157,9 @@ def test_recent_keys_are_those_of_the_newest_rows(
 
 
 def check_indexes(connection: Connection, indexes: int) -> None:
-    found = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
-    assert scalar(connection, found) == indexes
-    assert scalar(connection, f"{found} AND indisunique") == (3 if indexes == 7 else 1)
+    query = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
+    assert scalar(connection, query) == indexes
+    assert scalar(connection, f"{query} AND indisunique") == (3 if indexes == 7 else 1)
 
 
 @pytest.mark.server
@@ -200,22 +200,22 @@ def test_the_table_is_only_read(shop: str) -> None:
         (ORDERS, {"kinds": ("v7", "bigint")}, "id is uuid, of which there are xact, v7"),
         ("shop.odd", {}, "the column at is of the type shop.keyless.*--leave-out at"),
         (ORDERS, {"leave_out": ("nothing",)}, "no column nothing"),
-        (ORDERS, {"update": ("twice",)}, "no column twice that could be changed"),
+        (ORDERS, {"update": ("twice",)}, "no column twice that can be changed"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words) as found:
+    with pytest.raises(InputError, match=words) as raised:
         plan_of(shop, table, replace(PLAN, **changes))  # type: ignore[arg-type]
-    assert str(found.value).isprintable()
+    assert str(raised.value).isprintable()
 
 
 @pytest.mark.server
 def test_without_the_right_to_read_it(shop: str) -> None:
     with pytest.raises(InputError, match=r"the role 'shop_reader' has no SELECT privilege on shop\.texts"):
         plan_of(f"{shop} user=shop_reader", "shop.texts")
-    with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as found:
+    with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as raised:
         plan_of(f"{shop} user=shop_reader", NAMED)
-    assert str(found.value).isprintable()
+    assert str(raised.value).isprintable()
     left = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
     assert left.found and [column.name for column in left.found.shape.columns] == ["id"]
 
@@ -228,9 +228,9 @@ def test_nothing_of_the_owner_runs(shop: str) -> None:
                INSERT INTO shop.traps (n) VALUES (1); GRANT SELECT ON shop.traps TO shop_reader;
                ALTER TABLE shop.traps ADD CHECK (lo_export(1, '/nowhere') > n) NOT VALID, ADD CHECK (n::text <> '')"""
         )
-        found = plan_of(shop, "shop.traps").found
-        assert found and found.notes == ("Left out: the constraint traps_n_check1.",)
-        assert [check.definition for check in found.shape.checks] == [
+        facts = plan_of(shop, "shop.traps").found
+        assert facts and facts.notes == ("Left out: the constraint traps_n_check1.",)
+        assert [check.definition for check in facts.shape.checks] == [
             "CHECK ((n > 0))", "CHECK (((n)::text <> ''::text))"
         ]  # fmt: skip
         owner.execute(
@@ -377,12 +377,12 @@ def test_what_a_server_says_runs_nothing_here(
                 liar.execute(LIAR.encode())
             for function, text in [*SECOND.items(), *ALONE.items()]:
                 said = text.format(second=f"$${second}; --$$")
-                with a_lie(there, function, said), here.connect() as target, pytest.raises(ANY) as found:
+                with a_lie(there, function, said), here.connect() as target, pytest.raises(ANY) as raised:
                     plan = plan_of(there, "lies", replace(PLAN, key="id"))
                     LikeTables(here, plan).create(target, 1)
                     target.execute("INSERT INTO inorder_lab.v7 (n) VALUES (1)")
                 words = "multiple commands" if text in SECOND.values() else "permission denied for function"
-                assert words in str(found.value), (function, str(found.value))
+                assert words in str(raised.value), (function, str(raised.value))
                 assert not file.exists(), function
         finally:
             role = LikeExperiment.role
@@ -403,7 +403,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
     """Answers of the table's server would run as that role."""
     with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match="--dsn: 'postgres' may read files"):
-        LikeExperiment.adapt(PLAN, own.found)
+        LikeExperiment.adapt(PLAN, own.capabilities)
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
         ("--mix=insert:1", "--mix: 'insert:1' is not one of insert, update, read with its share"),
         ("--source=nonsense", '--source: missing "="'),
         (f"--mix=insert={10**15}", "is not one of insert, update, read"),
-        ("--seed=1", "--table is needed"),
+        ("--seed=1", "give --table: the table to imitate"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
@@ -435,15 +435,17 @@ def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Installation
         assert parts == pytest.approx(run.metrics["wal_bytes"], rel=0.02)
         assert run.metrics["inserted"] + run.metrics["updated"] == run.metrics["inserts"] == 2000
         assert run.metrics["hot"] <= run.metrics["updated"] and run.metrics["updated"] > 300
-    shown = {one["label"]: one for one in json.loads(reported(tmp_path, file)) if one["table"] == "like_model"}
+    shown = {
+        record["label"]: record for record in json.loads(reported(tmp_path, file)) if record["table"] == "like_model"
+    }
     assert shown["random"]["wal"] == pytest.approx(shown["random"]["wal_model"], rel=0.3)
     assert r"a\x1b[2J\nHINT: b" in done.stdout and "\x1b[2J" not in done.stdout + done.stderr
     assert "What would ordered keys save here?" in done.stdout and "20,000 rows like shop" in done.stdout
-    found = result.plan["found"]
-    other = {**result.plan, "found": {**found, "shape": {**found["shape"], "key": "other"}}}
+    facts = result.plan["found"]
+    other = {**result.plan, "found": {**facts, "shape": {**facts["shape"], "key": "other"}}}
     save(replace(result, plan=other, runs=[], complete=False), file)
     refused = inorder("lab", "resume", file.name, "--source", shop, folder=tmp_path, server=server)
-    assert refused.returncode == 2 and "is not as it was when the run began" in refused.stderr
+    assert refused.returncode == 2 and "was changed since the run began" in refused.stderr
 
 
 def reported(folder: Path, file: Path) -> str:
@@ -454,11 +456,11 @@ def reported(folder: Path, file: Path) -> str:
 def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Installation) -> None:
     sizes = "--rows 2k --transactions 200 --rounds 2 --clients 2 --memory 32MB"
     result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")
-    part = tmp_path / "part.jsonl"
-    save(replace(result, runs=[run for run in result.runs if run.round == 1], complete=False), part)
-    again = inorder("lab", "resume", part.name, "--source", shop, folder=tmp_path, server=server)
+    partial = tmp_path / "part.jsonl"
+    save(replace(result, runs=[run for run in result.runs if run.round == 1], complete=False), partial)
+    again = inorder("lab", "resume", partial.name, "--source", shop, folder=tmp_path, server=server)
     assert again.returncode == 0, again.stderr
-    assert load(part).complete and len(load(part).runs) == len(result.runs)
+    assert load(partial).complete and len(load(partial).runs) == len(result.runs)
 
 
 @pytest.mark.server
@@ -494,8 +496,8 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
 )
 def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
     """No key is offered for other columns."""
-    found = key_column(kind, ShapeColumn("id", type_name))
-    assert found.startswith(expected) and bool(found) == bool(expected)
+    column = key_column(kind, ShapeColumn("id", type_name))
+    assert column.startswith(expected) and bool(column) == bool(expected)
 
 
 def test_a_longer_text_is_filled_up() -> None:
@@ -523,9 +525,9 @@ def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPat
         "rmgr: Transaction len (rec/tot):     34/    34, tx: 1, lsn: 0/1, prev 0/1, desc: COMMIT 2026",
     ]
     monkeypatch.setattr(waldump, "lines_of", lambda _span: iter(lines))
-    found = waldump.by_relation(cast(waldump.Span, SimpleNamespace()))
-    assert found["1663/5/9"] == {"bytes": 372, "image_bytes": 200, "images": 1, "splits": 1, "blocks": 2}
-    assert found[""]["bytes"] == 34
+    relations = waldump.by_relation(cast(waldump.Span, SimpleNamespace()))
+    assert relations["1663/5/9"] == {"bytes": 372, "image_bytes": 200, "images": 1, "splits": 1, "blocks": 2}
+    assert relations[""]["bytes"] == 34
 
 
 def made_up(ratio: float) -> Result:

@@ -36,11 +36,11 @@ def test_each_query_finds_its_rows_by_the_index(server: Installation) -> None:
             assert experiment.fill(kind, 1)["index_bytes"] > 2**19
             assert len(set(experiment.drawn[kind].keys)) > 2 * first_rows(experiment, kind)
         experiment.serve_small()
-        found = {(kind, step): experiment.look(kind, step, 1) for kind in plan.kinds for step in steps_of(kind)}
+        measured = {(kind, step): experiment.look(kind, step, 1) for kind in plan.kinds for step in steps_of(kind)}
         with experiment.target.connect() as session:
             plain = explain(session, "SELECT count(*) FROM inorder_lab.v7")
     expected = {"newest_key": 100, "newest_created": 100, "recent": 1, "any": 1, "count_key": 1, "count_created": 1}
-    for (_, step), metrics in found.items():
+    for (_, step), metrics in measured.items():
         assert 99 < metrics["rows"] <= 100 if step == "page" else metrics["rows"] == expected[step]
         assert 0 < metrics["hits"] + metrics["reads"] < plain["Shared Hit Blocks"] + plain["Shared Read Blocks"]
-    assert found["random", "page"]["reads"] > 10 * found["v7", "page"]["reads"]
+    assert measured["random", "page"]["reads"] > 10 * measured["v7", "page"]["reads"]

@@ -72,10 +72,10 @@ def test_distinct_pages(pages: int, inserts: int) -> None:
 
 @given(st.floats(1, 1e12), st.floats(1, 1e12))
 def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, inserts: float) -> None:
-    found = distinct(pages, inserts)
-    assert 0 < found <= min(pages, inserts) * (1 + 1e-9)
+    pages_hit = distinct(pages, inserts)
+    assert 0 < pages_hit <= min(pages, inserts) * (1 + 1e-9)
     if pages > 1e6:
-        assert found == pytest.approx(pages * (1 - exp(-inserts / pages)), rel=1e-3)
+        assert pages_hit == pytest.approx(pages * (1 - exp(-inserts / pages)), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_every_prediction_is_possible(
     kind: str, rows: int, rate: int, memory: int, checkpoint: float, block: int, count: int
 ) -> None:
     conditions = Conditions(rows, rate, 2**memory, checkpoint, block, count, block, count)
-    found = predict(kind, conditions)
-    assert 1 - 1e-9 <= found.leaf_pages_touched <= found.index_bytes / 8192
-    assert 0 < found.images < 4 * conditions.inserts + 12
-    assert 100 < found.record_bytes_per_row < 4000 and found.image_bytes_per_row > 0
-    assert 0 <= found.misses_per_row < 12
-    assert 69 < found.leaf_density <= 90
+    prediction = predict(kind, conditions)
+    assert 1 - 1e-9 <= prediction.leaf_pages_touched <= prediction.index_bytes / 8192
+    assert 0 < prediction.images < 4 * conditions.inserts + 12
+    assert 100 < prediction.record_bytes_per_row < 4000 and prediction.image_bytes_per_row > 0
+    assert 0 <= prediction.misses_per_row < 12
+    assert 69 < prediction.leaf_density <= 90
 
 
 def a_result(images: float, rows_before: float | None = 1_000_000) -> Result:
@@ -194,9 +194,9 @@ def test_the_model_says_what_the_server_counts(server: Installation) -> None:
             metrics = experiment.measurement(kind, 8)(1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = compared(result)
-    found = {str(row[0]): row for row in section.rows}
-    assert list(found) == [kind.label for kind in KINDS]
-    for label, row in found.items():
+    by_label = {str(row[0]): row for row in section.rows}
+    assert list(by_label) == [kind.label for kind in KINDS]
+    for label, row in by_label.items():
         wal, images = row[4], row[7]
         assert isinstance(wal, float) and abs(wal) < TOLERANCE, section.shown()
         assert images == "few" or (isinstance(images, float) and abs(images) < TOLERANCE), section.shown()

@@ -14,11 +14,11 @@ PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_
 
 
 def late(keys: list[tuple[int, ...]]) -> int:
-    found, greatest = 0, keys[0]
+    count, greatest = 0, keys[0]
     for key in keys:
-        found += key < greatest
+        count += key < greatest
         greatest = max(greatest, key)
-    return found
+    return count
 
 
 def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
@@ -36,12 +36,14 @@ def test_late_rows_and_blocks_of_each_kind(server: Installation) -> None:
         for kind in PLAN.kinds:
             files = {lag: experiment.files(kind, lag) for lag in PLAN.lag}
             assert [len(file.read_text().splitlines()) for file in files[5]] == [80_000, 40_000]
-            found = {lag: experiment.measure(kind, lag, 1) for lag in PLAN.lag}
-            for lag, metrics in found.items():
+            measured = {lag: experiment.measure(kind, lag, 1) for lag in PLAN.lag}
+            for lag, metrics in measured.items():
                 assert metrics["late"] == late(keys_in(files[lag], kind))
-            blocks = {lag: (one["index_hits"] + one["index_reads"]) / 40_000 for lag, one in found.items()}
-            assert found[0]["late"] == 0 and blocks[0] == pytest.approx(1, abs=0.1)
-            assert found[5]["late"] > 80_000 and blocks[5] > 2.9
+            blocks = {
+                lag: (metrics["index_hits"] + metrics["index_reads"]) / 40_000 for lag, metrics in measured.items()
+            }
+            assert measured[0]["late"] == 0 and blocks[0] == pytest.approx(1, abs=0.1)
+            assert measured[5]["late"] > 80_000 and blocks[5] > 2.9
             assert blocks[0.05] < 1.5  # 50 rows: in the last leaf page
-            assert found[0]["leaf_density"] > 88 and found[5]["leaf_density"] < 76
-            assert found[5]["wal_bytes"] > found[0]["wal_bytes"]
+            assert measured[0]["leaf_density"] > 88 and measured[5]["leaf_density"] < 76
+            assert measured[5]["wal_bytes"] > measured[0]["wal_bytes"]

@@ -86,11 +86,11 @@ def test_the_smallest_difference_found_is_found_that_often(rounds: int) -> None:
     size = smallest_found(logs, rounds)
     assert size is not None
     fresh = np.random.default_rng(rounds)
-    found = sum(
+    detected = sum(
         paired_ratio(list(np.exp(fresh.normal(np.log1p(size / 100), 0.07, rounds))), [1.0] * rounds).differs_from(1.0)
         for _ in range(1500)
     )
-    assert found / 1500 == pytest.approx(0.8, abs=0.045)
+    assert detected / 1500 == pytest.approx(0.8, abs=0.045)
     assert share_found(logs, rounds, size / 100) == pytest.approx(0.8, abs=0.001)
 
 

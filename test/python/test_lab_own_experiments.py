@@ -105,13 +105,17 @@ def test_readers_beside_an_open_transaction(
     first, second = rounds
     assert first["horizon"]["held"] == first["horizon"]["committed"] > 0 and second["horizon"]["held"] == 0
     assert second["horizon"]["delivered"] == second["horizon"]["committed"] > 0
-    assert all(-1000 < found["longest_wait_ms"] < 1_000_000 for found in first.values())
-    assert all("longest_wait_ms" not in found and found["clock_error_ms"] == 1000 for found in second.values())
-    assert all(found[name]["lost"] == found[name]["twice"] == 0 for found in rounds for name in ("horizon", "feed"))
+    assert all(-1000 < metrics["longest_wait_ms"] < 1_000_000 for metrics in first.values())
+    assert all("longest_wait_ms" not in metrics and metrics["clock_error_ms"] == 1000 for metrics in second.values())
+    assert all(
+        by_name[name]["lost"] == by_name[name]["twice"] == 0 for by_name in rounds for name in ("horizon", "feed")
+    )
 
 
 def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
-    return {name: found.metrics for name, found in zip(bench.plan.readers, bench.measure(seed), strict=True)}
+    return {
+        name: measurement.metrics for name, measurement in zip(bench.plan.readers, bench.measure(seed), strict=True)
+    }
 
 
 @pytest.mark.server
@@ -147,7 +151,7 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Installation) -> None:
     result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
-    with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
+    with pytest.raises(InputError, match="and the type uuid_v1 needs it"):
         fitted(UuidV1Plan(), but(has_inorder=False))
     with pytest.raises(InputError, match=r"the files on this machine need about .* GB"):
         require_free(10**16, "the files on this machine", tmp_path)

@@ -84,7 +84,7 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("feed", "--dsn", ""), "lab run feed needs a server to itself: it has no --dsn"),
+        (("feed", "--dsn", ""), "lab run feed needs a throw-away server, and excludes --dsn"),
         (("insert", "--dsn", "", "--memory", "32MB"), "--memory is for a throw-away server"),
         (("insert", "--dsn", "", "--index-tablespace", "."), "--index-tablespace is for a throw-away server"),
         (("sequence", "--dsn", "", "--synchronous-commit", "on"), "--synchronous-commit is for a throw-away server"),
@@ -173,7 +173,7 @@ def test_nothing_stays_after_an_interrupt(
         assert process.wait(30) == 128 + number
     assert schemas(users.dsn) == 0 and not load(file).complete
     done = inorder("lab", "resume", str(file), folder=tmp_path, server=server)
-    assert done.returncode == 2 and "is of your own server: give its --dsn" in done.stderr
+    assert done.returncode == 2 and "was measured on your own server: give its --dsn" in done.stderr
 
 
 @pytest.mark.server
@@ -190,7 +190,7 @@ def test_what_vacuum_says_must_be_english() -> None:
         fitted(ReusePlan(), but(language=language))
     fitted(MixedPlan(), but(language="de_DE.UTF-8"))
     for language in ("de_DE.UTF-8", "Czech_Czechia.1250"):
-        with pytest.raises(InputError, match=f"the server speaks {language}"):
+        with pytest.raises(InputError, match=f"lc_messages of the server is {language}"):
             fitted(ReusePlan(), but(language=language))
 
 

@@ -46,27 +46,32 @@ COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
 def test_what_is_lost_and_what_comes_twice(
     deliveries: list[tuple[float, list[int]]], delivered: int, lost: int, twice: int
 ) -> None:
-    found = compare(COMMITTED, Reading(deliveries))
-    assert (found["committed"], found["delivered"], found["lost"], found["twice"]) == (3, delivered, lost, twice)
+    metrics = compare(COMMITTED, Reading(deliveries))
+    assert (metrics["committed"], metrics["delivered"], metrics["lost"], metrics["twice"]) == (
+        3,
+        delivered,
+        lost,
+        twice,
+    )
 
 
 def test_a_wait_ends_with_the_first_delivery() -> None:
-    found = compare(COMMITTED, Reading([(100.25, [1]), (102.0, [2, 3, 1])], polls=7, longest_poll=0.5))
-    assert (found["longest_wait_ms"], found["median_wait_ms"]) == (1500.0, 1000.0)
-    assert (found["polls"], found["longest_poll_ms"]) == (7, 500.0)
+    metrics = compare(COMMITTED, Reading([(100.25, [1]), (102.0, [2, 3, 1])], polls=7, longest_poll=0.5))
+    assert (metrics["longest_wait_ms"], metrics["median_wait_ms"]) == (1500.0, 1000.0)
+    assert (metrics["polls"], metrics["longest_poll_ms"]) == (7, 500.0)
     assert compare({}, Reading())["longest_wait_ms"] == 0.0
 
 
 def test_a_row_that_is_held_back_is_not_lost() -> None:
-    found = compare(COMMITTED, Reading([(102.0, [1])], held={1, 3}), waits=False)
-    assert (found["delivered"], found["held"], found["lost"]) == (1, 1, 1)
-    assert "longest_wait_ms" not in found and "median_wait_ms" not in found
+    metrics = compare(COMMITTED, Reading([(102.0, [1])], held={1, 3}), waits=False)
+    assert (metrics["delivered"], metrics["held"], metrics["lost"]) == (1, 1, 1)
+    assert "longest_wait_ms" not in metrics and "median_wait_ms" not in metrics
 
 
 def test_what_is_not_known_of_a_wait_is_empty() -> None:
     result = empty_result(ReaderExperiment, ReaderPlan())
-    found = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
-    result.runs = [Run(READ, "horizon", 0, 1, found)]
+    metrics = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
+    result.runs = [Run(READ, "horizon", 0, 1, metrics)]
     (section,) = ReaderExperiment.sections(result)
     assert section.shown()[0][-6:-3] == ["", "", "0.0 ms"]
     assert "could not be compared" in section.caption and "1 rows were not lost but held back" in section.caption
@@ -85,9 +90,9 @@ class Told:
 
 def test_clocks_are_compared_by_the_quickest_reading() -> None:
     here = iter([x for look in range(19) for x in (look, look + 0.9)] + [50.0, 50.25])
-    found = apart(cast("Connection", Told(*[107.0] * 19, 60.125)), lambda: next(here))
-    assert (found.least, found.most, found.seconds, found.error) == (9.875, 10.125, 10.0, 0.125)
-    assert (found | SAME).error > 5
+    difference = apart(cast("Connection", Told(*[107.0] * 19, 60.125)), lambda: next(here))
+    assert (difference.least, difference.most, difference.seconds, difference.error) == (9.875, 10.125, 10.0, 0.125)
+    assert (difference | SAME).error > 5
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
@@ -98,9 +103,9 @@ def test_a_row_that_was_never_committed_is_an_error() -> None:
 
 @given(st.lists(st.lists(st.integers(1, 20), min_size=1)))
 def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -> None:
-    found = compare(dict.fromkeys(range(1, 21), 0.0), Reading([(1.0, rows) for rows in polls]))
-    assert found["delivered"] + found["lost"] == found["committed"] == 20
-    assert found["twice"] <= found["delivered"]
+    metrics = compare(dict.fromkeys(range(1, 21), 0.0), Reading([(1.0, rows) for rows in polls]))
+    assert metrics["delivered"] + metrics["lost"] == metrics["committed"] == 20
+    assert metrics["twice"] <= metrics["delivered"]
 
 
 class OnPaper(ReaderExperiment):

@@ -39,8 +39,8 @@ def texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from texts([*value, *value.values()])
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from texts(one)
+        for element in value:
+            yield from texts(element)
 
 
 def test_the_page_has_the_figures_of_its_files() -> None:
@@ -86,8 +86,8 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
 def figures_of(result: Result) -> list[str]:
     """The lines of the main tables or, without any, of the first."""
     sections = report_of(result).sections(result)
-    return [line for one in [one for one in sections if one.main] or sections[:1]
-            for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
+    return [line for section in [candidate for candidate in sections if candidate.main] or sections[:1]
+            for line in as_markdown([section]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
 def test_a_run_has_a_page_if_another_page_cites_it() -> None:
@@ -104,11 +104,11 @@ def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))
         kind = all_experiments()[experiment]
-        options = {one.option(field): (field, one) for field, one in settings_of(kind.Plan).items()}
+        options = {setting.option(field): (field, setting) for field, setting in settings_of(kind.Plan).items()}
         given = {}
         for option, value in zip(words[::2], words[1::2], strict=True):
-            field, one = options[option]
-            given[field] = one.type.read(value, option)
+            field, setting = options[option]
+            given[field] = setting.type.read(value, option)
         assert kind.Plan.of_size("", given) == kind.plan_in(result), name
 
 
@@ -126,9 +126,9 @@ def test_the_files_are_small() -> None:
 
 def test_each_run_answers_something() -> None:
     names = [NAME.fullmatch(path.name) for path in FILES]
-    runs = {found["run"] for found in names if found}
+    runs = {match["run"] for match in names if match}
     assert {claim.run for claim in CLAIMS} == runs - OTHER and runs >= OTHER
-    assert {found["place"] for found in names if found} == set(PLACES) and all(names)
+    assert {match["place"] for match in names if match} == set(PLACES) and all(names)
     assert len({(claim.study, claim.says) for claim in CLAIMS}) == len(CLAIMS)
 
 

@@ -63,6 +63,8 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Installation, na
     }
     assert settings.items() <= result.server["settings"].items()
     assert {line for line in lines if not re.search(f"^{re.escape(line)} ", printed, re.M)} == set()
-    assert {one for one in words if one not in " ".join(printed.split())} == set()
+    assert {word for word in words if word not in " ".join(printed.split())} == set()
     assert tables <= {record["table"] for record in report_of(result).records(result)}
-    assert all(value > 0 for run in result.runs for what, value in run.metrics.items() if what in ("seconds", "tps"))
+    assert all(
+        value > 0 for run in result.runs for metric, value in run.metrics.items() if metric in ("seconds", "tps")
+    )

@@ -92,11 +92,11 @@ def test_what_is_run_is_what_is_said(server: Installation) -> None:
     with Cluster(server) as cluster:
         bench = SequenceExperiment(plan, ThrowAway(cluster), Progress())
         bench.prepare()
-        found = bench.load("insert", "cache_1", 110, 1)
-        assert found["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
+        figures = bench.load("insert", "cache_1", 110, 1)
+        assert figures["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
         # Each session's CPU time was more than nothing, and all of them had no more than the machine has.
-        assert 1 <= found["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * 10 / found["transactions"]
-        assert found["gaps"] == 0 and "gaps" not in bench.bulk(CONSTANT)
+        assert 1 <= figures["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * 10 / figures["transactions"]
+        assert figures["gaps"] == 0 and "gaps" not in bench.bulk(CONSTANT)
         cached = bench.load("insert", "cache_100", 110, 1)
         assert 0 < cached["gaps"] < 110 * 100 and (cached["gaps"] + cached["transactions"]) % 100 == 0
         bulk = [bench.bulk(kind) for kind in plan.kinds]

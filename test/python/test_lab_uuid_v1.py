@@ -61,29 +61,29 @@ def test_the_data_and_what_is_deleted(server: Installation) -> None:
             bench.create(kind)
             for step in (COPY_FROM, COPY_MORE):
                 bench.measure(kind, step, 1)
-        one = bench.control
+        session = bench.control
         both = "SELECT count(*) FROM inorder_lab.uuid_v1 AS a JOIN inorder_lab.uuid AS b ON b.id = a.id::uuid"
-        assert scalar(one, both) == total
+        assert scalar(session, both) == total
         ranked = (
             "SELECT count(*) FROM (SELECT id > lag(id) OVER (ORDER BY ctid) AS up FROM inorder_lab.{}) AS t WHERE up"
         )
         for kind in ("uuid_v1", "uuid_v7", "bigint"):
-            assert scalar(one, ranked.format(kind)) == total - 1
-        assert scalar(one, "SELECT count(DISTINCT uuid_v1_get_node(id)) FROM inorder_lab.uuid_v1") == 9
-        assert scalar(one, "SELECT count(DISTINCT uuid_v1_get_clockseq(id)) FROM inorder_lab.uuid_v1") == 9
+            assert scalar(session, ranked.format(kind)) == total - 1
+        assert scalar(session, "SELECT count(DISTINCT uuid_v1_get_node(id)) FROM inorder_lab.uuid_v1") == 9
+        assert scalar(session, "SELECT count(DISTINCT uuid_v1_get_clockseq(id)) FROM inorder_lab.uuid_v1") == 9
         days = (
             "SELECT extract(epoch FROM uuid_v1_get_timestamp(max(id)) - uuid_v1_get_timestamp(min(id))) / 86400 "
             "FROM inorder_lab.uuid_v1"
         )
-        assert 364 < float(str(scalar(one, days))) <= 365
+        assert 364 < float(str(scalar(session, days))) <= 365
         same = (
             "SELECT count(*) FROM (SELECT id, row_number() OVER (ORDER BY ctid) AS n FROM inorder_lab.uuid_v1) AS a "
             "JOIN (SELECT id, row_number() OVER (ORDER BY ctid) AS n FROM inorder_lab.uuid_v7) AS b USING (n) "
             "WHERE abs(extract(epoch FROM uuid_v1_get_timestamp(a.id) - uuid_v7_time(b.id))) < 0.002"
         )
-        assert scalar(one, same) == total
+        assert scalar(session, same) == total
         assert bench.measure("bigint", VACUUM_OLDEST, 1)["deleted"] == total // 10
-        assert scalar(one, "SELECT min(id) FROM inorder_lab.bigint") == total // 10 + 1
+        assert scalar(session, "SELECT min(id) FROM inorder_lab.bigint") == total // 10 + 1
         assert 350 < bench.measure("bigint", VACUUM_RANDOM, 1)["deleted"] < 640
 
 
@@ -105,8 +105,8 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
             assert len({key.node for key in keys}) == 3 and late > plan.total // 10
             if plan.file:
                 assert "\n".join(map(str, keys)) == "\n".join(file.read_text().splitlines()[: plan.total])
-                wrong = {str(keys[0]): "has 1 keys, of which 2,750 are needed", "x": "a line is no UUID of 36",
-                         str(uuid.uuid4()): "no UUID of version 1"}  # fmt: skip
+                wrong = {str(keys[0]): "has 1 keys, of which 2,750 are needed", "x": "a line is not a UUID of 36",
+                         str(uuid.uuid4()): "not a UUID of version 1"}  # fmt: skip
                 for text, error in wrong.items():
                     file.write_text(f"{text}\n")
                     with pytest.raises(InputError, match=error):
@@ -114,10 +114,10 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
             else:
                 file.write_text("".join(f"{key}\n" for key in keys))
             recent = {kind: bench.measure(kind, RECENT, 1) for kind in KINDS}
-            counted = {kind: one["found"] for kind, one in recent.items() if one}
+            counted = {kind: metrics["found"] for kind, metrics in recent.items() if metrics}
             assert len(set(counted.values())) == 1 and counted["uuid"] > plan.total // 20
             assert recent["bigint"] == {}
-            assert [kind for kind, one in recent.items() if "time_index_bytes" in one] == ["uuid"]
+            assert [kind for kind, metrics in recent.items() if "time_index_bytes" in metrics] == ["uuid"]
             result = made_up(6)
             holds = UuidV1Experiment.verdicts(replace(result, plan=plan.as_dict()))[0].holds
             assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)

@@ -42,7 +42,7 @@ def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
     generator = random.Random(1)
     keys = sorted(generator.random() for _ in range(rows))
     pages = [keys[place : place + start] for place in range(0, rows, start)]
-    lows, found = [-1.0, *(page[0] for page in pages[1:])], []
+    lows, counts = [-1.0, *(page[0] for page in pages[1:])], []
     for size in sizes:
         while rows < size:
             key, rows = generator.random(), rows + 1
@@ -54,8 +54,8 @@ def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
                 pages.insert(place + 1, page[half:])
                 lows.insert(place + 1, page[half])
                 del page[half:]
-        found.append(len(pages))
-    return found
+        counts.append(len(pages))
+    return counts
 
 
 @pytest.mark.parametrize("fillfactor", [70, 90, 100])
@@ -120,7 +120,10 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)
     built = runs["built90"]
-    assert misplaced(*(splits_of(one["pages"], plan.batch) for one in (built.series, predicted("built90", plan)))) < 25
+    assert (
+        misplaced(*(splits_of(series["pages"], plan.batch) for series in (built.series, predicted("built90", plan))))
+        < 25
+    )
     assert built.metrics["peak_splits"] > 8 * built.metrics["mean_splits"] and 8 <= built.metrics["peak_at"] <= 16
     assert built.metrics["peak_wal"] > 1.5 * built.metrics["mean_wal"]
     for kind in (GROWN, ORDERED):  # in 60 simulated B-trees, the maximum was 5.7 times
@@ -130,8 +133,8 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
 def test_a_wave_is_answered_where_it_is_higher_than_the_mean() -> None:
     result = recorded(WAVES)
     for kind, answer in ((GROWN, ""), ("built90", "Yes")):
-        part = replace(result, runs=result.select(WAVES, kind))
-        assert WavesExperiment.verdicts(part)[0].answer == answer
-    for run in part.runs:
+        partial = replace(result, runs=result.select(WAVES, kind))
+        assert WavesExperiment.verdicts(partial)[0].answer == answer
+    for run in partial.runs:
         run.metrics["peak_splits"] = run.metrics["mean_splits"]
-    assert WavesExperiment.verdicts(part)[0].answer == "No"
+    assert WavesExperiment.verdicts(partial)[0].answer == "No"

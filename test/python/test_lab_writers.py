@@ -51,9 +51,9 @@ def log(connection: Connection) -> Iterator[Connection]:
 def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> int:
     for ids in transactions:
         connection.execute("INSERT INTO ids SELECT unnest(%s::bigint[])", (list(ids),))
-    rows, found = count_misplaced(connection, ["ids"])
+    rows, misplaced_rows = count_misplaced(connection, ["ids"])
     assert rows == sum(map(len, transactions))
-    return found
+    return misplaced_rows
 
 
 @pytest.mark.server
@@ -136,22 +136,22 @@ def bench(server: Installation) -> Iterator[Few]:
 @pytest.mark.parametrize("rows", STATEMENT_ROWS)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows: int) -> None:
-    found = bench.measure(form, CLIENTS, rows, 1)
-    assert found["written"] == CLIENTS * TRANSACTIONS * rows
-    assert form in CONCURRENT or found["misplaced"] == 0
-    assert found["wal_bytes"] > 200 * found["written"] and found["tps"] > 0
-    assert found["rows_per_second"] == found["tps"] * rows
-    each = {name: found[f"{name}_ms"] for name in STATEMENTS.get(form, ())}
-    assert ("lock_ms" in found) == (form in STATEMENTS) and sum(each.values()) <= 1.1 * found["latency_ms"]
+    metrics = bench.measure(form, CLIENTS, rows, 1)
+    assert metrics["written"] == CLIENTS * TRANSACTIONS * rows
+    assert form in CONCURRENT or metrics["misplaced"] == 0
+    assert metrics["wal_bytes"] > 200 * metrics["written"] and metrics["tps"] > 0
+    assert metrics["rows_per_second"] == metrics["tps"] * rows
+    each = {name: metrics[f"{name}_ms"] for name in STATEMENTS.get(form, ())}
+    assert ("lock_ms" in metrics) == (form in STATEMENTS) and sum(each.values()) <= 1.1 * metrics["latency_ms"]
     tables = FORMS[form].tables(CLIENTS)
     assert len(tables) in (1, CLIENTS)
     with bench.connection() as connection:
         assert [scalar(connection, f"SELECT count(*) FROM {table}") for table in tables] == (
-            [found["written"] / len(tables)] * len(tables)
+            [metrics["written"] / len(tables)] * len(tables)
         )
         assert scalar(connection, f"SELECT count(DISTINCT (c1, c2, c5)) FROM {tables[0]}") == 1
         if len(tables) > 1 and form != OWN_TABLE:
-            assert scalar(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == found["written"]
+            assert scalar(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == metrics["written"]
             assert scalar(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
         if form == PARTITION_TRIGGER:
             assert scalar(connection, f"SELECT count(*) FROM ONLY {TABLE}") == 0
@@ -181,12 +181,12 @@ def test_each_writer_has_its_statement(writers: int) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("form", TABLE_FORMS)
 def test_one_session_writes_into_all_tables(bench: Few, form: str) -> None:
-    found = bench.measure(form, 1, 600, 1, tables=3)
+    metrics = bench.measure(form, 1, 600, 1, tables=3)
     with bench.connection() as connection:
         rows = [int(str(scalar(connection, f"SELECT count(*) FROM {table}"))) for table in FORMS[form].tables(3)]
         connection.execute(f"DROP TABLE IF EXISTS {', '.join(FORMS[form].tables(3))} CASCADE".encode())
-    assert sum(rows) == found["written"] == TRANSACTIONS * 600 and all(count % 600 == 0 for count in rows)
-    assert sum(count > 0 for count in rows) > 1 and found["misplaced"] == 0
+    assert sum(rows) == metrics["written"] == TRANSACTIONS * 600 and all(count % 600 == 0 for count in rows)
+    assert sum(count > 0 for count in rows) > 1 and metrics["misplaced"] == 0
 
 
 @pytest.mark.server

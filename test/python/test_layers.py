@@ -49,21 +49,21 @@ def circle(needed: dict[str, set[str]]) -> set[str]:
     ['a', 'b', 'c']
     """
     left = dict(needed)
-    while ground := [name for name, others in left.items() if not others & left.keys()]:
+    while ground := [name for name, needs in left.items() if not needs & left.keys()]:
         for name in ground:
             del left[name]
     return set(left)
 
 
 def reached(start: str) -> set[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     waiting = [start]
     while waiting:
         for name in imports().get(waiting.pop(), set()):
-            if name not in found:
-                found.add(name)
+            if name not in modules:
+                modules.add(name)
                 waiting.append(name)
-    return found
+    return modules
 
 
 def is_in(name: str, *packages: str) -> bool:
@@ -118,12 +118,12 @@ def test_what_an_operator_runs_is_not_of_the_laboratory() -> None:
     folders = {module.rpartition(".")[0] for module, _ in COMMANDS.values()} - set(laboratory)
     assert len(folders) == 9
     run = [name for name in MODULES if is_in(name, *folders)]
-    found = {(name.split(".")[1], other) for name in run for other in reached(name) if is_in(other, *laboratory)}
+    pairs = {(name.split(".")[1], other) for name in run for other in reached(name) if is_in(other, *laboratory)}
     calculated = ("inorder.lab", "inorder.lab.plan.keys", "inorder.lab.analysis", "inorder.lab.analysis.model")
     reported = {"inorder.lab.report", "inorder.lab.report.section", "inorder.lab.report.formats"}
     reported |= {other for module in reported for other in reached(module)}
     allowed = {"choose": {*calculated}, "advise": {*calculated, *reported}}
-    assert [pair for pair in found if pair[1] not in allowed.get(pair[0], ())] == []
+    assert [pair for pair in pairs if pair[1] not in allowed.get(pair[0], ())] == []
 
 
 ENGINES = ("inorder.dlt", "inorder.spark")
@@ -134,11 +134,11 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
     assert not [
         name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in imports()[name])
     ]
-    others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
-    known = [f"inorder.{name}" for name in ("arrow", "connection", "errors", "interrupts", "text")]
+    needed = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
+    allowed = [f"inorder.{name}" for name in ("arrow", "connection", "errors", "interrupts", "text")]
     if engine == "inorder.spark":
-        known += [f"inorder.citus.{name}" for name in ("handover", "moves", "shards")]
-    assert [name for name in others if not is_in(name, *known)] == []
+        allowed += [f"inorder.citus.{name}" for name in ("handover", "moves", "shards")]
+    assert [name for name in needed if not is_in(name, *allowed)] == []
 
 
 @pytest.mark.parametrize("name", ["columns", "driver", "offsets", "options", "shards"])
@@ -239,7 +239,7 @@ def test_there_is_no_circle_in_c() -> None:
 
 
 def test_no_source_in_c_uses_a_higher_layer() -> None:
-    assert [(part, each) for part, used in users_in_c().items() for each in too_high(part, used)] == []
+    assert [(source, each) for source, used in users_in_c().items() for each in too_high(source, used)] == []
 
 
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")

@@ -38,11 +38,11 @@ def test_who_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection
 
 
 def _dropped(connection: Connection) -> list[str]:
-    found = connection.execute(
+    statements = connection.execute(
         b"SELECT format('DROP TRIGGER %I ON waited', tgname) FROM pg_trigger WHERE tgrelid = 'waited'::regclass "
         b"AND tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete')"
     )
-    return [str(statement) for (statement,) in found]
+    return [str(statement) for (statement,) in statements]
 
 
 def test_a_batch_that_was_finished_meanwhile_is_not_given_out(fresh: Connection, other: Connection) -> None:

@@ -148,7 +148,9 @@ def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection
 
 def documented() -> list[str]:
     """The statements that create the event trigger of docs/security.md."""
-    block = next(part for part in text("docs/security.md").split("```sql\n") if "CREATE EVENT TRIGGER" in part)
+    block = next(
+        block_text for block_text in text("docs/security.md").split("```sql\n") if "CREATE EVENT TRIGGER" in block_text
+    )
     return block.partition("```")[0].split(";\n\n")
 
 

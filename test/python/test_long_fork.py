@@ -43,8 +43,8 @@ def by_set(connection: Connection, position: str) -> tuple[list[int], str]:
 
 def by_scalar(connection: Connection, mark: str, last: str) -> tuple[list[int], str]:
     query = f"SELECT n, {mark} FROM events WHERE {mark} > %s ORDER BY {mark}"
-    found = connection.execute(query.encode(), [last]).fetchall()
-    return [int(str(n)) for n, _ in found], str(found[-1][1]) if found else last
+    rows = connection.execute(query.encode(), [last]).fetchall()
+    return [int(str(n)) for n, _ in rows], str(rows[-1][1]) if rows else last
 
 
 class Reader:
@@ -53,11 +53,11 @@ class Reader:
         self.rows: list[int] = []
 
     def poll(self, connection: Connection) -> list[int]:
-        found, self.position = (
+        rows, self.position = (
             by_scalar(connection, self.mark, self.position) if self.mark else by_set(connection, self.position)
         )
-        self.rows += found
-        return found
+        self.rows += rows
+        return rows
 
 
 @contextmanager
@@ -111,8 +111,8 @@ def test_sets_survive_a_long_fork_and_scalars_do_not(pair: tuple[Cluster, Standb
             (row,), (other,) = forked["standby"], forked["primary"]
             assert row < other
 
-            found = {name: reader.poll(nodes[first]) for name, reader in readers.items()}
-            assert found == dict.fromkeys(readers, forked[first])
+            polled = {name: reader.poll(nodes[first]) for name, reader in readers.items()}
+            assert polled == dict.fromkeys(readers, forked[first])
             assert readers["set"].poll(nodes[second]) == forked[second]
             for name in ("id", "commit time"):
                 assert readers[name].poll(nodes[second]) == ([] if first == "primary" else forked[second])

@@ -32,7 +32,7 @@ def test_each_other_way_is_checked_and_must_fail() -> None:
     for module in ("Reader", "Feed", "Ordered", "Workers", "Changes"):
         text = FOLDER.joinpath(f"{module}.tla").read_text()
         own = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
-        others = set(re.findall(r'Variant (?:=|#) "(\w+)"', text)) | {
+        variants = set(re.findall(r'Variant (?:=|#) "(\w+)"', text)) | {
             name for names in re.findall(r"Variant \\in \{(.*?)\}", text) for name in re.findall(r'"(\w+)"', names)
         }
         checked = {
@@ -40,7 +40,7 @@ def test_each_other_way_is_checked_and_must_fail() -> None:
             for wanted in CHECKS.values()
             if wanted.module == module
         }
-        assert others <= set(checked)
+        assert variants <= set(checked)
         assert {name for name, fails in checked.items() if not fails} == set(own)
 
 
@@ -94,11 +94,11 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
                 writer.join()
     assert world.problems == []
     steps = steps_of(recorded)
-    assert any(one.cut for one in recorded.polls) and any("abort" in step for step in steps)
+    assert any(batch.cut for batch in recorded.polls) and any("abort" in step for step in steps)
     assert replay(steps) == (len(steps), "")
     # A different step is not accepted in its place: a batch that ends a row later, or one that leaves a row out.
     (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
-    later = re.sub(r"upto .-> (\d)", lambda found: f"upto |-> {int(found[1]) + 1}", steps[cut])
+    later = re.sub(r"upto .-> (\d)", lambda match: f"upto |-> {int(match[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut
     assert replay([*steps[: cut + 1], re.sub(r"(, )?<<\d+, \d+>>>>", ">>", steps[cut + 1])])[0] == cut + 1
 

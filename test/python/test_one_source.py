@@ -46,12 +46,12 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
     """
     is_c = pattern is IN_C
     quote = '"' if is_c else "'"
-    found = set()
+    texts = set()
     for literal in pattern.findall((C_COMMENT if is_c else SQL_COMMENT).sub("", text)):
         joined = re.sub(rf"(?<!{quote}){quote}\s+{quote}", "", literal)[1:-1]
         plain = joined.replace('\\"', '"') if is_c else joined.replace("''", "'")
-        found.add(re.sub(r"%(?:\d\$)?(?:ll|l)?[a-zA-Z%]|%", "…", plain).strip())
-    return {each for each in found if len(each) >= LEAST and not NAMES.fullmatch(each)}
+        texts.add(re.sub(r"%(?:\d\$)?(?:ll|l)?[a-zA-Z%]|%", "…", plain).strip())
+    return {each for each in texts if len(each) >= LEAST and not NAMES.fullmatch(each)}
 
 
 def test_no_text_stands_twice() -> None:

@@ -32,8 +32,8 @@ PARTS = (
 def loopback(fresh: Connection) -> dict[str, str]:
     """The connection string for the server to connect to itself by contrib extensions. Its libpq may be older."""
     extensions = {"postgres_fdw", "dblink"}
-    found = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])
-    if {name for (name,) in found} != extensions:
+    rows = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])
+    if {name for (name,) in rows} != extensions:
         pytest.skip("the server has no contrib")
     run(fresh, *(f"CREATE EXTENSION {name}" for name in extensions))
     return {name: str(value) for name, value in conninfo_to_dict(fresh.info.dsn).items()

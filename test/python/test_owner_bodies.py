@@ -24,12 +24,12 @@ DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", 
 def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
     """A caller who executes it under other settings leaves plans that the owner's side would use."""
     with connect(cluster.dsn) as connection:
-        found = connection.execute(EXECUTABLE.encode()).fetchall()
+        functions = connection.execute(EXECUTABLE.encode()).fetchall()
     # Functions that callers need not execute must not be in the list.
-    assert {name for name, _, _ in found} == {
+    assert {name for name, _, _ in functions} == {
         "tree", "few_of", "say_not_following", "say_beyond", "of_jsonb", "is_state", "time_steps",
     }  # fmt: skip
-    for name, body, settings in found:
+    for name, body, settings in functions:
         if name == "time_steps":
             continue  # used by uuid_time_partitions(), which runs as the caller
         assert settings == ["search_path=pg_catalog, pg_temp"], name

@@ -40,8 +40,8 @@ def system(request: pytest.FixtureRequest) -> Iterator[trees.Tree]:
 
 @pytest.fixture(scope="session")
 def dist() -> Path:
-    for what in ("wheel", "pgxn"):
-        trees.call(ROOT / "script" / "packages", what)
+    for kind in ("wheel", "pgxn"):
+        trees.call(ROOT / "script" / "packages", kind)
     return ROOT / "build" / "dist"
 
 
@@ -116,8 +116,8 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
         shown = system.run(f"cd; v/bin/inorder demo {small}; ls; ls /tmp", user="user")
         assert "bigint" in shown and "inorder-report.html" in shown.split() and "inorder-demo.jsonl" in shown.split()
         assert not re.search(r"^inorder-(?!demo|report)", shown, re.MULTILINE), "a folder is left in /tmp"
-        others = "v/bin/pip freeze --exclude inorder >others; v/bin/pip uninstall -q -y inorder -r others; rm others"
-        system.run(others, user="user")
+        script = "v/bin/pip freeze --exclude inorder >others; v/bin/pip uninstall -q -y inorder -r others; rm others"
+        system.run(script, user="user")
         # pip leaves the folders above that of the man page, empty.
         assert {Path(path).name for path in system.files() - before} == {
             "inorder-report.html", "inorder-demo.jsonl", "inorder-demo-reader.jsonl", "share", "man"

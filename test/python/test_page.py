@@ -110,10 +110,10 @@ def looked_at(folder: Path, page: str, dark: bool) -> tuple[dict[str, Any], str]
         ],
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr
+    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match, done.stderr
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return json.loads(found.group(1).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")), str(complaints)
+    return json.loads(match.group(1).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")), str(complaints)
 
 
 def brightness(colour: str) -> int:
@@ -128,10 +128,10 @@ def page() -> str:
 def advice() -> Advice:
     """Findings of each kind of statement and of keys, a table that is left, and names that would be markup."""
     facts, odd = recorded_facts(), f"SELECT <b>{'body, ' * 40}id FROM orders WHERE at > $1 ORDER BY at"
-    known = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
-    statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, known)]
+    statement = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
+    statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, statement)]
     findings, _ = advice_of(replace(facts, statements=statements), 1)
-    assert [one.id for one in findings] == ["random-key", "polling-reader", "count-all"]
+    assert [finding.id for finding in findings] == ["random-key", "polling-reader", "count-all"]
     unseen = ['sizes (HINT: ANALYZE), of 1 table: "app"."grown"']
     return of_server(replace(facts, unseen=unseen), findings, [Left("a", "b " * 90), Left("c", "d", True)])
 
@@ -142,13 +142,13 @@ def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
     """Its text is aligned to the left, wraps, and is nowhere cut off; a phone shows the tables whole."""
     page = advice_page(advice())
     assert page.count('class="card"') == 6 and "<b>" not in page
-    found, complaints = looked_at(tmp_path, page, dark)
+    look, complaints = looked_at(tmp_path, page, dark)
     assert complaints == "[]"
     for width in map(str, WIDTHS):
-        assert (found[width]["overflow"], found[width]["wide"], found[width]["right"]) == (0, [], []), width
-        assert (found[width]["unreachable"], found[width]["narrow"]) == (0, 0)
-    assert found["390"]["scrolling"] == 0 and found["links"] == found["twice"] == []
-    assert (brightness(found["page"]) < brightness(found["text"])) == dark
+        assert (look[width]["overflow"], look[width]["wide"], look[width]["right"]) == (0, [], []), width
+        assert (look[width]["unreachable"], look[width]["narrow"]) == (0, 0)
+    assert look["390"]["scrolling"] == 0 and look["links"] == look["twice"] == []
+    assert (brightness(look["page"]) < brightness(look["text"])) == dark
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
@@ -161,21 +161,21 @@ def test_the_page_of_a_check_shows_the_fault_of_a_long_query(tmp_path: Path) -> 
         "18.6",
     )
     assert '<td class="alarm">lost in 2 steps (overlap)</td>' in page and "<strong>Yes: it loses rows of" in page
-    found, complaints = looked_at(tmp_path, page, False)
+    layouts, complaints = looked_at(tmp_path, page, False)
     assert complaints == "[]"
     for width in map(str, WIDTHS):
-        assert (found[width]["overflow"], found[width]["unreachable"], found[width]["hidden"]) == (0, 0, 0), width
+        assert (layouts[width]["overflow"], layouts[width]["unreachable"], layouts[width]["hidden"]) == (0, 0, 0), width
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_in_a_browser(tmp_path: Path, page: str, dark: bool) -> None:
-    found, complaints = looked_at(tmp_path, page, dark)
+    look, complaints = looked_at(tmp_path, page, dark)
     assert complaints == "[]"
     for width in map(str, WIDTHS):
-        assert (found[width]["overflow"], found[width]["wide"], found[width]["outside"]) == (0, [], [])
-        assert found[width]["unreachable"] == 0
-        assert found[width]["texts"] > 50 and found[width]["small"] == []
-    assert found["360"]["scrolling"] > 0
-    assert found["links"] == [] and found["twice"] == []
-    assert (brightness(found["page"]) < brightness(found["text"])) == dark
+        assert (look[width]["overflow"], look[width]["wide"], look[width]["outside"]) == (0, [], [])
+        assert look[width]["unreachable"] == 0
+        assert look[width]["texts"] > 50 and look[width]["small"] == []
+    assert look["360"]["scrolling"] > 0
+    assert look["links"] == [] and look["twice"] == []
+    assert (brightness(look["page"]) < brightness(look["text"])) == dark

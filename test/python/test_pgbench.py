@@ -24,7 +24,7 @@ def sample(name: str) -> str:
 )
 def test_recorded_runs(name: str, expected: PgbenchResult) -> None:
     seconds = [progress_of(line) for line in sample(f"{name}.err").splitlines()]
-    assert parse(sample(f"{name}.out"), [found[1] for found in seconds if found]) == expected
+    assert parse(sample(f"{name}.out"), [progress[1] for progress in seconds if progress]) == expected
 
 
 def test_recorded_runs_by_number() -> None:

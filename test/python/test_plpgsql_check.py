@@ -66,8 +66,10 @@ def test_plpgsql_check_finds_nothing(checked: Connection) -> None:
     functions = {str(name): oid for oid, name in checked.execute(FUNCTIONS.encode())}
     assert len(functions) > 20
     assert {name for name, _ in ALLOWED} <= set(functions)
-    found = [(name, text) for name, oid in functions.items() for text in findings(checked, oid)]
-    unexpected = [each for each in found if not any(each[0] == name and part in each[1] for name, part in ALLOWED)]
+    complaints = [(name, text) for name, oid in functions.items() for text in findings(checked, oid)]
+    unexpected = [
+        each for each in complaints if not any(each[0] == name and words in each[1] for name, words in ALLOWED)
+    ]
     assert not unexpected, "\n".join(": ".join(each) for each in unexpected)
 
 
@@ -87,7 +89,7 @@ def test_plpgsql_check_finds_a_planted_fault(checked: Connection, body: str) -> 
         f"CREATE FUNCTION pg_temp.f(a text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN {body}; END $$".encode()
     )
     try:
-        found = findings(checked, scalar(checked, "SELECT 'pg_temp.f(text)'::regprocedure::oid"))
-        assert any(FAULTS[body] in text for text in found), found
+        complaints = findings(checked, scalar(checked, "SELECT 'pg_temp.f(text)'::regprocedure::oid"))
+        assert any(FAULTS[body] in text for text in complaints), complaints
     finally:
         checked.execute("DROP FUNCTION pg_temp.f")

@@ -177,7 +177,7 @@ def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
     )
     said = prepare("old", code=2)
     assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in said
-    assert "HINT:  The same command continues there." in said
+    assert "HINT:  The same command continues there; with --undo" in said
     run_all(old, "DROP EVENT TRIGGER no_index")
 
 
@@ -335,7 +335,7 @@ def test_triggers_that_copy_whole_rows_are_asked_about(prepare: Tail, old: Conne
 
 def test_bad_input(prepare: Tail, old: Connection) -> None:
     said = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
-    assert [one for one in said if one[1] not in one[2]] == []
+    assert [case for case in said if case[1] not in case[2]] == []
 
 
 def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
@@ -474,7 +474,7 @@ def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
         for option in (["--dry-run"], []):
             _, said = outputs(prepare, "old", "--changes", *option, code=2)
             assert "ownership of table public.old, which belongs to role prepare_app" in said[0]
-        command = shlex.split(said[1].partition("do it: inorder prepare ")[2])
+        command = shlex.split(said[1].partition("run inorder prepare ")[2])
         assert "user=prepare_app" in command[-1]
         assert outputs(prepare, *command)[0] == ["public.old is logged: see inorder tail --changes"]
         assert outputs(prepare, *command)[1] == []
@@ -514,7 +514,7 @@ def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: C
             run_all(old, "ALTER TABLE old RENAME TO former", "ALTER TABLE shadow RENAME TO old")
 
     request = Request("old", "xact", 1, 3, undo=False, drop_column=False, dsn=old.info.dsn)
-    with pytest.raises(InputError, match="old is another table now"):
+    with pytest.raises(InputError, match="old is a new table now"):
         steps.prepare(request, say)
     assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
 
@@ -535,7 +535,7 @@ def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: C
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):
         pooled_prepare.command = command
         said = pooled_prepare(*arguments, code=2)
-        assert "cannot tell which table old is" in said and "Name the table with its schema." in said
+        assert "cannot resolve table old" in said and "Name the table with its schema." in said
     pooled_prepare.command = "prepare"
     assert outputs(pooled_prepare, "tenant.old")[0] == ["tenant.old is readable"]
     del pooled_prepare.environment["PGOPTIONS"]

@@ -34,21 +34,21 @@ def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
     """The SQLSTATE of each call that waits for a lock while the privilege is revoked, and rows come."""
-    found = {}
+    sqlstates = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")
         run(reader, begin(call))
         with blocked(state, reader, call) as waiting:
             waited = not waiting.done()
             run(owner, "COMMIT")
-            found[name] = waiting.result() if waited else "has not waited"
+            sqlstates[name] = waiting.result() if waited else "has not waited"
         run(reader, "ROLLBACK")
         run(owner, loss[1])
         run(reader, begin(call))
         again = state(reader, call)
         assert again == "", (name, again)
         run(reader, "ROLLBACK")
-    return found
+    return sqlstates
 
 
 @pytest.mark.parametrize("lost", LOSSES)
@@ -57,8 +57,8 @@ def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
     fresh: Connection, reader: Connection, table: str, lost: str
 ) -> None:
     prepare(fresh, reader, table)
-    found = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t", LOSSES[lost])
-    assert found == dict.fromkeys(OF_READERS, DENIED)
+    sqlstates = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t", LOSSES[lost])
+    assert sqlstates == dict.fromkeys(OF_READERS, DENIED)
 
 
 def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
@@ -67,8 +67,8 @@ def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     """The same holds if rows are read by privileges on the partition itself."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
-    found = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
-    assert found == dict.fromkeys(OF_READERS, DENIED)
+    sqlstates = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
+    assert sqlstates == dict.fromkeys(OF_READERS, DENIED)
 
 
 def test_who_waited_for_a_table_may_still_read_its_changes_or_gets_nothing(
@@ -200,9 +200,9 @@ WITHOUT_A_WAIT = {
 
 def test_every_function_that_waits_is_tried(fresh: Connection) -> None:
     tried = {*OF_READERS, *OF_CHANGES, *OF_OWNERS, *OF_FEEDS, *OF_MOVERS, *COUNTS, *WITHOUT_A_WAIT}
-    found = fresh.execute(
+    functions = fresh.execute(
         b"SELECT DISTINCT p.proname::text FROM pg_proc AS p WHERE p.pronamespace = 'public'::regnamespace "
         b"AND p.proname ~ '^(feed|reader|exact|changes)_'"
     ).fetchall()
-    assert len(found) > 40
-    assert [name for (name,) in found if name not in tried] == []
+    assert len(functions) > 40
+    assert [name for (name,) in functions if name not in tried] == []

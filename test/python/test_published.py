@@ -27,7 +27,7 @@ from on_paper import a_result, insert_run
 from replay import Counting, Nowhere, recorded, recorded_names
 from tool import inorder
 
-TABLES = [(study, one) for study, about in STUDIES.items() for one in about["tables"]]
+TABLES = [(study, table) for study, about in STUDIES.items() for table in about["tables"]]
 SIZES = {"small": 1000, "medium": 2000, "large": 3000}
 
 
@@ -47,13 +47,13 @@ def test_every_figure_is_shown_where_it_was_measured() -> None:
     for study, table in TABLES:
         cells = cells_of(study, table)
         result = measured(table["experiment"], cells + of_base(cells))
-        section = next(one for one in published_sections(result, lambda step, kind: f"{step} {kind}", sizes=SIZES)
-                       if one.name == f"published_{table['name']}")  # fmt: skip
+        sections = published_sections(result, lambda step, kind: f"{step} {kind}", sizes=SIZES)
+        section = next(candidate for candidate in sections if candidate.name == f"published_{table['name']}")
         shown = {(record["figure"], record.get("rows", "")) for record in section.records()}
-        assert len(section.rows) == len(cells) and {(f"{one.step} {one.kind}", one.rows) for one in cells} >= shown
+        assert len(section.rows) == len(cells) and {(f"{cell.step} {cell.kind}", cell.rows) for cell in cells} >= shown
         assert section.title == f"Beside study {study}: {table['title']}"
-        known = [record for record in section.records() if record.get("here") or record.get("ratio_here")]
-        assert known == section.records()
+        measured_records = [record for record in section.records() if record.get("here") or record.get("ratio_here")]
+        assert measured_records == section.records()
 
 
 def of_base(cells: list[Published]) -> list[Published]:
@@ -70,10 +70,10 @@ def places(name: str) -> set[tuple[str, str, int]]:
 
 
 def test_the_full_runs_measure_every_published_figure() -> None:
-    for experiment in {one["experiment"] for _, one in TABLES}:
+    for experiment in {table["experiment"] for _, table in TABLES}:
         there = places(experiment)
-        for study, one in TABLES:
-            for cell in cells_of(study, one) if one["experiment"] == experiment else ():
+        for study, table in TABLES:
+            for cell in cells_of(study, table) if table["experiment"] == experiment else ():
                 place = (cell.step.partition("@")[0], cell.kind)
                 rows = {rows for step, kind, rows in there if (step, kind) == place}
                 if cell.kind != "random_ossp":  # from an extension that is not available everywhere
@@ -85,15 +85,19 @@ def test_beside_which_rows_a_figure_stands() -> None:
     result = a_result()
     result.runs = [insert_run(kind, number, 100.0, 1.0, rows) for kind in ("random_char", "time_char", "bigint")
                    for rows in (5000, 9000, 1_000_000) for number in range(1, 7)]  # fmt: skip
-    (keys,) = (one for one in published_sections(result, lambda _, kind: kind) if one.name == "published_keys")
-    found = [(one["figure"], one["rows"], one["rows_here"]) for one in keys.records()]
-    assert found[:2] == [("random_char", 0, 5000), ("random_char", 1_000_000, 1_000_000)] and len(found) == 6
+    (keys,) = (
+        candidate
+        for candidate in published_sections(result, lambda _, kind: kind)
+        if candidate.name == "published_keys"
+    )
+    figures = [(record["figure"], record["rows"], record["rows_here"]) for record in keys.records()]
+    assert figures[:2] == [("random_char", 0, 5000), ("random_char", 1_000_000, 1_000_000)] and len(figures) == 6
     cells = [cell for cell in of_table("P1", "bulk add_key") if cell.kind != "random_ossp"]
     bulk = measured("bulk", cells)
     for run in bulk.runs:
         bulk.runs[bulk.runs.index(run)] = Run(run.step, run.kind, 6000, run.round, run.metrics)
-    assert {one["rows_here"] for section in published_sections(bulk, lambda _, kind: kind)
-            for one in section.records()} == {6000}  # fmt: skip
+    assert {record["rows_here"] for section in published_sections(bulk, lambda _, kind: kind)
+            for record in section.records()} == {6000}  # fmt: skip
 
 
 def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
@@ -102,9 +106,11 @@ def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
     result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)
                    for kind, tps in (("time60", 100.0), ("random", 25.0)) for number in range(1, 7)]  # fmt: skip
-    (speeds,) = (one for one in report_of(result).sections(result) if one.name == "published_generators")
-    found = [(one["figure"], one["rows"], one["ratio_here"]) for one in speeds.records()]
-    assert found == [("random", "small", 0.25), ("random", "large", 0.25)]
+    (speeds,) = (
+        candidate for candidate in report_of(result).sections(result) if candidate.name == "published_generators"
+    )
+    figures = [(record["figure"], record["rows"], record["ratio_here"]) for record in speeds.records()]
+    assert figures == [("random", "small", 0.25), ("random", "large", 0.25)]
 
 
 def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
@@ -166,7 +172,7 @@ class Line:
 
 def lines() -> Iterator[Line]:
     for study, parts in study_pages.PARTS.items():
-        yield from (Line(study, *part) for part in parts)
+        yield from (Line(study, *cells) for cells in parts)
 
 
 LINES = list(lines())
@@ -191,16 +197,16 @@ def title_pattern(title: str) -> str:
 
 @cache
 def titles() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {name: set() for name in KINDS}
+    by_experiment: dict[str, set[str]] = {name: set() for name in KINDS}
     for name in recorded_names():
         result = recorded(name)
         if result.experiment == "insert":
             result.plan["max_wal_size"] = 2**30
-        found[result.experiment] |= {section.title for section in report_of(result).sections(result)}
+        by_experiment[result.experiment] |= {section.title for section in report_of(result).sections(result)}
     for study, about in STUDIES.items():
-        for one in about["tables"]:
-            found[one["experiment"]].add(f"Beside study {study}: {one['title']}")
-    return found
+        for table in about["tables"]:
+            by_experiment[table["experiment"]].add(f"Beside study {study}: {table['title']}")
+    return by_experiment
 
 
 def test_each_study_has_its_source_and_all_its_parts() -> None:
@@ -224,9 +230,9 @@ def named(words: list[str]) -> click.Command:
     for word in words:
         if not isinstance(group, click.Group):
             break
-        found = group.get_command(click.Context(group), word)
-        assert found, word
-        group = found
+        subcommand = group.get_command(click.Context(group), word)
+        assert subcommand, word
+        group = subcommand
     return group
 
 
@@ -242,7 +248,9 @@ def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
         assert done.returncode == 0 and done.stdout and not done.stderr, done.stderr
         return
     kind, size = KINDS[command[0]], "full" if "--full" in command else ""
-    settings = {one.option(name): (name, one) for name, one in settings_of(kind.Plan).items() if one.asked}
+    settings = {
+        setting.option(name): (name, setting) for name, setting in settings_of(kind.Plan).items() if setting.asked
+    }
     assert {option for option, _ in pairs(command[1:])} <= options_of(named(["lab", "run", command[0]]))
     given = {
         settings[option][0]: settings[option][1].type.read(str(tmp_path) if value == "DIR" else value, option)
@@ -256,10 +264,12 @@ def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
 
 def test_the_tables_are_in_the_reports_and_all_of_them_are_listed() -> None:
     for line in LINES:
-        found = [title_pattern(title) for title in titles()[line.answering[0][0]]] if line.title else [""]
-        assert any(title.startswith(title_pattern(line.title)) for title in found), (line, sorted(found))
+        shown_titles = [title_pattern(title) for title in titles()[line.answering[0][0]]] if line.title else [""]
+        assert any(title.startswith(title_pattern(line.title)) for title in shown_titles), (line, sorted(shown_titles))
     listed = {line.title for line in LINES if line.title.startswith("Beside study")}
-    beside = {title for found in titles().values() for title in found if title.startswith("Beside study")}
-    assert {title for title in beside if not any(title.startswith(one) for one in listed)} == set()
+    beside = {
+        title for of_experiment in titles().values() for title in of_experiment if title.startswith("Beside study")
+    }
+    assert {title for title in beside if not any(title.startswith(title_listed) for title_listed in listed)} == set()
     commands = {(line.study, command[0]) for line in LINES for command in line.answering}
     assert {(study, name) for name, kind in KINDS.items() for study in kind.studies} <= commands

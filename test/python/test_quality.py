@@ -29,9 +29,9 @@ def test_an_outlier_is_reported_with_its_round() -> None:
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
-    (found,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]
+    (warning,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]
     expected = "Outliers, run more rounds on a quiet machine: insert, bigint, 1,000 rows, round 5."
-    assert found["warning"] == expected
+    assert warning["warning"] == expected
 
 
 def test_too_few_rounds_show_nothing() -> None:

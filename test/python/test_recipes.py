@@ -37,7 +37,7 @@ def other(shop: Connection, cluster: Cluster) -> Iterator[Connection]:
 
 
 def run(connection: Connection, name: str, **values: object) -> list[tuple[Any, ...]]:
-    statement = re.sub(r"(?<!:):(\w+)", lambda found: sql.Literal(values[found[1]]).as_string(connection), BLOCKS[name])
+    statement = re.sub(r"(?<!:):(\w+)", lambda match: sql.Literal(values[match[1]]).as_string(connection), BLOCKS[name])
     cursor = connection.execute(statement.encode())
     while cursor.nextset():
         pass

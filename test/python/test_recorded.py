@@ -21,16 +21,18 @@ def read(path: Path) -> Any:
 
 def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
     """The result of sum() differs from Python 3.12 on: for fractions, math.fsum() is the same in all versions."""
-    found = list(values)
-    assert all(float(one).is_integer() for one in found), "the last digit of this sum depends on the version of Python"
-    return SUM(found, start)
+    numbers = list(values)
+    assert all(float(number).is_integer() for number in numbers), (
+        "the last digit of this sum depends on the version of Python"
+    )
+    return SUM(numbers, start)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tables_are_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "sum", sum_of_whole)
-    found = json.loads(json.dumps(tables_of(recorded(name))))
+    tables = json.loads(json.dumps(tables_of(recorded(name))))
     expected = read(RECORDED / "tables" / f"{name}.json.gz")
-    assert [table["name"] for table in found] == [table["name"] for table in expected]
-    for now, then in zip(found, expected, strict=True):
+    assert [table["name"] for table in tables] == [table["name"] for table in expected]
+    for now, then in zip(tables, expected, strict=True):
         assert now == then

@@ -106,7 +106,9 @@ def test_the_page_has_every_command_and_option() -> None:
     headings = {section.partition("\n")[0]: section for section in sections}
     for command, context in command_pages.every_command():
         section = headings[context.command_path]
-        for option in (one for one in command.params if isinstance(one, click.Option) and not one.hidden):
+        for option in (
+            parameter for parameter in command.params if isinstance(parameter, click.Option) and not parameter.hidden
+        ):
             for name in {*option.opts, *option.secondary_opts} - {"-h", "--help"}:
                 assert re.search(rf"^\| `[^`]*(?<![\w-]){name}(?![\w-])", section, re.MULTILINE), name
 

@@ -285,17 +285,19 @@ def test_what_writers_and_readers_would_be_refused(owner: Connection, change: st
 
 def warnings(connection: Connection, statement: str) -> list[str]:
     """The messages about writers, which have the SQLSTATE of the guard."""
-    found: list[str] = []
+    messages_seen: list[str] = []
 
-    def notice(one: Diagnostic) -> None:
-        if one.sqlstate == "23001":
-            assert one.severity_nonlocalized == "WARNING" and one.message_detail and one.message_hint
-            found.append(str(one.message_primary))
+    def notice(diagnostic: Diagnostic) -> None:
+        if diagnostic.sqlstate == "23001":
+            assert (
+                diagnostic.severity_nonlocalized == "WARNING" and diagnostic.message_detail and diagnostic.message_hint
+            )
+            messages_seen.append(str(diagnostic.message_primary))
 
     connection.add_notice_handler(notice)
     run(connection, "SAVEPOINT s", statement, "ROLLBACK TO s")
     connection.remove_notice_handler(notice)
-    return found
+    return messages_seen
 
 
 def warned(connection: Connection, table: str, changes: list[str]) -> list[list[str]]:
@@ -306,7 +308,7 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
         changes = []
     with undone(connection):
         run(connection, *changes)
-        found = [
+        by_call = [
             warnings(connection, call) for call in (
                 f"SELECT feed_enable('{table}')", f"SELECT feed_create('f', '{table}')",
                 f"SELECT feed_prepare('{table}', '{column}')",
@@ -314,14 +316,14 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
         ]  # fmt: skip
         run(connection, f"SELECT feed_enable('{table}')")
         assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # the warning was given before
-    return found
+    return by_call
 
 
 @pytest.mark.parametrize("change", WARNINGS)
 def test_what_depends_on_writers_is_warned_of(owner: Connection, change: str) -> None:
     table, statements, message = WARNINGS[change]
-    found = warned(owner, table, statements)
-    assert all(len(said) == 1 and message in said[0] for said in found), found
+    by_call = warned(owner, table, statements)
+    assert all(len(said) == 1 and message in said[0] for said in by_call), by_call
 
 
 @pytest.mark.parametrize("change", QUIET)
@@ -392,11 +394,14 @@ def test_columns_of_other_tables(owner: Connection, wrong: str) -> None:
 
 
 def test_every_refusal_of_a_column_is_asked_first() -> None:
-    found = {text for text, file in messages().items() if file in ("column.sql", "order.sql")}
-    found |= {text for text in messages() if text.startswith("column … of table … is not a smallint")}
+    refusals = {text for text, file in messages().items() if file in ("column.sql", "order.sql")}
+    refusals |= {text for text in messages() if text.startswith("column … of table … is not a smallint")}
     asked = [*(wrong for wrong in COLUMNS), *OTHER_COLUMNS]
-    assert sorted(text for text in found - set(LATER_OF_COLUMNS) if not any(text.endswith(one) for one in asked)) == []
-    assert set(LATER_OF_COLUMNS) <= found
+    assert (
+        sorted(text for text in refusals - set(LATER_OF_COLUMNS) if not any(text.endswith(words) for words in asked))
+        == []
+    )
+    assert set(LATER_OF_COLUMNS) <= refusals
 
 
 def test_every_refusal_of_the_guard_and_of_reads_is_asked_first_or_comes_later(owner: Connection) -> None:
@@ -404,8 +409,8 @@ def test_every_refusal_of_the_guard_and_of_reads_is_asked_first_or_comes_later(o
     raised |= {text for text, file in messages().items() if file in ("guard.c", "guard.sql", "table.sql", "proof.sql")}
     later = {text for texts in LATER.values() for text in texts}
     shown = [message for _, _, message in CHANGES.values()] + ["fires after the guard"]
-    asked = {text for text in raised if any(part in text.replace("…", "no column") for part in shown)
-             or any(re.search(re.escape(text).replace("…", ".*"), part) for part in shown)
-             or any(part.replace(" xact", " …").replace(" id", " …") in text for part in shown)}  # fmt: skip
+    asked = {text for text in raised if any(words in text.replace("…", "no column") for words in shown)
+             or any(re.search(re.escape(text).replace("…", ".*"), words) for words in shown)
+             or any(words.replace(" xact", " …").replace(" id", " …") in text for words in shown)}  # fmt: skip
     assert sorted(raised - asked - later) == []
     assert sorted(later - raised) == []

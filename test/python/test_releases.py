@@ -39,13 +39,13 @@ def versions(folder: Path) -> set[str]:
 
 
 def c_functions(script: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    by_symbol: dict[str, set[str]] = {}
     for statement in statements(script):
         if language(statement.node) == "c":
             library = option(statement.node, "as")
             name, _, arguments = (made_by(statement.node) or "").partition("(")
-            found.setdefault(library[1].sval if len(library) > 1 else name.rpartition(".")[2], set()).add(arguments)
-    return found
+            by_symbol.setdefault(library[1].sval if len(library) > 1 else name.rpartition(".")[2], set()).add(arguments)
+    return by_symbol
 
 
 def replaced(script: str) -> set[str]:

@@ -164,11 +164,11 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
 
 
 def test_results_are_distinct() -> None:
-    one, later = a_result(), a_result()
+    first, later = a_result(), a_result()
     later.created = "later"
-    assert [r.label for r in distinct([Labelled("a", one), Labelled("b", one)])] == ["a", "b"]
-    assert [r.label for r in distinct([Labelled("a", one), Labelled("a", later)])] == ["a, now", "a, later"]
-    assert [r.label for r in distinct([Labelled("a", one), Labelled("a", one)])] == ["a, now (1)", "a, now (2)"]
+    assert [r.label for r in distinct([Labelled("a", first), Labelled("b", first)])] == ["a", "b"]
+    assert [r.label for r in distinct([Labelled("a", first), Labelled("a", later)])] == ["a, now", "a, later"]
+    assert [r.label for r in distinct([Labelled("a", first), Labelled("a", first)])] == ["a, now (1)", "a, now (2)"]
 
 
 def test_speed_second_by_second_begins_each_round_together() -> None:
@@ -178,15 +178,15 @@ def test_speed_second_by_second_begins_each_round_together() -> None:
     svg = INSERT.sections(result)[0].charts[-1].svg()
     marks = re.findall(r'<line x1="([\d.]+)" [^>]*stroke-dasharray="2,4"', svg)
     assert len(marks) == 6
-    found = points(svg)
+    places = points(svg)
     for kind in ("bigint", "random"):
-        starts = [round(found[kind, second][0], 1) for second in (0, 3, 5, 7, 9, 11)]
+        starts = [round(places[kind, second][0], 1) for second in (0, 3, 5, 7, 9, 11)]
         assert [round(float(mark), 1) for mark in marks] == starts
 
 
 def points(svg: str) -> dict[tuple[str, int], tuple[float, float]]:
-    found = re.findall(r'd="M([\d.]+),([\d.]+)a[^>]*><title>(\w+): \S+ at (\d+)</title>', svg)
-    return {(label, int(second)): (float(x) + 3.3, float(y)) for x, y, label, second in found}
+    matches = re.findall(r'd="M([\d.]+),([\d.]+)a[^>]*><title>(\w+): \S+ at (\d+)</title>', svg)
+    return {(label, int(second)): (float(x) + 3.3, float(y)) for x, y, label, second in matches}
 
 
 def test_checkpoints_are_marked_where_they_ended() -> None:

@@ -53,12 +53,12 @@ def a_result(clients: int = 16) -> Result:
 
 
 def section(result: Result, name: str) -> Section:
-    return next(one for one in WritersExperiment.sections(result) if one.name == name)
+    return next(candidate for candidate in WritersExperiment.sections(result) if candidate.name == name)
 
 
 def test_what_was_not_measured_is_not_shown() -> None:
     result = a_result()
-    names = [one.name for one in WritersExperiment.sections(result)]
+    names = [section.name for section in WritersExperiment.sections(result)]
     assert [name for name in names if "published" not in name] == [
         "writers_speed_1", "writers_latency_1", "writers_order_1"
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_one_session_writes_into_several_numbers_of_tables() -> None:
 
 
 def test_tables_need_a_form_that_has_several() -> None:
-    with pytest.raises(InputError, match="--tables needs one of the forms own_table, partition_application"):
+    with pytest.raises(InputError, match="--tables needs a form among own_table, partition_application"):
         WritersExperiment.completed(WritersPlan(forms=(BASELINE, LOCK), tables=(2,)), own=False)
     plan = WritersPlan(forms=(BASELINE, OWN_TABLE), tables=(2,))
     assert WritersExperiment.completed(plan, own=False).plan == plan

@@ -143,7 +143,7 @@ def head_of_version(version: int, **more: str) -> str:
         (HEAD + '\n{"run":{"step":"x"}}\n', "is damaged: .*kind"),
         (HEAD + '\n{"other":1}\n', "is damaged: .*other"),
         (HEAD + "\n\n", "is damaged"),
-        (HEAD + "\n" + HEAD + "\n", "is damaged: its first line, and no other"),
+        (HEAD + "\n" + HEAD + "\n", "is damaged: only the first line can describe the run"),
         (HEAD, "is damaged: its first line"),
     ],
 )
@@ -155,21 +155,21 @@ def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: s
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "1" + 400 * "0"], ids=["nan", "inf", "1e308", "10**400"])
-@pytest.mark.parametrize("part", ["metrics", "series"])
-def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, part: str) -> None:
-    path, found = tmp_path / "r.json", result()
-    found.runs = [replace(found.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
-    path.write_text(lines_of(found).decode().replace("4711" if part == "metrics" else "4712", value))
+@pytest.mark.parametrize("field", ["metrics", "series"])
+def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, field: str) -> None:
+    path, damaged = tmp_path / "r.json", result()
+    damaged.runs = [replace(damaged.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
+    path.write_text(lines_of(damaged).decode().replace("4711" if field == "metrics" else "4712", value))
     with pytest.raises(InputError, match=r"r\.json is damaged: ") as raised:
         load(path)
     assert len(str(raised.value)) < 200 + len(str(path))
 
 
-@pytest.mark.parametrize(("part", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
-def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
+@pytest.mark.parametrize(("field", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
+def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, field: str, damage: dict[str, object]) -> None:
     path = tmp_path / "r.json"
     damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())
-    getattr(damaged, part).update(damage)
+    getattr(damaged, field).update(damage)
     save(damaged, path)
     for arguments in (("report", "r.json", "--html", "p.html"), ("resume", "r.json")):
         done = inorder("lab", *arguments, folder=tmp_path)

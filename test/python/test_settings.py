@@ -134,5 +134,5 @@ def test_no_setting_of_the_caller_changes_an_answer(fresh: Connection) -> None:
     assert rows == [[(1,), (2,), (3,)]] * 2 + [[(2,), (3,), (4,)]] * 2
     assert sum(isinstance(answer, tuple) for _, answer in expected) == ERRORS
     for settings in ODD:
-        found = outcomes(fresh, settings)
-        assert [(a[0], a[1], b[1]) for a, b in zip(expected, found, strict=True) if a != b] == [], settings
+        answers = outcomes(fresh, settings)
+        assert [(a[0], a[1], b[1]) for a, b in zip(expected, answers, strict=True) if a != b] == [], settings

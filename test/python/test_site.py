@@ -27,8 +27,8 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
     for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/clients/**/*.md"), ROOT / "CONTRIBUTING.md"]:
         assert f'href="{page.relative_to(ROOT).with_suffix(".html")}"' in first, page
     assert 'href="docs/commands.html"' in first and (site / "docs" / "commands.html").exists()
-    for part in ("Keys", "Lab", "Feed", "Reach"):
-        assert f'<span class="caption-text">{part}</span>' in first
+    for caption in ("Keys", "Lab", "Feed", "Reach"):
+        assert f'<span class="caption-text">{caption}</span>' in first
 
 
 def test_it_needs_no_network(site: Path) -> None:
@@ -49,12 +49,12 @@ def test_pages_can_be_searched(site: Path) -> None:
 def test_the_search_shows_excerpts_of_files(site: Path) -> None:
     """A browser that reads the pages from a folder, and refuses to fetch other files."""
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
-    found = subprocess.run(
+    html = subprocess.run(
         [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=9000", "--dump-dom",
          f"--user-data-dir={site.parent / 'browser'}", f"file://{site}/search.html?q=poison"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    assert re.search(r'<p class="context">.{0,300}poison', found, re.IGNORECASE | re.DOTALL)
+    assert re.search(r'<p class="context">.{0,300}poison', html, re.IGNORECASE | re.DOTALL)
 
 
 @pytest.mark.parametrize("link", ["other.md", "other.md#nowhere", "#nowhere", "b.md#nowhere"])

@@ -23,31 +23,31 @@ SECONDS = 1.5
 
 
 def servers(folder: Path) -> list[str]:
-    found = []
+    commands = []
     for process in PROC.glob("[0-9]*"):
         try:
-            found.append((process / "cmdline").read_bytes().decode(errors="replace"))
+            commands.append((process / "cmdline").read_bytes().decode(errors="replace"))
         except OSError:
             continue
-    return [line for line in found if str(folder / "server") in line]
+    return [line for line in commands if str(folder / "server") in line]
 
 
 def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(folder)}
-    known = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
+    committed = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
     command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300", *options]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))
-            (found,) = folder.glob("soak-*")
-            wait_for(lambda: len(tokens_in(found / "committed.s_uuid")) > known + 300)
-            wait_for(lambda: any("\0tail\0" in line for line in servers(found)))
+            (soak,) = folder.glob("soak-*")
+            wait_for(lambda: len(tokens_in(soak / "committed.s_uuid")) > committed + 300)
+            wait_for(lambda: any("\0tail\0" in line for line in servers(soak)))
             process.send_signal(how)
             code = process.wait(120)
         finally:
             process.kill()
-    wait_for(lambda: not servers(found))
-    assert not diary(found)["clean"]
+    wait_for(lambda: not servers(soak))
+    assert not diary(soak)["clean"]
     return code
 
 
@@ -63,12 +63,12 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installat
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == [] and len(piece["lines"]) == 9
     assert all(line["due"] > before[line["table"]] for line in piece["lines"])
-    one, another, *_ = tokens_in(folder / "feed_read.s_uuid")
+    token, another, *_ = tokens_in(folder / "feed_read.s_uuid")
     with (folder / "feed_read.s_uuid").open("r+b") as file:
         file.write(np.array([another, another]).tobytes())
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == ["feed_read of s_uuid: {'lost': 1, 'repeated': 1}"]
-    assert one not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
+    assert token not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
 
 
 def test_the_page_and_its_pictures_are_of_the_kept_samples() -> None:

@@ -137,8 +137,8 @@ def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Conne
     query.stop()
     fresh.execute("INSERT INTO events (n, note) VALUES (12, 'newer')")
     shop.to_parquet(shop.stream())
-    found = [row.note if "note" in row else None for row in shop.written()]
-    assert found == [None] * 11 + ["newer"]
+    notes = [row.note if "note" in row else None for row in shop.written()]
+    assert notes == [None] * 11 + ["newer"]
 
 
 def test_streams_of_several_servers_are_one_query(shop: Shop, cluster: Cluster, template: str) -> None:

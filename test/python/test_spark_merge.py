@@ -56,17 +56,17 @@ class Merged:
 
     def line(self) -> object:
         assert self.process.stdout is not None
-        found = self.process.stdout.readline()
-        assert found, (self.folder / "spark.log").read_text()[-3000:]
-        return json.loads(found)
+        text = self.process.stdout.readline()
+        assert text, (self.folder / "spark.log").read_text()[-3000:]
+        return json.loads(text)
 
     def copy(self) -> list[list[object]]:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        found = self.line()
-        assert isinstance(found, list)
-        return found
+        answer = self.line()
+        assert isinstance(answer, list)
+        return answer
 
     def forget_last_batch(self) -> None:
         """The effect of a Spark that was killed after the merge: the batch comes again."""

@@ -37,7 +37,7 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
         ({"dsn": "service=a", "dsn_env": "A", "table": "t"}, "exclude each other"),
         ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "unknown option 'dsn.b'"),
         ({"dsn": "service=a", "read_dsn": "service=b", "table": "t", "shards": "true"}, "shards excludes read_dsn"),
-        ({"dsn": '["service=a", "service=b"]', "table": "t"}, "dsn is no connection string"),
+        ({"dsn": '["service=a", "service=b"]', "table": "t"}, "dsn is not a connection string"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
@@ -72,11 +72,11 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("offset", "said"),
     [
-        ([], "no offset of inorder"),
-        ({"a": "{}"}, "no offset of inorder"),
-        ({"a": {"database": "d"}}, "no offset of inorder"),
-        ({"a": {"database": "d", "position": "["}}, "no offset of inorder"),
-        ({"a": {"database": "d", "position": "{}", "more": ""}}, "no offset of inorder"),
+        ([], "invalid offset"),
+        ({"a": "{}"}, "invalid offset"),
+        ({"a": {"database": "d"}}, "invalid offset"),
+        ({"a": {"database": "d", "position": "["}}, "invalid offset"),
+        ({"a": {"database": "d", "position": "{}", "more": ""}}, "invalid offset"),
         ({"b": {"database": "d", "position": "{}"}}, "positions of 'b', not of one server"),
         ({}, "positions of nothing, not of one server"),
     ],
@@ -114,8 +114,8 @@ class Shop:
         return plan
 
     def read(self, tasks: list[Task]) -> list[int]:
-        found = [self.connection.execute(ROWS.encode(), [task.slice.batch]).fetchall() for task in tasks]
-        return [int(str(n)) for rows in found for (n,) in rows]
+        batches = [self.connection.execute(ROWS.encode(), [task.slice.batch]).fetchall() for task in tasks]
+        return [int(str(n)) for rows in batches for (n,) in rows]
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ def read(plan: Driver, dsn: str, schema: dict[str, str] | None = None, wait: int
 
 
 def rows_of(tasks: list[Task], dsn: str, names: dict[str, str], wait: int = 60) -> list[dict[str, object]]:
-    found = [batch for task in tasks for batch in rows.read(dsn, task, names, wait)]
-    assert all(batch.schema.names == list(names) for batch in found)
-    return [row for batch in found for row in batch.to_pylist()]
+    batches = [batch for task in tasks for batch in rows.read(dsn, task, names, wait)]
+    assert all(batch.schema.names == list(names) for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 VALUES = [
@@ -99,10 +99,10 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
     plan = plan_of(cluster)
     kinds = types_of(plan.fields())
     full, empty = sorted(read(plan, f"{cluster.dsn} dbname=tail"), key=lambda row: str(row["n"]))
-    for place, (kind, _, expected, found) in enumerate(VALUES):
+    for place, (kind, _, expected, value) in enumerate(VALUES):
         name = f"c {place}%"
         assert (kind, kinds[name]) == (kind, expected)
-        assert full[name] == found or (str(full[name]) == found == "nan"), (kind, full[name])
+        assert full[name] == value or (str(full[name]) == value == "nan"), (kind, full[name])
         assert empty[name] is None
 
 
@@ -159,10 +159,10 @@ def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPa
 
     for name, other in (("batches", batches), ("connected", nullcontext), ("wait_for", lambda *_: None)):
         monkeypatch.setattr(rows, name, other)
-    found = rows.read("", SimpleNamespace(slice=SimpleNamespace(lsn="")), {}, 0)
-    assert next(found) == "rows"
+    read = rows.read("", SimpleNamespace(slice=SimpleNamespace(lsn="")), {}, 0)
+    assert next(read) == "rows"
     with pytest.raises(InorderError, match="cannot read a part of the batch"):
-        next(found)
+        next(read)
 
 
 def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:

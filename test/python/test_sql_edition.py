@@ -60,8 +60,8 @@ def test_installcheck(
         pytest.skip(f"{server.name} has no {program(server, kind).name}")
     shared_folder.chmod(0o777)
     chosen = tests if LONG_RUN or TESTED == "sql" else [name for name in tests if name not in ONCE | ONCE_OF_SESSIONS]
-    found = run(server, cluster, shared_folder, kind, chosen)
-    wrong = {name: text for name, text in found.items() if text != known(name)}
+    differences = run(server, cluster, shared_folder, kind, chosen)
+    wrong = {name: text for name, text in differences.items() if text != known(name)}
     assert not wrong, "\n".join(f"== {name}\n{text}\n-- listed:\n{known(name)}" for name, text in wrong.items())
 
 
@@ -81,13 +81,13 @@ def test_the_file_is_the_same_each_time() -> None:
 
 
 def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
-    found = {
+    by_function = {
         name: "SET constraint_exclusion = off" in head
         for name, head, body in FUNCTION.findall(script("inorder"))
         if EXECUTES.search(body)
     }
-    assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
-    assert {"count_as_caller", "feed_peek", "rows_of_kept", "as_caller"} <= found.keys()
+    assert {name for name, is_safe in by_function.items() if not is_safe} == set(OTHER_TEXTS)
+    assert {"count_as_caller", "feed_peek", "rows_of_kept", "as_caller"} <= by_function.keys()
 
 
 def test_no_plan_that_shuns_sequential_scans_is_compiled() -> None:

@@ -131,8 +131,8 @@ def test_who_is_not_admitted_has_no_privilege(edition: Connection) -> None:
                 for kind, privilege in rights]  # fmt: skip
     assert run(edition, GRANTED) == expected
     kinds = {"schema": "SCHEMA", "relation": "TABLE", "function": "FUNCTION", "type": "TYPE"}
-    found = [(role, kinds[str(kind)], privilege) for kind, role, privilege in run(edition, GIVEN_AWAY)]
-    assert sorted(map(str, found)) == sorted(map(str, expected))
+    grants = [(role, kinds[str(kind)], privilege) for kind, role, privilege in run(edition, GIVEN_AWAY)]
+    assert sorted(map(str, grants)) == sorted(map(str, expected))
     for role in ("plain_owner", "plain_reader", "plain_writer"):
         run(edition, f"SELECT feed_dismiss('{role}')")
     assert run(edition, GIVEN_AWAY) == []
@@ -520,8 +520,8 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
         with connect(edition.info.dsn) as other:
             run(other, "SET search_path = inorder, app")
             assert run(other, "SHOW inorder.keys") == [(text,)]
-            one, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
-            assert run(other, f"SELECT uuid_xact_id('{one}')") == [(number,)]
+            made_key, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
+            assert run(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
         # A valid key of this transaction, before keys of another.
         with edition.transaction():
             own = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
@@ -550,9 +550,13 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1
 
     with edition.transaction():
-        one, other, own = run(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
+        made_key, other, own = run(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
         number = int(str(own))
-        keys = [one, other, *(key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 40)"))]
+        keys = [
+            made_key,
+            other,
+            *(key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 40)")),
+        ]
         with pytest.raises(errors.DivisionByZero), edition.transaction():
             run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)", "SELECT 1 / 0")
         keys += [key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)")]

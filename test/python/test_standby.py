@@ -160,9 +160,9 @@ def changes(session: Connection, position: str) -> list[Any]:
     session.execute("LOCK TABLE changed, changed_changes IN ACCESS SHARE MODE")
     query = """SELECT reader_changes_query('changed', p, reader_next_batch('changed_changes', p))
                FROM CAST(%s AS text) AS t, CAST(t AS feed_position) AS p"""
-    found: list[Any] = session.execute(str(scalar(session, query, position)).encode()).fetchall()
+    fetched: list[Any] = session.execute(str(scalar(session, query, position)).encode()).fetchall()
     session.execute("COMMIT")
-    return found
+    return fetched
 
 
 @pytest.mark.parametrize("savepoints", [1, 60, 65])
@@ -307,12 +307,12 @@ def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
         two.primary.execute(ROWS.encode(), [forged])
 
 
-@pytest.mark.parametrize("what", ["a batch that was begun", "a position of changes"])
+@pytest.mark.parametrize("case", ["a batch that was begun", "a position of changes"])
 def test_a_tail_waits_for_a_standby_that_is_behind(
-    two: Two, pair: tuple[Cluster, Standby], what: str, tmp_path: Path
+    two: Two, pair: tuple[Cluster, Standby], case: str, tmp_path: Path
 ) -> None:
     arguments = ["events", "--position", "p"]
-    if what == "a position of changes":
+    if case == "a position of changes":
         two.primary.execute("CREATE TABLE known (id int PRIMARY KEY)")
         two.primary.execute("SELECT changes_enable('known')")
         arguments = ["known", "--position", "p", "--changes"]
@@ -321,7 +321,7 @@ def test_a_tail_waits_for_a_standby_that_is_behind(
     two.catch_up()
     two.standby.execute("SELECT pg_wal_replay_pause()")
     try:
-        if what == "a position of changes":
+        if case == "a position of changes":
             two.primary.execute("INSERT INTO known VALUES (1)")
             assert of_primary(*arguments).count("upsert") == 1
         else:

@@ -40,7 +40,7 @@ HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 
 
 @pytest.fixture
-def others(fresh: Connection) -> Iterator[Connection]:
+def owners(fresh: Connection) -> Iterator[Connection]:
     for role in ROLES:
         if not value(fresh, f"SELECT count(*) FROM pg_roles WHERE rolname = '{role}'"):
             execute(fresh, f"CREATE ROLE {role} LOGIN")
@@ -58,7 +58,7 @@ def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
     return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
-def test_the_owner_of_a_table_occupies_no_name(others: Connection, edition_name: str) -> None:
+def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name: str) -> None:
     changes = (
         f"owner = {ALICES}", f"owner = {ALICES}, system = 'elsewhere'", "system = 'elsewhere'", "owner_name = 'alice'",
         "owner = 'alice'::regrole",
@@ -71,30 +71,30 @@ def test_the_owner_of_a_table_occupies_no_name(others: Connection, edition_name:
         *(f"INSERT INTO inorder_internal.feed ({COLUMNS}) SELECT {COLUMNS} FROM inorder_internal.feed "
           f"WHERE name = 'mine' ON CONFLICT (id) DO UPDATE SET {change}" for change in changes),
     ]  # fmt: skip
-    as_role(others, "mallory")
+    as_role(owners, "mallory")
     if edition_name == "sql":
         # Roles that use the SQL edition may write all of its state.
         del attempts[1:]
     # The owner of a table may do everything else with a feed on it.
-    execute(others, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
+    execute(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
-        assert refusal(others, attempt) == "42501", attempt
-    execute(others, "SELECT feed_rebase('theirs')")
-    assert feeds_of_alice(others) == [("audit",), ("own",)]
-    execute(others, "SELECT feed_rename('audit', 'billing')")
-    assert feeds_of_alice(others) == [("billing",), ("own",)]
+        assert refusal(owners, attempt) == "42501", attempt
+    execute(owners, "SELECT feed_rebase('theirs')")
+    assert feeds_of_alice(owners) == [("audit",), ("own",)]
+    execute(owners, "SELECT feed_rename('audit', 'billing')")
+    assert feeds_of_alice(owners) == [("billing",), ("own",)]
 
 
-def test_a_role_of_the_same_name_gets_no_feed(others: Connection) -> None:
-    execute(others, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
+def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
+    execute(owners, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
             "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
-    as_role(others, "mallory")
-    execute(others, "SELECT feed_rebase('theirs')")
-    ((owner,),) = rows(others, "SELECT owner FROM feeds WHERE name = 'billing'")
-    as_role(others, "ghost")
-    assert refusal(others, "SELECT (feed_take_batch('billing', 'w')).number") == "42704"
-    as_role(others, "mallory")
-    execute(others, f"SELECT feed_drop('billing', {owner}::regrole)", "RESET ROLE", "DROP ROLE ghost")
+    as_role(owners, "mallory")
+    execute(owners, "SELECT feed_rebase('theirs')")
+    ((owner,),) = rows(owners, "SELECT owner FROM feeds WHERE name = 'billing'")
+    as_role(owners, "ghost")
+    assert refusal(owners, "SELECT (feed_take_batch('billing', 'w')).number") == "42704"
+    as_role(owners, "mallory")
+    execute(owners, f"SELECT feed_drop('billing', {owner}::regrole)", "RESET ROLE", "DROP ROLE ghost")
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
@@ -108,46 +108,46 @@ def forge_partitions(connection: Connection, edition: str) -> None:
     as_role(connection, "alice")
 
 
-def test_what_is_inserted_of_a_partition_stops_nobody(others: Connection, edition_name: str) -> None:
-    forge_partitions(others, edition_name)
-    execute(others, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
+def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, edition_name: str) -> None:
+    forge_partitions(owners, edition_name)
+    execute(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
-    assert rows(others, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
+    assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
     # Such a row does not allow logical replication into the table, as for a table that is not read.
-    execute(others, "RESET ROLE", "SET session_replication_role = replica")
+    execute(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
-        assert refusal(others, statement) in ("23514", "23001"), statement
-    execute(others, "RESET session_replication_role")
+        assert refusal(owners, statement) in ("23514", "23001"), statement
+    execute(owners, "RESET session_replication_role")
 
 
 @pytest.mark.editions("c")
-def test_who_installed_it_restores_what_is_its_own(others: Connection) -> None:
-    execute(others, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
-            f"GRANT CREATE ON DATABASE {others.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
+def test_who_installed_it_restores_what_is_its_own(owners: Connection) -> None:
+    execute(owners, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
+            f"GRANT CREATE ON DATABASE {owners.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
             "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip
     before = "SELECT count(*) FROM inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table"
-    was = rows(others, before)
+    was = rows(owners, before)
     for table in ("leaf", "middle", "bare"):
-        execute(others, INSERT_TABLE.format(table=table),
+        execute(owners, INSERT_TABLE.format(table=table),
                 f"INSERT INTO inorder_internal.counted_table VALUES ('{table}')")  # fmt: skip
     for name, system in (("alice", HERE), ("alice", "'elsewhere'"), ("mallory", HERE)):
-        execute(others, INSERT_FEED.format(name=name, system=system))
-    assert rows(others, before) == was
-    execute(others, "SELECT feed_rebase('theirs')")
-    assert feeds_of_alice(others) == [("audit",), ("own",)]
-    execute(others, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
+        execute(owners, INSERT_FEED.format(name=name, system=system))
+    assert rows(owners, before) == was
+    execute(owners, "SELECT feed_rebase('theirs')")
+    assert feeds_of_alice(owners) == [("audit",), ("own",)]
+    execute(owners, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
             INSERT_TABLE.format(table="more"))  # fmt: skip
-    assert value(others, "SELECT count(*) FROM inorder_internal.feed_table WHERE relation = 'more'::regclass") == 1
+    assert value(owners, "SELECT count(*) FROM inorder_internal.feed_table WHERE relation = 'more'::regclass") == 1
 
 
-def test_no_collation_of_the_caller_makes_names_equal(others: Connection) -> None:
+def test_no_collation_of_the_caller_makes_names_equal(owners: Connection) -> None:
     try:
-        execute(others, "CREATE COLLATION folded (provider = icu, deterministic = false, locale = 'und-u-ks-level2')")
+        execute(owners, "CREATE COLLATION folded (provider = icu, deterministic = false, locale = 'und-u-ks-level2')")
     except psycopg.errors.FeatureNotSupported:
         pytest.skip("this server has no ICU")
-    as_role(others, "alice")
-    execute(others, "INSERT INTO parts (n) VALUES (1)")
-    assert value(others, "SELECT 'OWN' COLLATE folded = 'own'") is True
+    as_role(owners, "alice")
+    execute(owners, "INSERT INTO parts (n) VALUES (1)")
+    assert value(owners, "SELECT 'OWN' COLLATE folded = 'own'") is True
     for call in (
         "(feed_take_batch({name}, 'w')).number",
         "feed_take_batch({name}, 'w')",
@@ -156,5 +156,5 @@ def test_no_collation_of_the_caller_makes_names_equal(others: Connection) -> Non
         "feed_batch_rows({name}, 1, null::parts)", "feed_apply({name}, 'SELECT count(*) FROM batch')",
         "feed_peek({name}, null::parts)", "feed_rename({name}, 'other')", "feed_drop({name})",
     ):  # fmt: skip
-        assert refusal(others, "SELECT " + call.format(name="'OWN' COLLATE folded")) == "42704", call
-    assert value(others, "SELECT (feed_take_batch('own' COLLATE folded, 'w')).number") == 1
+        assert refusal(owners, "SELECT " + call.format(name="'OWN' COLLATE folded")) == "42704", call
+    assert value(owners, "SELECT (feed_take_batch('own' COLLATE folded, 'w')).number") == 1

@@ -91,8 +91,8 @@ def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
     """Add turns that are slow or fast by chance."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
-    one, other = turns + generator.normal(0, scatter, turns.shape)
-    difference: np.ndarray = one - other
+    first, other = turns + generator.normal(0, scatter, turns.shape)
+    difference: np.ndarray = first - other
     return difference
 
 
@@ -109,9 +109,9 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 ) -> None:
     """The rounds of the noise and insert experiments find it 80 times in 100; 6 and 15 would not in such noise."""
     assert InsertPlan().rounds == NoisePlan().rounds
-    found = {n: share_found(noise(np.random.default_rng(n), n), true_ratio) for n in (6, 15, NoisePlan().rounds)}
-    assert found[NoisePlan().rounds] >= 0.8
-    assert found[15] < 0.35 and found[6] < 0.2
+    shares = {n: share_found(noise(np.random.default_rng(n), n), true_ratio) for n in (6, 15, NoisePlan().rounds)}
+    assert shares[NoisePlan().rounds] >= 0.8
+    assert shares[15] < 0.35 and shares[6] < 0.2
 
 
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])

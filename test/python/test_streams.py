@@ -191,8 +191,8 @@ def test_each_client_keeps_a_copy(pair: Pair, languages: list[str], tmp_path: Pa
     with served(languages, source, tmp_path) as services, Clients(CLIENTS, services, keep_copy) as clients:
         write_beside_clients(pair, UPDATES, clients)
         with connect(pair.dsn) as connection:
-            found = connection.execute("SELECT id, name FROM customers").fetchall()
-        rows = {int(str(key)): {"id": key, "name": name} for key, name in found}
+            fetched = connection.execute("SELECT id, name FROM customers").fetchall()
+        rows = {int(str(key)): {"id": key, "name": name} for key, name in fetched}
         with suppress(AssertionError):
             wait_for(lambda: all(client.copy == rows for client in clients.all))
     assert [client.copy for client in clients.all if client.copy != rows] == [] and rows
@@ -210,8 +210,8 @@ def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)
         start = str(scalar(shop, "SELECT reader_start('events')::jsonb::text"))
-        found = {number: [length(shop, start, number, apart) for apart in (10, 100)] for number in (0, 10, 1000)}
-    assert max(found[0]) <= 51 and max(found[10]) < 100 and max(found[1000]) < 2000, found
+        lengths = {number: [length(shop, start, number, apart) for apart in (10, 100)] for number in (0, 10, 1000)}
+    assert max(lengths[0]) <= 51 and max(lengths[10]) < 100 and max(lengths[1000]) < 2000, lengths
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:

@@ -36,15 +36,15 @@ def test_only_in_the_regime_of_the_study_does_a_claim_not_hold(
 ) -> None:
     rounds = 1 if counted else 6
     end = None if counted else against
-    found = Estimate(against, end, end, rounds)
-    assert claim(judge, counted=counted).answer(found) is Answer.OPEN
-    assert claim(judge, counted=counted, as_there=True).answer(found) is Answer.NOT
+    estimate = Estimate(against, end, end, rounds)
+    assert claim(judge, counted=counted).answer(estimate) is Answer.OPEN
+    assert claim(judge, counted=counted, as_there=True).answer(estimate) is Answer.NOT
 
 
 def test_too_few_rounds_of_what_is_timed_show_nothing() -> None:
-    found = Estimate(3.0, 2.9, 3.1, 3)
-    assert claim(above(2), as_there=True).answer(found) is Answer.OPEN
-    assert claim(above(2), counted=True).answer(found) is Answer.HOLDS
+    estimate = Estimate(3.0, 2.9, 3.1, 3)
+    assert claim(above(2), as_there=True).answer(estimate) is Answer.OPEN
+    assert claim(above(2), counted=True).answer(estimate) is Answer.HOLDS
 
 
 def test_what_does_not_hold_was_measured_as_there() -> None:
@@ -55,10 +55,10 @@ def test_what_does_not_hold_was_measured_as_there() -> None:
 
 def test_what_a_study_does_not_print_is_marked() -> None:
     """The figure of a claim is printed by the study, or marked as computed."""
-    for one in CLAIMS:
-        text = f"{one.study} {one.published}"
-        assert not FIGURE.search(one.published) or ("computed" in text) != (text in PRINTED), text
-    assert {f"{one.study} {one.published}" for one in CLAIMS} >= PRINTED
+    for claim_made in CLAIMS:
+        text = f"{claim_made.study} {claim_made.published}"
+        assert not FIGURE.search(claim_made.published) or ("computed" in text) != (text in PRINTED), text
+    assert {f"{claim_made.study} {claim_made.published}" for claim_made in CLAIMS} >= PRINTED
 
 
 def test_a_ratio_of_rates_is_marked() -> None:
@@ -73,18 +73,20 @@ def test_a_ratio_of_rates_is_marked() -> None:
 def test_words_that_a_study_does_not_use() -> None:
     """P3 gives orders of blocks and WAL only for blocks of 256."""
     for study, words in NOT_ITS_WORDS.items():
-        published = {one.published for one in CLAIMS if one.study == study}
+        published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
         assert published.isdisjoint(words)
 
 
 def test_what_was_disturbed_is_answered_by_counters_alone() -> None:
-    names = {f"{one.run}-{place}" for one in CLAIMS if not one.counted for place in PLACES}
+    names = {f"{claim_made.run}-{place}" for claim_made in CLAIMS if not claim_made.counted for place in PLACES}
     assert set(DISTURBED) <= set(RESULTS) and names.isdisjoint(DISTURBED)
 
 
 def test_the_same_is_what_stands_above() -> None:
     """Claims without a figure of the study are in a separate table, where another claim may stand above."""
-    for before, one in pairwise(CLAIMS):
-        refers = re.search(r"\b[Tt]he same\b|^Of as many|likewise", one.says)
-        assert not refers or (before.study, before.has_figure) == (one.study, one.has_figure), one.says
+    for before, claim_made in pairwise(CLAIMS):
+        refers = re.search(r"\b[Tt]he same\b|^Of as many|likewise", claim_made.says)
+        assert not refers or (before.study, before.has_figure) == (claim_made.study, claim_made.has_figure), (
+            claim_made.says
+        )

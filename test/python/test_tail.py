@@ -329,7 +329,7 @@ def test_a_command_that_fails_is_run_again(tail: Tail, fresh: Connection) -> Non
     assert tail.rows("got") == [1, 2, 3, 4] and len(names) == 4 and len(set(names[:3])) == 1 and names[3] != names[0]
     insert(fresh, 1, 5)
     (tail.folder / "names").unlink()
-    assert "failed with exit code 1; its batch comes again" in tail(*arguments, "1", code=1)
+    assert "failed with exit code 1; the next run repeats its batch" in tail(*arguments, "1", code=1)
     assert len((tail.folder / "names").read_text().split()) == 2
     assert "--retries requires --exec" in tail("events", "--position", "p", "--retries", "1", code=2)
 
@@ -454,15 +454,15 @@ BAD_INPUT = [
 
 def test_bad_input_is_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
     said = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
-    assert [one for one in said if one[1] not in one[2]] == []
+    assert [case for case in said if case[1] not in case[2]] == []
     assert list(tail.folder.iterdir()) == []
 
 
 def test_a_similar_name_is_in_the_hint(tail: Tail, fresh: Connection) -> None:
     fresh.execute('CREATE TABLE "Order Lines" (id int)')
     fresh.execute("SELECT feed_create('mailer', 'events')")
-    for name, known in (("event", "public.events"), ("orderlines", """'public."Order Lines"'""")):
-        assert f"HINT:  Did you mean {known}?" in tail(name, "--position", "p", code=2)
+    for name, similar in (("event", "public.events"), ("orderlines", """'public."Order Lines"'""")):
+        assert f"HINT:  Did you mean {similar}?" in tail(name, "--position", "p", code=2)
     assert "Did you mean" not in tail("nothing_like_it", "--position", "p", code=2)
     assert "HINT:  Did you mean mailer?" in tail("--feed", "mailr", code=2)
 

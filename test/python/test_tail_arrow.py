@@ -32,8 +32,8 @@ FILES = ("events", "--position", "p", "--format", "parquet", "--directory", "d")
 
 
 def numbers(stream: bytes) -> list[int]:
-    found: list[int] = pa.ipc.open_stream(stream).read_all().column("n").to_pylist()
-    return found
+    values: list[int] = pa.ipc.open_stream(stream).read_all().column("n").to_pylist()
+    return values
 
 
 @pytest.mark.editions
@@ -58,8 +58,8 @@ def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("ALTER TABLE events ADD m mood DEFAULT 'fine'")
     insert(fresh, 25)
-    found = pa.ipc.open_stream(tail.written(*RUN, "--batch-rows", "10")).read_all()
-    assert found.column("n").to_pylist() == list(range(1, 26)) and set(found.column("m").to_pylist()) == {"fine"}
+    table = pa.ipc.open_stream(tail.written(*RUN, "--batch-rows", "10")).read_all()
+    assert table.column("n").to_pylist() == list(range(1, 26)) and set(table.column("m").to_pylist()) == {"fine"}
 
 
 def test_a_type_that_is_made_during_a_run(fresh: Connection, tail: Tail) -> None:
@@ -109,7 +109,7 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before its connection has locked the table, asking ahead could deadlock with a change of the table."""
-    begin, begun, ahead, found = reader.Connection.hold, list[bool](), list[bool](), list[int]()
+    begin, begun, ahead, delivered = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 
     def begin_alone(self: reader.Connection, *arguments: object) -> None:
         begun.append(source.stream is None)
@@ -124,13 +124,13 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
         source.asks_ahead = True
         source.attach(session)
         while batch := source.next():
-            count = len(found)
+            count = len(delivered)
             for rows in source.rows(batch):
-                found += rows.column("n").to_pylist()
+                delivered += rows.column("n").to_pylist()
                 ahead.append(source.stream is not None)
-            source.is_behind = len(found) == count + batch.full
+            source.is_behind = len(delivered) == count + batch.full
             source.finish(batch, None)
-            if len(found) == 25:
+            if len(delivered) == 25:
                 insert(fresh, 1, 26)  # rows found ahead of a batch that was not full are not trusted
         source.close()
-    assert (found, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)
+    assert (delivered, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)

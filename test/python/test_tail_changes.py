@@ -189,13 +189,13 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
         for writes in (False, True):
             session = Session(cluster.dsn, writes)
             with session.transaction():
-                shown = [scalar(session.connection, f"SHOW transaction_{what}")
-                         for what in ("isolation", "read_only", "deferrable")]  # fmt: skip
+                shown = [scalar(session.connection, f"SHOW transaction_{setting}")
+                         for setting in ("isolation", "read_only", "deferrable")]  # fmt: skip
                 assert shown == ["read committed", "off" if writes else "on", "off"]
                 assert scalar(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
             for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
-                found = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
-                assert found == [(kept,)]  # in the session, outside of its transactions
+                shown_path = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
+                assert shown_path == [(kept,)]  # in the session, outside of its transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:

@@ -164,5 +164,5 @@ def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster
     with closing(Session(dsn, writes=True)) as session:
         preparation.attach(session)
         preparation.run()
-        (found,) = session.connection.execute(shown.format(names=names)).fetchone() or ()
-        assert set(str(found).split()) <= {"0", "500"}
+        (timeouts,) = session.connection.execute(shown.format(names=names)).fetchone() or ()
+        assert set(str(timeouts).split()) <= {"0", "500"}

@@ -75,8 +75,8 @@ def wide(fresh: Connection) -> Connection:
 
 def keys(path: Path) -> list[int]:
     """The column n of the rows in a file; rows with another text about a copy are left out."""
-    found = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
-    return sorted(int(n) for n in found if n != b"null")
+    texts = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
+    return sorted(int(n) for n in texts if n != b"null")
 
 
 KINDS: dict[str, dict[str, Any]] = {

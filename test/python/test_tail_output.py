@@ -159,7 +159,7 @@ def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> 
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
-    hint = refused(tail, *LARGE).partition("cut that to its first ")[2]
+    hint = refused(tail, *LARGE).partition("cut the former file to its first ")[2]
     os.truncate(tail.folder / "out.1", int(hint.split()[0]))
     tail.appended(*LARGE, "--accept-output")
     assert tail.rows("out.1") + tail.rows() == list(range(1, 6_001))
@@ -173,10 +173,10 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
         shutil.copy(out, tail.folder / "out.1")
         os.truncate(out, 0)
         assert running.wait(PATIENCE) == 1
-        assert running.stderr and b"somebody else changed the file" in running.stderr.read()
+        assert running.stderr and b"another program changed the file" in running.stderr.read()
     said = refused(tail, *EVENTS)
     if has_attributes(tail.folder):
-        assert "it was emptied in place, as logrotate's copytruncate does" in said
+        assert "it was emptied in place, as by logrotate's copytruncate" in said
     insert(fresh, 10, 11)
     tail.appended(*EVENTS, "--accept-output")
     tail.appended(*EVENTS)
@@ -216,7 +216,7 @@ def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connect
     os.truncate(tail.folder / "out", 0)
     refusal = unmarked(tail, *EVENTS, *follow)
     assert (refusal.returncode, tail.rows()) == (2, [])
-    assert "it was emptied in place, as logrotate's copytruncate does" in refusal.stderr
+    assert "it was emptied in place, as by logrotate's copytruncate" in refusal.stderr
     assert unmarked(tail, *EVENTS, "--accept-output").returncode == 0
     assert tail.rows("out.1") + tail.rows() == list(range(1, 31))
 
@@ -240,7 +240,7 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
         wait_for(lambda: out.stat().st_size)
         os.truncate(out, 0)
         assert running.wait(PATIENCE) == 1
-        assert running.stderr and b"somebody else cut it: it has 0 bytes" in running.stderr.read()
+        assert running.stderr and b"another program truncated it: it has 0 bytes" in running.stderr.read()
 
 
 @pytest.mark.parametrize("feed", [False, True])
@@ -281,7 +281,7 @@ def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -
         os.truncate(tail.folder / "out", 0)
         running.send_signal(signal.SIGCONT)
         assert running.stderr
-        assert b"somebody else changed the file" in running.stderr.read()
+        assert b"another program changed the file" in running.stderr.read()
         assert running.wait(PATIENCE) == 1
     assert tail.state()["pending"] is not None
     refused(tail, *LARGE)
@@ -294,7 +294,7 @@ def test_what_others_do_to_the_file(tail: Tail, fresh: Connection) -> None:
     (tail.folder / "other").write_bytes(b"x" * (len(whole) - 1) + b"\n")
     assert f"before byte {len(whole):,} is not what was delivered" in refused(tail, *EVENTS, to="other")
     (tail.folder / "more").write_bytes(whole + b"more\n")
-    assert f"after byte {len(whole):,}, to which it was delivered, it has something else" in refused(
+    assert f"after byte {len(whole):,}, the end of the delivered rows, is not a batch" in refused(
         tail, *EVENTS, to="more"
     )
     (tail.folder / "less").write_bytes(whole[:-100])
@@ -323,7 +323,7 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
     half_a_batch(tail, *LARGE)
     notes = b"of another\n" * 10_000
     (tail.folder / "notes").write_bytes(notes)
-    assert "it has something else" in refused(tail, *EVENTS, to="notes")
+    assert "is not a batch" in refused(tail, *EVENTS, to="notes")
     if has_attributes(tail.folder):
         tail.appended("events", "--position", "q", to="export")
         assert "it is another one" in refused(tail, *EVENTS, to="export")
@@ -381,7 +381,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     out.write_bytes(b"something\n")
     with tail.started(*EVENTS, to="out", mode="r+b") as running:
         assert running.wait(PATIENCE) == 2
-        assert running.stderr and b"standard output would be written over" in running.stderr.read()
+        assert running.stderr and b"standard output would be overwritten" in running.stderr.read()
     out.write_bytes(b"some")
     assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)
     out.write_bytes(b"some\n")
@@ -460,7 +460,7 @@ def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Con
         out.write('{"n": 0}\n')
     insert(fresh, 3, 4)
     room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, but not for the position
-    assert "cannot write p, which stays as it was" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
+    assert "cannot write p, which is unchanged" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
     assert tail.rows() == [1, 2, 3, 0]
 
 
@@ -478,7 +478,7 @@ def test_rows_with_an_end_are_not_appended(tail: Tail, fresh: Connection, form: 
     insert(fresh, 3)
     with tail.started(*source, "--format", form, to="out") as running:
         assert running.wait(PATIENCE) == 2
-        assert running.stderr and b"HINT:  For a file of each batch: --exec 'cat > " in running.stderr.read()
+        assert running.stderr and b"HINT:  For a file per batch: --exec 'cat > " in running.stderr.read()
     assert (tail.folder / "out").read_bytes() == b""
     tail(*source, "--batch-rows", "2", "--format", form, "--exec", f"cat > $INORDER_ROWS.{form}")
     assert [path.name for path in sorted(tail.folder.glob(f"*.{form}"))] == [f"1.{form}", f"2.{form}"]

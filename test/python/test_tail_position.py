@@ -91,9 +91,9 @@ def test_what_cannot_be_read() -> None:
 
 
 def test_a_position_of_another_format() -> None:
-    with pytest.raises(ValueError, match="its format is 2, this inorder knows 1"):
+    with pytest.raises(ValueError, match="its format is 2, and this version of inorder reads 1"):
         decode(changed(format=2, new=1))
-    with pytest.raises(ValueError, match="its format is 'x', this inorder knows 1"):
+    with pytest.raises(ValueError, match="its format is 'x', and this version of inorder reads 1"):
         decode(changed(format="x"))
 
 
@@ -107,7 +107,7 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             before = path.read_bytes()
             with monkeypatch.context() as patch:
                 patch.setattr(os, step, full)
-                with pytest.raises(InorderError, match="which stays as it was: No space left on device"):
+                with pytest.raises(InorderError, match="which is unchanged: No space left on device"):
                     file.save(changed(table="other"))
             assert path.read_bytes() == before
             file.save(changed(table="another"))
@@ -167,15 +167,15 @@ def test_no_file_of_another_name_is_touched(
 
     if not nameless_files:
         monkeypatch.setattr(os, "open", without)
-    others = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
-    for other in others:
+    neighbours = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
+    for other in neighbours:
         other.write_text("another reader's")
     with PositionFile(tmp_path / "p") as file:
         file.save(b"1")
         file.save(b"2")
         assert (tmp_path / "p").read_bytes() == b"2"
-    assert {*tmp_path.iterdir()} == others | {tmp_path / "p"}
-    assert {other.read_text() for other in others} == {"another reader's"}
+    assert {*tmp_path.iterdir()} == neighbours | {tmp_path / "p"}
+    assert {other.read_text() for other in neighbours} == {"another reader's"}
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
@@ -207,24 +207,24 @@ BEYOND = ("{(,)}", "{[0,)}", "{[-1,5)}")
 NO_SETS = ("x", "{[5,4)}", "{[0,5)", "{[0,99999999999999999999)}", "{[٣,٤)}")
 NOT_WRITTEN_SO = ("{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5), [7,8)}", "{empty}")
 NO_POSITIONS = [
-    (b"", "cannot use p: it is empty, and where the last run stopped is lost\nHINT:  Put a copy back."),
+    (b"", "cannot use p: it is empty, so the position of the last run is lost\nHINT:  Put a copy back."),
     (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
     (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
     (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
     *((position_of(transactions=text), "the position holds transactions {") for text in BEYOND),
     *((position_of(transactions=text), DAMAGED) for text in NO_SETS),
-    *((position_of(transactions=text), f"{DAMAGED}it has what no server writes") for text in NOT_WRITTEN_SO),
+    *((position_of(transactions=text), f"{DAMAGED}invalid position") for text in NOT_WRITTEN_SO),
     *((position_of(partial=n, last_key=["k"]), "the position stands inside transaction") for n in (-1, 2**48)),
     *((position_of(partial=value, last_key=["k"]), DAMAGED) for value in ("7", True, 10**400)),
     (position_of(last_key=["k"]), "invalid position: ordering is"),
-    (position_of(origin=5), f"{DAMAGED}it has what no server writes"),
+    (position_of(origin=5), f"{DAMAGED}invalid position"),
     (position_of(ordering=[1]), DAMAGED),
     (position_of(ordering=ORDER | {"frozen": "{(,)}"}), "invalid position: ordering is"),
-    (position_of(ordering=ORDER | {"attnum": "2"}), f"{DAMAGED}it has what no server writes"),
+    (position_of(ordering=ORDER | {"attnum": "2"}), f"{DAMAGED}invalid position"),
     (position_of(partial=7, last_key=["k"], ordering=ORDER), "invalid position: ordering is"),
     (position_of(members=[7]), DAMAGED),
     (position_of(members={}), f"{DAMAGED}expected JSON array"),
-    (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
+    (changed(format=2), "cannot use p: its format is 2, and this version of inorder reads 1"),
     (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
     (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
     (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
@@ -232,12 +232,12 @@ NO_POSITIONS = [
         position_of(more=7),
         "a public.feed_position has no member more\nDETAIL:  This one has format null, and this version",
     ),
-    (position_of(members=[{"name": 5}]), "it has what no server writes"),
+    (position_of(members=[{"name": 5}]), "invalid position"),
     (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
     (position_of(origin="\0"), "unsupported Unicode escape sequence"),
-    (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not lead to what comes after"),
+    (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not end at the next position"),
     (pending(batch={"transactions": "{[5,9)}"}), "this batch does not follow this position"),
-    (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not lead to what comes after"),
+    (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not end at the next position"),
 ]
 
 
@@ -313,9 +313,7 @@ def test_no_room_for_the_position(tail: Tail, fresh: Connection, limit: int) -> 
             env=tail.environment, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode in (1, 2) and done.stdout == b""
-        assert done.stderr.startswith(
-            (b"inorder: cannot open p: ", b"inorder: cannot write p, which stays as it was: ")
-        )
+        assert done.stderr.startswith((b"inorder: cannot open p: ", b"inorder: cannot write p, which is unchanged: "))
         assert done.stderr.endswith(b"File too large\n")
         assert [path.read_bytes() for path in tail.folder.iterdir()] == before
         assert numbers(tail(*EVENTS)) == [first, first + 1, first + 2]
@@ -369,9 +367,9 @@ def test_which_states_a_crash_of_the_host_may_take_back(
 def test_small_batches_into_a_file_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int, size: int, asked: int
 ) -> None:
-    found: list[int] = []
-    monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
+    limits: list[int] = []
+    monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: limits.append(max_rows))
     with PositionFile(tmp_path / "p") as file:
         source = TableSource(replace(READ, batch_rows=7), "events", file, None, lambda: None)
         source.expect(Batch(BATCH, AFTER, full), size)
-    assert found == [asked]
+    assert limits == [asked]

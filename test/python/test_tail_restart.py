@@ -176,11 +176,11 @@ def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path:
     with connect(private.dsn) as connection:
         connection.execute("SELECT feed_create('f', 'events')")
         insert(connection, 4)
-    others = (
+    query = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
     )
-    (tmp_path / "cut.py").write_text(f"import psycopg\npsycopg.connect('').execute({others!r})\n")
+    (tmp_path / "cut.py").write_text(f"import psycopg\npsycopg.connect('').execute({query!r})\n")
     cut = f"cat >> got; mkdir once || exit 0; {sys.executable} cut.py"
     with tail.started(*source, *POLL, "--batch-rows", "3", "--exec", cut) as running:
         read_until(running, b"reconnected")

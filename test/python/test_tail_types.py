@@ -123,15 +123,17 @@ def test_duckdb_has_the_values(types: Connection, tail: Tail, output: str) -> No
         if output == "arrow":
             batches = pa.ipc.open_stream(text).read_all()
             (enum,) = (
-                batches.schema.field(name).type for name, one in zip(NAMES, TYPES, strict=True) if one[0] == "mood"
+                batches.schema.field(name).type
+                for name, column_type in zip(NAMES, TYPES, strict=True)
+                if column_type[0] == "mood"
             )
             assert pa.types.is_dictionary(enum)
             duck.register("batches", batches)
             source = "batches"
         kinds = {name: str(kind) for name, kind, *_ in duck.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         full, empty = duck.execute(f'SELECT * EXCLUDE id FROM {source} ORDER BY "c 1%" NULLS LAST').fetchall()
-    found = [(kind, kinds[name], shown(value)) for name, (kind, *_), value in zip(NAMES, TYPES, full, strict=True)]
-    assert found == [(kind, there, value) for kind, _, there, value in TYPES]
+    columns = [(kind, kinds[name], shown(value)) for name, (kind, *_), value in zip(NAMES, TYPES, full, strict=True)]
+    assert columns == [(kind, there, value) for kind, _, there, value in TYPES]
     assert set(empty) == {None}
 
 
@@ -192,7 +194,7 @@ def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail)
         (key,) = fresh.execute("SELECT max(k::text) FROM v").fetchall()[0]
         error = tail(*RUN, "p", "--format", "parquet", "--directory", "out", code=2)
         expected = f"column 'odd' of type {kind} has ", says, f" in the row (k, n) = ({key}, {place + 1})\n"
-        said += [(kind, value, error) for part in expected if part not in error]
+        said += [(kind, value, error) for words in expected if words not in error]
         fresh.execute("ALTER TABLE v DROP odd")
     assert said == []
     assert list((tail.folder / "out").glob("*.parquet")) == []
@@ -233,10 +235,10 @@ def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -
     )
     chosen = ", ".join(f"CASE WHEN n % 3 <> {place % 3} THEN {value} END" for place, value in enumerate(values))
     fresh.execute(f"INSERT INTO v ({', '.join(kinds)}) SELECT {chosen} FROM generate_series(0, 8) AS n".encode())
-    found = pa.ipc.open_stream(tail.written(*RUN, "p", "--format", "arrow")).read_all().drop_columns("id").to_pylist()
-    nulls = [[value is None for value in row.values()] for row in found]
+    rows = pa.ipc.open_stream(tail.written(*RUN, "p", "--format", "arrow")).read_all().drop_columns("id").to_pylist()
+    nulls = [[value is None for value in row.values()] for row in rows]
     assert nulls == [[n % 3 == place % 3 for place in range(len(kinds))] for n in range(9)]
-    assert [row["a"] and (row["a"]["a"], row["a"]["b"]) for row in found] == [
+    assert [row["a"] and (row["a"]["a"], row["a"]["b"]) for row in rows] == [
         (n % 3 and (n, n)) or None for n in range(9)
     ]
 

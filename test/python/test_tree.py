@@ -35,7 +35,7 @@ def behind_other_objects(source: str) -> set[str]:
 
 def test_each_source_is_listed() -> None:
     there = text("CONTRIBUTING.md").partition("## Where things are")[2].partition("## The laboratory")[0]
-    c, sql = (set(re.findall(r"\w+", part)) for part in there.partition("    sql/")[::2])
+    c, sql = (set(re.findall(r"\w+", half)) for half in there.partition("    sql/")[::2])
     assert {path.stem for path in C_FILES if path.suffix == ".c"} - c - {"inorder"} == set()
     assert {path.stem for path in SQL_FILES} - sql == set()
 
@@ -84,7 +84,7 @@ def test_every_internal_function_is_used() -> None:
     assert not re.search(r"not for use by hand", calling, re.I)
     # C code calls functions by name.
     used = rf"(?<!CREATE FUNCTION ){INTERNAL}\.(\w+)\(|\"(\w+)\"|PUT = {INTERNAL}\.(\w+)\b"
-    names = {name for found in re.findall(used, calling) for name in found} | {*faces}
+    names = {name for match in re.findall(used, calling) for name in match} | {*faces}
     assert {name for schema, name in SQL_FUNCTION.findall(source) if schema == INTERNAL} - names == set()
 
 
@@ -107,7 +107,7 @@ def test_c_functions_fit_on_a_screen() -> None:
     texts = {path.name: path.read_text() for path in C_FILES}
     assert [name for name, content in texts.items() if not content.startswith(f"/*\n * {name}\n *\t  ")] == []
     bodies = {name: re.findall(r"^\{\n(.*?)^\}", content, re.M | re.S) for name, content in texts.items()}
-    assert [name for name, found in bodies.items() if any(body.count("\n") >= 60 for body in found)] == []
+    assert [name for name, functions in bodies.items() if any(body.count("\n") >= 60 for body in functions)] == []
 
 
 @cache
@@ -127,6 +127,28 @@ def is_long(node: ast.FunctionDef) -> bool:
 def test_python_files_and_functions_are_small() -> None:
     assert [path.name for path in PYTHON_FILES if path.read_text().count("\n") >= 400] == []
     assert [node.name for path in PYTHON_FILES for node in functions_of(path) if is_long(node)] == []
+
+
+VAGUE = {"one", "found", "others", "part", "known"}
+
+
+def vague_variables(path: Path) -> list[str]:
+    """Variables and parameters with a name that says nothing of what they hold, by line; fields of classes are not."""
+    tree = parsed(path)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {statement.target for node in classes for statement in node.body if isinstance(statement, ast.AnnAssign)}
+    variables = [
+        (node.lineno, node.arg if isinstance(node, ast.arg) else node.id)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        if node not in fields
+    ]
+    return [f"{path.relative_to(ROOT)}:{line}: {name}" for line, name in sorted(variables) if name in VAGUE]
+
+
+def test_variables_are_called_by_what_they_hold() -> None:
+    files = [*PYTHON_FILES, *sorted((ROOT / "script").rglob("*.py"))]
+    assert [variable for path in files for variable in vague_variables(path)] == []
 
 
 def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
@@ -187,8 +209,8 @@ def test_the_long_tests_are_there() -> None:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    found = re.findall(r"^#+ +(.*?) *$", document.read_text(), re.M)
-    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in found)
+    headings = re.findall(r"^#+ +(.*?) *$", document.read_text(), re.M)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
@@ -267,4 +289,4 @@ def test_names_of_others_go_to_a_terminal_as_text() -> None:
     """Texts of the tool may contain names chosen by others: print_text, one_line and lines escape them."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     own = [path for path in PYTHON_FILES if "lab" not in path.parts]
-    assert {path.name: found for path in own if (found := raw.findall(path.read_text()))} == {}
+    assert {path.name: calls for path in own if (calls := raw.findall(path.read_text()))} == {}

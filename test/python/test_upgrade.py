@@ -136,10 +136,10 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
             assert scalar(new, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'read'") == 2
             execute(new, "SELECT feed_drop(name) FROM feeds", "DROP TABLE events")
         with place.database() as fresh:
-            found = [objects(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
-        different = difference(*found)
+            installations = [objects(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
+        different = difference(*installations)
         assert not different, different
-        assert len(found[0]) > 900
+        assert len(installations[0]) > 900
 
 
 def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
@@ -262,10 +262,10 @@ def test_an_update_of_the_sql_edition_keeps_everything(
         assert refusal(connection, update.read_text())[0].endswith(f"updates inorder {released}, and here is {NEXT}")
     with connect(fresh) as connection:
         connection.execute(reading)
-    found = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
-    different = difference(*found)
+    installations = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
+    different = difference(*installations)
     assert not different, different
-    assert len(found[0]) > 700
+    assert len(installations[0]) > 700
 
 
 ADMIT = ("SELECT feed_admit('uses'), feed_admit('writes', only_writes => true)",)
@@ -293,15 +293,15 @@ def test_the_tool_updates_the_sql_edition(
             # Two installations may list the privileges of these roles in another order.
             execute(connection, "DROP OWNED BY uses, writes")
     assert rights[0] == rights[1] and {role for role, *_ in rights[0]} == {"uses", "writes"}
-    found = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
-    assert difference(*found) == ""
+    installations = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
+    assert difference(*installations) == ""
 
 
 def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
-    others = pg_upgrading.other_majors(server)
-    if not others:
+    majors = pg_upgrading.other_majors(server)
+    if not majors:
         pytest.skip("pg_upgrade needs servers of two major versions")
-    old, new = sorted((server, others[0]), key=lambda each: each.major)
+    old, new = sorted((server, majors[0]), key=lambda each: each.major)
     with Cluster(old) as before, Cluster(new) as after:
         before.start(SETTINGS)
         made = of_both_editions(old, before, new)

@@ -176,8 +176,8 @@ def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
             rows = b"".join(bytes(block) for block in out)
         with judge.cursor() as target, target.copy(f"COPY {read} FROM STDIN (FORMAT {form})".encode()) as copy:
             copy.write(rows)
-        for one, other in ((made, read), (read, made)):
-            assert scalar(judge, f"SELECT count(*) FROM (TABLE {one} EXCEPT ALL TABLE {other}) AS d") == 0
+        for first, other in ((made, read), (read, made)):
+            assert scalar(judge, f"SELECT count(*) FROM (TABLE {first} EXCEPT ALL TABLE {other}) AS d") == 0
         assert int(str(scalar(judge, f"SELECT count(DISTINCT id) FROM {made}"))) > 10
 
 
@@ -244,12 +244,12 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
         source.execute(setup.encode())
         with copied(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path) as target:
             assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
-            found = [scalar(session, look) for session in (source, target)]
+            looks = [scalar(session, look) for session in (source, target)]
             for session in (source, target):
                 for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
                     session.execute(step.encode())
                     check_indexes(cluster, session)
-    assert found[0] == found[1] and str(found[0]).endswith("1000")
+    assert looks[0] == looks[1] and str(looks[0]).endswith("1000")
 
 
 def check_indexes(cluster: Cluster, connection: Connection) -> None:
@@ -279,7 +279,7 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
     judge.execute("CREATE INDEX pairs_id_n ON fuzz.pairs (id, n)")
     judge.execute("ANALYZE fuzz.pairs")
     bounds = [f"id {operator} '{value}' AND" for value in ends + neighbours for operator in ("<", "<=", ">", ">=")]
-    found = []
+    by_plan = []
     for by_index in (True, False):
         judge.execute("SET enable_bitmapscan = off")
         for name in ("seqscan", "sort"):
@@ -287,12 +287,12 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
         for name in ("indexscan", "indexonlyscan"):
             judge.execute(f"SET enable_{name} = {by_index}".encode())
         query = "SELECT id::text FROM fuzz.pairs WHERE {} n = {} ORDER BY id {}"
-        found.append([
+        by_plan.append([
             judge.execute(query.format(bound, n, order).encode()).fetchall()
             for bound in ("", *bounds) for n in (1, 2000, 2001) for order in ("ASC", "DESC")
         ])  # fmt: skip
-    assert found[0] == found[1]
-    assert len(found[0][0]) == 6
+    assert by_plan[0] == by_plan[1]
+    assert len(by_plan[0][0]) == 6
     declared = scalar(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
     assert declared == (cluster.server.major >= 18)
     if declared:  # more searches than one: it skips from id to id

@@ -37,7 +37,7 @@ def cut(result: Result, rounds: int) -> Result:
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     """Six rounds of a quarter of the speed decide it; three do not, and say what would."""
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
-    assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # no ordered kind was measured
+    assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
         "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint with a checkpoint every 100 "
         "rows. 1.2 times with one in 5 minutes, by the model"
@@ -113,8 +113,8 @@ def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
 def test_the_tables_beside_are_those_of_the_manual() -> None:
     """The factors, each of which is in a row of a table in docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
-    assert {str(factor) for factor in LIKE.values()} <= set(found)
+    factors = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
+    assert {str(factor) for factor in LIKE.values()} <= set(factors)
 
 
 def test_the_first_card_names_the_price_of_the_horizon() -> None:
@@ -137,10 +137,10 @@ def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
 def test_every_experiment_answers_a_question(name: str) -> None:
     result = recorded(name.replace("-", "_"))
     verdicts = report_of(result).verdicts(result)
-    assert verdicts and all(one.question.endswith("?") and one.figures.endswith(".") for one in verdicts)
+    assert verdicts and all(verdict.question.endswith("?") and verdict.figures.endswith(".") for verdict in verdicts)
     page = render([Labelled("a", result)])
     head = page[: page.index("</header>")]
-    assert all(f">{one.question}</a>" in head for one in verdicts)
+    assert all(f">{verdict.question}</a>" in head for verdict in verdicts)
     assert not report_of(result).verdicts(replace(result, runs=[]))
     assert set(all_experiments()[name].studies) <= STUDIES.keys()
     assert all(f"Study {study}: " in page for study in all_experiments()[name].studies)
@@ -150,8 +150,8 @@ def test_what_explains_is_folded() -> None:
     page = render([Labelled("a", a_result())])
     folded = re.findall(r"<summary>([^<]*)</summary>", page)
     assert folded == ["What the columns mean", "Method and settings", "Raw data"]
-    found = re.findall(r'class="bar" style="--part: ([\d.]+)">([\d,]+)<', page)
-    assert found[:2] == [("100.0", "1,000"), ("25.0", "250")]
+    bars = re.findall(r'class="bar" style="--part: ([\d.]+)">([\d,]+)<', page)
+    assert bars[:2] == [("100.0", "1,000"), ("25.0", "250")]
 
 
 WITHOUT_BARS = {"noise", "quality"}  # tables of different units, of ratios, or of words
@@ -198,26 +198,30 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
 @pytest.mark.server
 def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> None:
     """Each step once, with a page that exists; what can be run is run."""
-    steps = [*dict.fromkeys(step for name in ("insert", "reader") for one in verdicts_of(name) for step in one.steps)]
+    verdicts = [verdict for name in ("insert", "reader") for verdict in verdicts_of(name)]
+    steps = [*dict.fromkeys(step for verdict in verdicts for step in verdict.steps)]
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
-    texts = ["What now?", *(one.text for one in (*steps, YOURS))]
+    texts = ["What now?", *(step.text for step in (*steps, YOURS))]
     assert {text: page.count(str(escape(text))) for text in texts} == dict.fromkeys(texts, 1) and len(texts) == 7
     assert page.index("CREATE TABLE events") < page.index("SELECT feed_create")
-    for one in (*steps, YOURS):
-        assert (ROOT / one.page).is_file()
-        if one.text.startswith("inorder "):
-            parsed(cli, one.text.split()[1:])
-    created = next(one.text for one in steps if "uuid_xact_nextval" in one.text)
-    assert created in [step.text for one in verdicts_of("reader") for step in one.steps]  # without a run of keys, too
-    for text in (one.text for one in steps if one.text.startswith(("SELECT", "ALTER"))):
+    for step in (*steps, YOURS):
+        assert (ROOT / step.page).is_file()
+        if step.text.startswith("inorder "):
+            parsed(cli, step.text.split()[1:])
+    created = next(step.text for step in steps if "uuid_xact_nextval" in step.text)
+    of_readers = [
+        step.text for verdict in verdicts_of("reader") for step in verdict.steps
+    ]  # without a run of keys, too
+    assert created in of_readers
+    for text in (step.text for step in steps if step.text.startswith(("SELECT", "ALTER"))):
         execute(connection, "BEGIN", created, text, "ROLLBACK")
     assert "What now?" not in render([Labelled("none.json", recorded("noise"))])
 
 
 def test_each_answer_stands_once_on_the_page() -> None:
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
-    answers = [one for name in ("reader", "insert") for one in verdicts_of(name)]
-    assert [page.count(str(escape(one.figures))) for one in answers] == [1] * len(answers)
+    answers = [verdict for name in ("reader", "insert") for verdict in verdicts_of(name)]
+    assert [page.count(str(escape(verdict.figures))) for verdict in answers] == [1] * len(answers)
 
 
 def test_a_machine_that_slowed_is_told_of() -> None:

@@ -120,11 +120,11 @@ def test_after_the_last_number_no_row_gets_one(server: Installation, edition: st
             *(f"SELECT {name}({base})" for name in ("uuid_xact_nextval", "xact_id") for base in (0, 1)),
             *(f"SELECT {call}" for call in ("ended_transactions()", "reader_start('keys', 'now')")),
         ]
-        found = dict[str, str | None]()
+        statuses = dict[str, str | None]()
         with connect(cluster.dsn) as connection:
             for call in calls:
                 try:
-                    found[call] = connection.execute(call.encode()).statusmessage
+                    statuses[call] = connection.execute(call.encode()).statusmessage
                 except psycopg.errors.NumericValueOutOfRange as error:
                     assert "exceeds 281474976710655" in str(error)
-        assert not found
+        assert not statuses

@@ -38,8 +38,8 @@ def make(connection: Connection) -> None:
 def check(connection: Connection) -> None:
     for name, changes in CHANGES.items():
         run(connection, *(change.replace("{0}", name) for change in changes), INSERT.format(name))
-        found = {read: state(connection, read.format(name)) for read in READS}
-        assert found == dict.fromkeys(READS, "" if name == "nothing" else GROUND), (name, found)
+        states = {read: state(connection, read.format(name)) for read in READS}
+        assert states == dict.fromkeys(READS, "" if name == "nothing" else GROUND), (name, states)
         assert scalar(connection, f"SELECT count(*) FROM {name}") == (12 if name == "nothing" else 17)
     run(connection, INSERT.format("nothing"))
     assert scalar(connection, READS[0].format("nothing")) == 6

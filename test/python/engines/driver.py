@@ -61,14 +61,14 @@ class Driver:
 
 
 def processes_of(group: int) -> list[int]:
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(path.name)) == group:
-                found.append(int(path.name))
+                processes.append(int(path.name))
         except ProcessLookupError:
             continue
-    return found
+    return processes
 
 
 def command_of(pid: int) -> bytes:
@@ -103,5 +103,5 @@ def read_to_the_end(folder: Path, stream: Stream) -> Counter[tuple[object, ...]]
             driver.kill()
     if code != 0:
         raise RuntimeError(f"the stream failed:\n{driver.log.read_text()[-5000:]}")
-    found = pyarrow.parquet.read_table(folder / "found.parquet")
-    return Counter(zip(*(found[name].to_pylist() for name in stream.key), strict=True))
+    keys = pyarrow.parquet.read_table(folder / "found.parquet")
+    return Counter(zip(*(keys[name].to_pylist() for name in stream.key), strict=True))

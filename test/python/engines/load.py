@@ -84,13 +84,15 @@ def main(kills: int, seed: int | None) -> None:
         keys = read_to_the_end(folder, stream)
         there = set().union(*map(committed, dsns))
     errors = [f"{writer.name}: {writer.error}" for writer in writers if writer.error]
-    found = Counter({(int(str(writer)), int(str(token))): times for (writer, token), times in keys.items()})
-    report(found, there, done, errors)
+    counts = Counter({(int(str(writer)), int(str(token))): times for (writer, token), times in keys.items()})
+    report(counts, there, done, errors)
 
 
-def report(found: Counter[tuple[int, int]], there: set[tuple[int, int]], done: Counter[str], errors: list[str]) -> None:
-    lost, phantom = there - found.keys(), found.keys() - there
-    repeated = [row for row, times in found.items() if times > 1]
+def report(
+    counts: Counter[tuple[int, int]], there: set[tuple[int, int]], done: Counter[str], errors: list[str]
+) -> None:
+    lost, phantom = there - counts.keys(), counts.keys() - there
+    repeated = [row for row, times in counts.items() if times > 1]
     click.echo(f"killed {done['drivers']} drivers and {done['executors']} executors")
     click.echo(f"{len(there):,} rows committed, {LARGE:,} of them in one transaction")
     click.echo(f"{len(lost)} lost, {len(repeated)} repeated, {len(phantom)} phantom")

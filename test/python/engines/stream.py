@@ -59,8 +59,8 @@ def main() -> None:
         return
     spark = session("local[2]")
     stream.start(spark, folder, availableNow=True).awaitTermination()
-    found = spark.read.parquet(str(folder / "out")).select(*stream.key).toArrow()
-    pyarrow.parquet.write_table(found, folder / "found.parquet")
+    keys = spark.read.parquet(str(folder / "out")).select(*stream.key).toArrow()
+    pyarrow.parquet.write_table(keys, folder / "found.parquet")
 
 
 if __name__ == "__main__":

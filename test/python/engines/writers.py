@@ -97,5 +97,5 @@ def write_large(dsn: str, number: int) -> None:
 
 def committed(dsn: str) -> set[tuple[int, int]]:
     with connect(dsn) as connection:
-        found: list[Any] = connection.execute("SELECT writer, token FROM events").fetchall()
-    return set(found)
+        rows: list[Any] = connection.execute("SELECT writer, token FROM events").fetchall()
+    return set(rows)

@@ -64,13 +64,13 @@ class Calls:
         """An operator between two values, or over the index of a table with the type."""
         schema, name, left, right = self.rng.choice(self.catalogue.operators)
         self.called[f"operator {name} ({left}, {right})"] += 1
-        one, other = self.values.of(left), self.values.of(right)
+        operand, other = self.values.of(left), self.values.of(right)
         if self.rng.random() < 0.5:
-            return f"({one} OPERATOR({schema}.{name}) {other})"
+            return f"({operand} OPERATOR({schema}.{name}) {other})"
         column = {"public.uuid_v1": "one", "uuid": "seven"}
-        one, other = column.get(left, one), column.get(right, other)
+        operand, other = column.get(left, operand), column.get(right, other)
         how = self.rng.choice(("count(*)", "count(DISTINCT one)", "min(one)::text", "max(seven)::text"))
-        return f"(SELECT {how} FROM mallory.keys WHERE {one} OPERATOR({schema}.{name}) {other})"
+        return f"(SELECT {how} FROM mallory.keys WHERE {operand} OPERATOR({schema}.{name}) {other})"
 
     def cast(self) -> str:
         source, target = self.rng.choice(self.catalogue.casts)

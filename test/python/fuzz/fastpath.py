@@ -30,9 +30,9 @@ def answer(line: int) -> dict[str, str]:
     received, fields = b"", dict[str, str]()
     while True:
         select.select([line], [], [])
-        if not (part := os.read(line, AT_ONCE)):
+        if not (data := os.read(line, AT_ONCE)):
             return fields  # libpq will notice
-        received += part
+        received += data
         while len(received) > 4 and len(received) > (size := struct.unpack("!i", received[1:5])[0]):
             kind, body, received = received[:1], received[5 : size + 1], received[size + 1 :]
             if kind == b"E":
@@ -66,7 +66,7 @@ def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -
     if form == TEXT:
         texts = [f"({calls.values.of(*pair)})::text" for pair in zip(function.types, function.arguments, strict=True)]
         rows = session.run(f"SELECT {', '.join(texts)}", quiet=True).rows if texts else ()
-        values = [one if one is None else one.encode() for one in rows[0]] if rows else [None] * len(values)
+        values = [value if value is None else value.encode() for value in rows[0]] if rows else [None] * len(values)
     if rng.random() < 0.05:
         values = values[1:]
     shown = f"/* by the fast path, {'in binary' if form else 'as text'}: {function.signature} of {values} */"

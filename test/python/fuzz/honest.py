@@ -187,8 +187,8 @@ class Honest:
     def read_foreign(self, role: str, mallory: Session) -> None:
         session = self.open(role)
         session.run("SET lock_timeout = '30ms'")  # mallory may have locked his tables
-        known = self.known()
-        for relation in self.rng.sample(known, min(len(known), 4 if role == "postgres" else 2)):
+        relations = self.known()
+        for relation in self.rng.sample(relations, min(len(relations), 4 if role == "postgres" else 2)):
             session.run("BEGIN")
             allowed = self.run_plain(session, relation, mallory)
             for read in self.rng.choices(READS, k=6):
@@ -210,8 +210,8 @@ class Honest:
     def known(self) -> list[Relation]:
         admin, there = self.world.admin, "SELECT to_regclass(%s) IS NOT NULL"
         readable = {name for (name,) in admin.execute("SELECT relation::text FROM inorder_internal.feed_table")}
-        found = [relation for relation in self.relations if one_row(admin, there, [relation.name])[0]]
-        return [relation for relation in found if relation.name in readable or self.rng.random() < 0.2]
+        existing = [relation for relation in self.relations if one_row(admin, there, [relation.name])[0]]
+        return [relation for relation in existing if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
         """Functions of mallory's that a plain SELECT runs, including those folded at first use in a new session."""

@@ -58,10 +58,10 @@ def feed_row(rng: random.Random, values: Values, relation: str) -> str:
 
 
 def count_row(rng: random.Random, values: Values, relation: str) -> str:
-    part = values.regclass() if rng.random() < 0.5 else relation
+    partition = values.regclass() if rng.random() < 0.5 else relation
     number = rng.choice(("0", "5", "9223372036854775807"))
     rest = f"{values.of('text')}, {values.multirange()}, {number}, now()"
-    return f"INSERT INTO inorder_internal.count_part SELECT {relation}, {part}, {rest}"
+    return f"INSERT INTO inorder_internal.count_part SELECT {relation}, {partition}, {rest}"
 
 
 def garbage(rng: random.Random, values: Values) -> str:

@@ -45,8 +45,8 @@ class Log:
     def parse(self, text: str) -> tuple[list[Run], list[str]]:
         runs, complaints = [], []
         for pid, user, severity, message in LINE.findall(text):
-            if found := RAN.match(message):
-                runs.append(Run(int(pid), found[1], found[2], found[3].strip()))
+            if match := RAN.match(message):
+                runs.append(Run(int(pid), match[1], match[2], match[3].strip()))
             elif severity == "PANIC" or (severity == "LOG" and not user and CRASH.search(message)):
                 complaints.append(f"{severity}: {message.strip()}")
             elif severity == "WARNING" and LEAK.search(message):

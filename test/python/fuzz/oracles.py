@@ -88,11 +88,11 @@ class Oracles:
         self.rights, self.state = fingerprint(self.world, RIGHTS), fingerprint(self.world, STATE)
 
     def compare(self, session: Session) -> None:
-        for what, before, queries in (("rights", self.rights, RIGHTS), ("state", self.state, STATE)):
+        for kind, before, queries in (("rights", self.rights, RIGHTS), ("state", self.state, STATE)):
             now = fingerprint(self.world, queries)
             for name in now:
                 if now[name] != before[name]:
-                    self.world.fail(what, f"{name} changed", session)
+                    self.world.fail(kind, f"{name} changed", session)
             before.update(now)
 
     def after(self, session: Session, outcome: Outcome, is_call: bool) -> None:

@@ -251,11 +251,11 @@ class Values:
     def origin(self) -> str:
         return self.rng.choice(("NULL", "'7654321098765432109/1'", quote(self.rng.choice(TEXTS[:20]))))
 
-    def number(self, known: str) -> str:
-        return self.rng.choice((known, known, "NULL", "NULL", self.of("bigint")))
+    def number(self, usual: str) -> str:
+        return self.rng.choice((usual, usual, "NULL", "NULL", self.of("bigint")))
 
-    def key(self, known: str) -> str:
-        return self.rng.choice((known, known, "NULL", self.of("text[]")))
+    def key(self, usual: str) -> str:
+        return self.rng.choice((usual, usual, "NULL", self.of("text[]")))
 
     def ordering(self) -> str:
         if self.rng.random() < 0.5:

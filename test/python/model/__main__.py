@@ -22,8 +22,8 @@ def main(small: bool, show: bool, names: tuple[str, ...]) -> None:
             continue
         result = check(name)
         must = "hold" if not wanted.fails else f"fail: {wanted.fails}"
-        found = "held" if not result.failed else f"failed: {result.failed}"
-        print(f"{name:18}{must:22}{found:22}{result.states:>10,}{result.seconds:>9.0f}", flush=True)
+        outcome = "held" if not result.failed else f"failed: {result.failed}"
+        print(f"{name:18}{must:22}{outcome:22}{result.states:>10,}{result.seconds:>9.0f}", flush=True)
         if show and result.failed:
             print("\n".join(f"    {step}" for step in result.steps), flush=True)
         wrong += result.failed != wanted.fails

@@ -48,22 +48,22 @@ class Schedule:
         self.steps.append(", ".join([f'do |-> "{do}"', *(f"{name} |-> {value}" for name, value in facts.items())]))
 
     def write(self) -> None:
-        one = self.rng.choice(self.writers)
-        if not one.id:
-            one.connection.execute("BEGIN")
-            (number,) = one_row(one.connection, "SELECT pg_current_xact_id()::text::int8")
+        writer = self.rng.choice(self.writers)
+        if not writer.id:
+            writer.connection.execute("BEGIN")
+            (number,) = one_row(writer.connection, "SELECT pg_current_xact_id()::text::int8")
             self.numbers.append(number)
-            one.id = len(self.numbers)
-            self.say("begin", id=one.id)
-        elif one.statements == STATEMENTS or self.rng.random() < 0.3:
-            self.end(one)
+            writer.id = len(self.numbers)
+            self.say("begin", id=writer.id)
+        elif writer.statements == STATEMENTS or self.rng.random() < 0.3:
+            self.end(writer)
         elif self.rng.random() < 0.2:
-            self.truncate(one)
+            self.truncate(writer)
         else:
-            self.change(one)
+            self.change(writer)
 
-    def change(self, one: Session) -> None:
-        taken = set[int]().union(*(other.touched for other in self.writers if other is not one))
+    def change(self, writer: Session) -> None:
+        taken = set[int]().union(*(other.touched for other in self.writers if other is not writer))
         free = [key for key in range(1, KEYS + 1) if key not in taken]
         self.rng.shuffle(free)
         do = self.rng.choice([*STATEMENT])
@@ -71,29 +71,29 @@ class Schedule:
         if len(free) < len(names):
             return
         keys = dict(zip(names, free, strict=False))
-        one.has_locked = True
-        if one.connection.execute(STATEMENT[do].format(made=self.made, **keys).encode()).rowcount:
-            self.did(one, do, **keys)
-            one.touched |= set(keys.values())
+        writer.has_locked = True
+        if writer.connection.execute(STATEMENT[do].format(made=self.made, **keys).encode()).rowcount:
+            self.did(writer, do, **keys)
+            writer.touched |= set(keys.values())
 
-    def truncate(self, one: Session) -> None:
+    def truncate(self, writer: Session) -> None:
         """A step that runs alone and ends at once, because everybody would wait for it."""
-        if any(other.has_locked for other in self.writers if other is not one):
+        if any(other.has_locked for other in self.writers if other is not writer):
             return
-        one.connection.execute("TRUNCATE t")
-        self.did(one, "truncate")
-        self.end(one)
+        writer.connection.execute("TRUNCATE t")
+        self.did(writer, "truncate")
+        self.end(writer)
 
-    def did(self, one: Session, do: str, **keys: int) -> None:
-        self.say(do, id=one.id, **keys)
-        one.statements += 1
+    def did(self, writer: Session, do: str, **keys: int) -> None:
+        self.say(do, id=writer.id, **keys)
+        writer.statements += 1
         self.made += 1
 
-    def end(self, one: Session) -> None:
+    def end(self, writer: Session) -> None:
         how = self.rng.choice(["committed", "committed", "aborted"])
-        one.connection.execute(b"COMMIT" if how == "committed" else b"ROLLBACK")
-        self.say(how, id=one.id)
-        one.id, one.statements, one.has_locked, one.touched = 0, 0, False, set()
+        writer.connection.execute(b"COMMIT" if how == "committed" else b"ROLLBACK")
+        self.say(how, id=writer.id)
+        writer.id, writer.statements, writer.has_locked, writer.touched = 0, 0, False, set()
 
     def looks(self) -> bool:
         return self.reader.info.transaction_status.name != "IDLE"
@@ -150,12 +150,12 @@ class Schedule:
     def run(self, transactions: int) -> list[str]:
         while len(self.numbers) < transactions:
             self.rng.choice([self.write, self.write, self.write, self.read])()
-        for one in self.writers:
-            if one.id:
-                self.end(one)
+        for writer in self.writers:
+            if writer.id:
+                self.end(writer)
         for _ in range(9):
             self.read()
-        for connection in (self.reader, *(one.connection for one in self.writers)):
+        for connection in (self.reader, *(writer.connection for writer in self.writers)):
             connection.close()
         return self.steps
 

@@ -68,9 +68,9 @@ def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
         ended, batch, numbers, cut, upto = one_row(connection, ASK, [TABLE, position, BATCH_ROWS])
         if batch is None or numbers == "{}":
             return None, position
-        found: list[Any] = connection.execute(READ.encode(), [TABLE, batch]).fetchall()
+        fetched: list[Any] = connection.execute(READ.encode(), [TABLE, batch]).fetchall()
         (moved,) = one_row(connection, ADVANCE, [position, batch])
-    rows = [(int(number), int(key)) for number, key in found]
+    rows = [(int(number), int(key)) for number, key in fetched]
     return Poll(ended, numbers, cut, int(upto) if upto else None, rows), str(moved)
 
 
@@ -80,18 +80,18 @@ def numbers_in(text: str, first: int, end: int) -> set[int]:
     >>> sorted(numbers_in("{[0,12),[14,15)}", 10, 20))
     [1, 2, 5]
     """
-    found = set[int]()
+    numbers = set[int]()
     for low, high in re.findall(r"\[(\d+),(\d+)\)", text):
-        found |= set(range(max(int(low), first), min(int(high), end)))
-    return {number - first + 1 for number in found}
+        numbers |= set(range(max(int(low), first), min(int(high), end)))
+    return {number - first + 1 for number in numbers}
 
 
 def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
-    found, last = {}, dict[int, int]()
+    by_row, last = {}, dict[int, int]()
     for number, key, _ in sorted(recorded.rows):
         last[number] = last.get(number, 0) + 1
-        found[number, key] = (number - recorded.first + 1, last[number])
-    return found
+        by_row[number, key] = (number - recorded.first + 1, last[number])
+    return by_row
 
 
 class Order:
@@ -131,17 +131,17 @@ def steps_of(recorded: Recorded) -> list[str]:
         rows[number] = rows.get(number, 0) + 1
     order = Order(rows, {number - first + 1: session for number, _, session in recorded.rows})
     steps = list[str]()
-    for one in recorded.polls:
-        ended, numbers = numbers_in(one.ended, first, end), numbers_in(one.numbers, first, end)
+    for batch in recorded.polls:
+        ended, numbers = numbers_in(batch.ended, first, end), numbers_in(batch.numbers, first, end)
         if not numbers:
             continue
         steps += order.until(ended)
-        cut = one.cut - first + 1 if one.cut else 0
-        upto = place[one.cut, one.upto][1] if one.cut and one.upto else 0
+        cut = batch.cut - first + 1 if batch.cut else 0
+        upto = place[batch.cut, batch.upto][1] if batch.cut and batch.upto else 0
         steps.append(
             f'do |-> "take", ended |-> {braced(ended)}, numbers |-> {braced(numbers)}, cut |-> {cut}, upto |-> {upto}'
         )
-        read = ", ".join("<<{}, {}>>".format(*place[row]) for row in one.rows)
+        read = ", ".join("<<{}, {}>>".format(*place[row]) for row in batch.rows)
         steps.append(f'do |-> "store", rows |-> <<{read}>>')
     return steps
 
@@ -180,15 +180,15 @@ def replay_as(
 
 
 def record(world: World, connection: Connection, position: str, first: int, most: int) -> Recorded:
-    found = Recorded(first)
-    while not found.polls or len({number for one in found.polls for number, _ in one.rows}) < most:
+    recorded = Recorded(first)
+    while not recorded.polls or len({number for batch in recorded.polls for number, _ in batch.rows}) < most:
         Short.turns.release(STATEMENTS)
         polled, position = poll(connection, position)
-        found.polls += [polled] if polled else []
+        recorded.polls += [polled] if polled else []
         if world.broken.is_set():
             break
     # The lane of a row's token shows the writer: see token_of().
     query = f"SELECT xact, id, token >> 36 FROM {TABLE} WHERE xact >= %s"
     rows: list[Any] = connection.execute(query.encode(), [first]).fetchall()
-    found.rows = [(int(number), int(key), int(session)) for number, key, session in rows]
-    return found
+    recorded.rows = [(int(number), int(key), int(session)) for number, key, session in rows]
+    return recorded

@@ -26,8 +26,8 @@ SAID = ("reader", "table", "due", "delivered", "lost", "repeated", "foreign", "d
 def shown(folder: Path, piece: dict[str, Any]) -> str:
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     rows: list[tuple[object, ...]] = [("curve", "start", "held", "end", "times")]
-    rows += [(f"{CURVES[one.curve][0]}, {CURVES[one.curve][1]}: {one.line}", figure(one.start), figure(one.held),
-              figure(one.end), figure(one.grows)) for one in trends(samples)]  # fmt: skip
+    rows += [(f"{CURVES[trend.curve][0]}, {CURVES[trend.curve][1]}: {trend.line}", figure(trend.start),
+              figure(trend.held), figure(trend.end), figure(trend.grows)) for trend in trends(samples)]  # fmt: skip
     parts = [table([SAID, *(tuple(line[name] for name in SAID) for line in piece["lines"])]), table(rows)]
     parts += [f"meanwhile: {piece['done']}, {piece['counts']} counts compared"]
     parts += [f"PROBLEM: {problem}" for problem in piece["problems"]]
@@ -51,11 +51,11 @@ def main(seconds: float, rate: int | None, held: float, edition: str, folder: Pa
         folder = Path(tempfile.mkdtemp(prefix="soak-", dir=temporary_folder(account)))
         folder.chmod(0o755)
         replace(folder / "soak.json", {"server": server.version, "edition": edition, "pieces": [], "seconds": 0})
-    known = {"rate": 2000} | diary(folder) | ({"rate": rate} if rate else {})
-    replace(folder / "soak.json", known)
-    if known["server"] != server.version:
-        raise InorderError(f"{folder} is of PostgreSQL {known['server']}, and PG_CONFIG of {server.version}")
-    click.echo(f"{folder}: piece {len(known['pieces']) + 1}, {known['rate']} rows a second", err=True)
+    state = {"rate": 2000} | diary(folder) | ({"rate": rate} if rate else {})
+    replace(folder / "soak.json", state)
+    if state["server"] != server.version:
+        raise InorderError(f"{folder} is of PostgreSQL {state['server']}, and PG_CONFIG of {server.version}")
+    click.echo(f"{folder}: piece {len(state['pieces']) + 1}, {state['rate']} rows a second", err=True)
     piece = run_piece(server, folder, seconds, held)
     click.echo(shown(folder, piece))
     sys.exit(1 if piece["problems"] else 0)

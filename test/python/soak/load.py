@@ -69,9 +69,9 @@ class Bursts(Partitioner, OwnerRole):
         }
         steps |= {"attach": partial(self.next_one, connection)}
         steps |= {f"detach {name}": partial(self.detach, connection, name) for name in old}
-        for what, step in steps.items():
+        for change, step in steps.items():
             for _ in range(TRIES):
-                if self.attempt(connection, what.split()[0], step) or self.world.stop.wait(0.2):
+                if self.attempt(connection, change.split()[0], step) or self.world.stop.wait(0.2):
                     break
 
     def detach(self, connection: Connection, name: str) -> None:

@@ -60,11 +60,11 @@ def time_passes(world: SoakWorld, cluster: Cluster, seconds: float, held: float)
     world.broken.wait(max(0.0, ends - time.monotonic()))
 
 
-def play(world: SoakWorld, cluster: Cluster, found: Sequence[Kept], seconds: float, held: float) -> None:
+def play(world: SoakWorld, cluster: Cluster, kept: Sequence[Kept], seconds: float, held: float) -> None:
     writers: list[Role] = [Paced(world, number) for number in range(WRITERS)] + [Bursts(world, "owner")]
-    others: list[Role] = [*found, Counting(world, "count"), Sampler(world, found, max(1.0, min(10.0, seconds / 60)))]
+    roles: list[Role] = [*kept, Counting(world, "count"), Sampler(world, kept, max(1.0, min(10.0, seconds / 60)))]
     try:
-        for thread in (*others, *writers):
+        for thread in (*roles, *writers):
             thread.start()
         time_passes(world, cluster, seconds, held)
         world.stop.set()
@@ -72,10 +72,10 @@ def play(world: SoakWorld, cluster: Cluster, found: Sequence[Kept], seconds: flo
         finish_all(world)
         close_books(world)
         world.settled.set()
-        wait_for(world, others)
+        wait_for(world, roles)
     finally:
         world.end()
-        wait_for(world, [*writers, *others])
+        wait_for(world, [*writers, *roles])
 
 
 def rows_there(world: SoakWorld, table: str) -> Tokens:
@@ -97,10 +97,10 @@ def take_over(world: SoakWorld) -> None:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
     for table in TABLES:
-        known = tokens_in(world.files.file("committed", table))
+        recorded = tokens_in(world.files.file("committed", table))
         # Rows that left with a partition had been committed, too.
         left = tokens_in(world.files.file("gone", table))
-        missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), known)
+        missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), recorded)
         lanes = missing >> LANE_BITS
         put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
 
@@ -120,7 +120,7 @@ def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]
     }  # fmt: skip
 
 
-def check(world: SoakWorld, found: Sequence[Kept]) -> list[dict[str, Any]]:
+def check(world: SoakWorld, kept: Sequence[Kept]) -> list[dict[str, Any]]:
     lines = []
     for table in TABLES:
         there = rows_there(world, table)
@@ -130,7 +130,7 @@ def check(world: SoakWorld, found: Sequence[Kept]) -> list[dict[str, Any]]:
         if not np.array_equal(np.sort(there), due):
             world.problem(f"{table} has other rows than its writers committed")
         got: dict[str, list[Tokens]] = {}
-        for reader in found:
+        for reader in kept:
             if table in reader.tables:
                 got.setdefault(reader.kind, []).append(reader.delivered(table))
         for kind, parts in got.items():
@@ -143,34 +143,34 @@ def check(world: SoakWorld, found: Sequence[Kept]) -> list[dict[str, Any]]:
 
 
 def run_piece(server: Installation, folder: Path, seconds: float, held: float) -> dict[str, Any]:
-    known = diary(folder)
-    edition = EDITIONS[known["edition"]]
+    soak = diary(folder)
+    edition = EDITIONS[soak["edition"]]
     with KeptCluster(server, folder, () if edition.user is None else None) as cluster:
         cluster.start(SETTINGS)
-        pieces = known["pieces"]
+        pieces = soak["pieces"]
         world = SoakWorld(
-            cluster.dsn, len(pieces), edition=edition, is_long=True, ledger=KeptLedger(folder, known["rate"]),
-            folder=folder, piece=len(pieces) + 1, before=known["seconds"], every=min(60.0, seconds / 8),
+            cluster.dsn, len(pieces), edition=edition, is_long=True, ledger=KeptLedger(folder, soak["rate"]),
+            folder=folder, piece=len(pieces) + 1, before=soak["seconds"], every=min(60.0, seconds / 8),
         )  # fmt: skip
-        found = readers(world)
+        kept = readers(world)
         if not pieces:
-            prepare(world, found)
+            prepare(world, kept)
             with connect(cluster.dsn) as connection:
                 connection.execute("CREATE EXTENSION pg_stat_statements")
-        elif not known["clean"]:
+        elif not soak["clean"]:
             take_over(world)
         piece: dict[str, Any] = {"piece": world.piece, "began": time.strftime("%Y-%m-%d %H:%M:%S"), "lines": []}
         pieces.append(piece)
-        known["clean"] = False
-        replace(folder / "soak.json", known)
+        soak["clean"] = False
+        replace(folder / "soak.json", soak)
         try:
-            play(world, cluster, found, seconds, held)
-            known["clean"] = True
-            piece["lines"] = [] if world.problems else check(world, found)
+            play(world, cluster, kept, seconds, held)
+            soak["clean"] = True
+            piece["lines"] = [] if world.problems else check(world, kept)
             world.problems += other_crashes(cluster)
         finally:
-            piece |= {"seconds": round(time.monotonic() - world.began), "clean": known["clean"]}
+            piece |= {"seconds": round(time.monotonic() - world.began), "clean": soak["clean"]}
             piece |= {"problems": world.problems, "done": dict(world.done), "counts": next(world.checks)}
-            known["seconds"] += piece["seconds"]
-            replace(folder / "soak.json", known)
+            soak["seconds"] += piece["seconds"]
+            replace(folder / "soak.json", soak)
         return piece

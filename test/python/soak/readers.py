@@ -179,11 +179,11 @@ class Tail(Kept):
         return saved
 
     def delivered(self, table: str) -> Tokens:
-        found = [np.empty(0, np.int64)]
+        arrays = [np.empty(0, np.int64)]
         with (self.world.folder / "tail.jsonl").open("rb") as file:
             while lines := file.readlines(1 << 24):
-                found.append(np.fromstring(b" ".join(TOKEN.findall(b"".join(lines))).decode(), np.int64, sep=" "))
-        return np.concatenate(found)
+                arrays.append(np.fromstring(b" ".join(TOKEN.findall(b"".join(lines))).decode(), np.int64, sep=" "))
+        return np.concatenate(arrays)
 
 
 def readers(world: SoakWorld) -> list[Kept]:

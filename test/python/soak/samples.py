@@ -72,9 +72,9 @@ def own_megabytes(process: int) -> float:
 class Sampler(Role):
     world: SoakWorld
 
-    def __init__(self, world: SoakWorld, found: Sequence[Kept], interval: float) -> None:
+    def __init__(self, world: SoakWorld, readers: Sequence[Kept], interval: float) -> None:
         super().__init__(world, "sampler")
-        self.readers, self.interval = found, interval
+        self.readers, self.interval = readers, interval
         self.cpu: dict[str, tuple[int, float]] = {}
         self.last = time.monotonic()
         self.rows = 0
@@ -94,16 +94,18 @@ class Sampler(Role):
     def sample(self, connection: Connection) -> Sample:
         now = time.monotonic()
         passed, self.last = now - self.last, now
-        found: Sample = {curve: {} for curve in CURVES} | self.of_readers() | self.of_statements(connection)
-        found |= self.of_tables(connection, passed) | self.of_processes(connection, passed)
+        curves: Sample = {curve: {} for curve in CURVES} | self.of_readers() | self.of_statements(connection)
+        curves |= self.of_tables(connection, passed) | self.of_processes(connection, passed)
         at = round(self.world.before + now - self.world.began, 1)
-        return {"at": at, "piece": self.world.piece, "act": self.world.act, **found, "load": {"": os.getloadavg()[0]}}
+        return {"at": at, "piece": self.world.piece, "act": self.world.act, **curves, "load": {"": os.getloadavg()[0]}}
 
     def of_readers(self) -> Sample:
         delays = {name: self.world.files.delays.pop(name) for name in [*self.world.files.delays]}
         return {
-            curve: {name: round(float(np.quantile(found, part)) * 1000, 1) for name, found in delays.items() if found}
-            for curve, part in (("delay", 0.5), ("delay_p99", 0.99))
+            curve: {
+                name: round(float(np.quantile(seconds, share)) * 1000, 1) for name, seconds in delays.items() if seconds
+            }
+            for curve, share in (("delay", 0.5), ("delay_p99", 0.99))
         }
 
     def of_statements(self, connection: Connection) -> Sample:
@@ -130,10 +132,10 @@ class Sampler(Role):
         cpu, memory = {}, {}
         for name, pid in (processes | {"this program": os.getpid()}).items():
             with suppress(OSError, StopIteration):  # it ended meanwhile
-                used, (known, before) = cpu_seconds(pid), self.cpu.get(name, (0, 0.0))
+                used, (last_pid, before) = cpu_seconds(pid), self.cpu.get(name, (0, 0.0))
                 self.cpu[name] = (pid, used)
                 memory[name] = round(own_megabytes(pid), 2)
-                if known == pid:
+                if last_pid == pid:
                     cpu[name] = round(100 * (used - before) / passed, 2)
         return {"cpu": cpu, "memory": memory}
 
@@ -174,5 +176,5 @@ def trends(samples: Sequence[Mapping[str, Any]]) -> Iterator[Trend]:
             for sample in samples:
                 if sample["act"] == "held" and line in sample[curve]:
                     pieces.setdefault(sample["piece"], []).append(sample[curve][line])
-            held = max((tenth(found, last=True) for found in pieces.values()), default=None)
+            held = max((tenth(held_values, last=True) for held_values in pieces.values()), default=None)
             yield Trend(curve, line, tenth(values, last=False), held, tenth(values, last=True))

@@ -56,8 +56,8 @@ class KeptLedger(Ledger):
         self.delays: dict[str, list[float]] = defaultdict(list)
         self.gone = {table: set(tokens_in(self.file("gone", table)).tolist()) for table in TABLES}
 
-    def file(self, what: str, table: str) -> Path:
-        return self.folder / f"{what}.{table}"
+    def file(self, name: str, table: str) -> Path:
+        return self.folder / f"{name}.{table}"
 
     def add(self, rows: Rows) -> None:
         now = time.monotonic()
@@ -80,8 +80,8 @@ class KeptLedger(Ledger):
 
     def reached(self, reader: str, tokens: Sequence[int]) -> None:
         now = time.monotonic()
-        found = [now - self.born.get(token, now) for token in tokens if token & PROBED == 0]
-        self.delays[reader].extend(found)
+        waits = [now - self.born.get(token, now) for token in tokens if token & PROBED == 0]
+        self.delays[reader].extend(waits)
 
     def forget_old(self, seconds: float = 3600) -> None:
         with self.lock:
@@ -139,8 +139,8 @@ class KeptCluster(Cluster):
 
 def diary(folder: Path) -> dict[str, Any]:
     """The command of a soak, and the findings after each piece: ``clean`` if the last one came to its end."""
-    found: dict[str, Any] = json.loads((folder / "soak.json").read_text())
-    return found
+    state: dict[str, Any] = json.loads((folder / "soak.json").read_text())
+    return state
 
 
 def replace(path: Path, content: object) -> None:

@@ -107,9 +107,9 @@ class Run:
     lock: Lock = field(default_factory=Lock)
     crashing: Cluster | None = None  # killed in the middle of reads; commits reach the disk much later
 
-    def note(self, what: str) -> None:
+    def note(self, event: str) -> None:
         with self.lock:
-            self.seen[what] += 1
+            self.seen[event] += 1
 
     def begins(self, is_outside: bool) -> None:
         """A step of a reader. If a crash is due, all readers stop but one, whose work no other flush saves."""
@@ -314,8 +314,8 @@ def kill(run: Run, rng: random.Random) -> None:
 
 def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
     sink = Worker(run, "workers", name="w0")
-    others = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
-    for each in others:
+    more = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
+    for each in more:
         each.copy = sink.copy
     return [
         Reader(run, "whole"),
@@ -324,7 +324,7 @@ def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
         Reader(run, "pieces", "pieces"),
         Reader(run, "outside", "outside"),
         sink,
-        *others,
+        *more,
     ]
 
 

@@ -66,10 +66,10 @@ def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> b
     Where nothing distinguishes rows of a transaction, or not always the same, their order is open.
     """
     gone = world.ledger.gone[table]
-    one, other = [x for x in a if x not in gone], [x for x in b if x not in gone]
+    first, other = [x for x in a if x not in gone], [x for x in b if x not in gone]
     if table not in UNORDERED:
-        return one == other
-    return [x >> ROW_BITS for x in one] == [x >> ROW_BITS for x in other] and sorted(one) == sorted(other)
+        return first == other
+    return [x >> ROW_BITS for x in first] == [x >> ROW_BITS for x in other] and sorted(first) == sorted(other)
 
 
 def rows_there(connection: Connection, table: str) -> set[int]:
@@ -119,7 +119,7 @@ def missing(world: World, delivery: Delivery) -> str:
 
 
 def counted(things: Counter[str]) -> str:
-    return ", ".join(f"{amount} {what}" for what, amount in things.most_common())
+    return ", ".join(f"{amount} {noun}" for noun, amount in things.most_common())
 
 
 def read_again(world: World, readers: Sequence[Reader]) -> int:

@@ -42,8 +42,8 @@ def kill_one(cluster: Cluster, rng: random.Random) -> None:
     """Kill one session: the server ends all others, because shared memory may be damaged, and recovers."""
     with suppress(psycopg.OperationalError), connect(cluster.dsn) as connection:
         query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        found = [int(str(pid)) for (pid,) in connection.execute(query)]
-        os.kill(rng.choice(found), signal.SIGKILL)
+        sessions = [int(str(pid)) for (pid,) in connection.execute(query)]
+        os.kill(rng.choice(sessions), signal.SIGKILL)
         while True:  # until this session is ended, too
             connection.execute("SELECT pg_sleep(0.01)")
     cluster.wait_until_ready()

@@ -48,43 +48,43 @@ class Delivery:
     busy: threading.RLock = field(default_factory=threading.RLock)
 
     def tokens(self, table: str) -> list[int]:
-        found: list[int] = []
+        tokens: list[int] = []
         for event in self.events:
             if event.table == table:
                 if event.taken_back:
-                    found = [token for token in found if token not in event.taken_back]
-                found += event.tokens
-        return found
+                    tokens = [token for token in tokens if token not in event.taken_back]
+                tokens += event.tokens
+        return tokens
 
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
         """The number of rows that came before a row that their writer had committed earlier.
 
         In the order of a column also: before an earlier one of its stream. Where it is divided: of the same key.
         """
-        found = self.split() if self.whole else 0
+        count = self.split() if self.whole else 0
         for table in self.tables if self.ordered or self.keys else ():
             last: dict[tuple[int, int], int] = {}
             for token in self.tokens(table):
                 lane, number = (token >> LANE_BITS, self.keys.get(token, 0)), token >> ROW_BITS
-                found += number < last.get(lane, 0)
+                count += number < last.get(lane, 0)
                 last[lane] = number
-        return found + (self.disordered_streams(versions) if self.keys or (self.by_column and self.ordered) else 0)
+        return count + (self.disordered_streams(versions) if self.keys or (self.by_column and self.ordered) else 0)
 
     def split(self) -> int:
-        found, seen = 0, set[tuple[str, int]]()
+        count, seen = 0, set[tuple[str, int]]()
         for event in self.events:
             if event.table in CALM:
                 numbers = {(event.table, token >> ROW_BITS) for token in event.tokens}
-                found += len(numbers & seen)
+                count += len(numbers & seen)
                 seen |= numbers
-        return found
+        return count
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
-        found, last = 0, dict[int, int]()
+        count, last = 0, dict[int, int]()
         for stream, version in (versions[token] for token in self.tokens(STREAMED) if token in versions):
-            found += version < last.get(stream, 0)
+            count += version < last.get(stream, 0)
             last[stream] = max(version, last.get(stream, 0))
-        return found
+        return count
 
 
 class Reader(Role):
@@ -156,13 +156,13 @@ class Reader(Role):
         """Poll, and measure the time. Returns the number of rows, or None if the poll has to be repeated."""
         began = time.monotonic()
         try:
-            found = self.poll(table)
+            rows = self.poll(table)
         except psycopg.Error as error:
             self.refused(table, error)
-            found = None
+            rows = None
         self.delivery.longest = max(self.delivery.longest, time.monotonic() - began)
         self.delivery.polls += 1
-        return found
+        return rows
 
     def open_connections(self) -> list[Connection]:
         return [self.connection]
@@ -228,13 +228,13 @@ class Reader(Role):
 
     def follow_promotion(self) -> None:
         """Keep rows that a sink in the database would have kept: those of polls that the new primary knows."""
-        known = set(numbers(self.connection, "SELECT number FROM s_polls WHERE reader = %s", self.name))
+        stored = set(numbers(self.connection, "SELECT number FROM s_polls WHERE reader = %s", self.name))
         with self.delivery.busy:
-            self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, known)]
+            self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, stored)]
 
-    def stays(self, event: Event, known: set[int]) -> bool:
+    def stays(self, event: Event, stored: set[int]) -> bool:
         """True unless this reader took the event, and the new primary does not know it."""
-        return event.reader != self.name or event.number in known
+        return event.reader != self.name or event.number in stored
 
     def close(self) -> None:
         self.connection.close()

@@ -49,8 +49,8 @@ def compare(run: Run, rng: random.Random, standby: str = "") -> None:
 
 def check(connection: Connection, where: str) -> None:
     for view, (_, groups) in SETS.items():
-        found = difference(connection, view, groups)
-        assert found == [], f"{view}, {where}: {found[:5]}"
+        differences = difference(connection, view, groups)
+        assert differences == [], f"{view}, {where}: {differences[:5]}"
 
 
 def fold(run: Run, rng: random.Random) -> None:

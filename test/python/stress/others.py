@@ -189,8 +189,8 @@ class Observer(Role):
             while not self.world.released.is_set():
                 try:
                     with transaction(connection, "REPEATABLE READ"):
-                        known: list[Any] = connection.execute(KNOWN.encode()).fetchall()
-                        for feed in self.rng.sample(known, min(OBSERVED, len(known))):
+                        feeds: list[Any] = connection.execute(KNOWN.encode()).fetchall()
+                        for feed in self.rng.sample(feeds, min(OBSERVED, len(feeds))):
                             self.compare(connection, *feed)
                 except psycopg.Error as error:
                     if is_lost(error) or cause_of(error) is None:

@@ -91,7 +91,7 @@ class OwnerRole(Role):
         for statement in statements.split("; "):
             connection.execute(statement.encode())
 
-    def attempt(self, connection: Connection, what: str, step: Callable[[], object]) -> bool:
+    def attempt(self, connection: Connection, change: str, step: Callable[[], object]) -> bool:
         """Run a change, and count it unless others hold the table."""
         try:
             step()
@@ -101,7 +101,7 @@ class OwnerRole(Role):
             roll_back(connection)
             self.world.done["gave up"] += 1
             return False
-        self.world.done[what] += 1
+        self.world.done[change] += 1
         return True
 
 

@@ -77,9 +77,9 @@ class Partitions(OwnerRole):
             steps = {"finalize": self.finalize}
         elif attached:
             steps = {"detach": self.detach, "detach concurrently": self.detach_concurrently}
-        what, step = self.rng.choice([*steps.items()])
+        change, step = self.rng.choice([*steps.items()])
         try:
-            self.attempt(connection, what, partial(step, connection, name, region))
+            self.attempt(connection, change, partial(step, connection, name, region))
         except UndoneError:
             roll_back(connection)
 
@@ -116,9 +116,9 @@ class Partitions(OwnerRole):
     def bring(self, connection: Connection, name: str, region: int) -> None:
         self.fit(connection, name)
         columns = {"r_parts": set[str](), name: set[str]()}
-        for table, found in columns.items():
+        for table, attributes in columns.items():
             query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
-            found.update(str(column) for (column,) in connection.execute(query.encode(), [table]))
+            attributes.update(str(column) for (column,) in connection.execute(query.encode(), [table]))
         for column in columns["r_parts"] - columns[name]:
             connection.execute(f"ALTER TABLE {name} ADD {column} float8".encode())
         for column in columns[name] - columns["r_parts"]:

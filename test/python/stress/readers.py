@@ -73,8 +73,8 @@ class Plain(Reader):
             "SELECT f.relation::regclass::text, coalesce(s.batch, 0) FROM inorder_internal.feed AS f "
             "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
         )
-        found: list[Any] = self.connection.execute(query.encode(), [self.kind]).fetchall()
-        return dict(found)
+        batches: list[Any] = self.connection.execute(query.encode(), [self.kind]).fetchall()
+        return dict(batches)
 
     def poll(self, table: str) -> int | None:
         if not self.world.is_long:
@@ -245,9 +245,9 @@ class Batched(Plain):
             super().follow_promotion()
             self.forget_dropped()
 
-    def stays(self, event: Event, known: set[int]) -> bool:
+    def stays(self, event: Event, stored: set[int]) -> bool:
         if event.batch is None:
-            return super().stays(event, known)
+            return super().stays(event, stored)
         if self.last[event.table] < event.batch < self.last[event.table] + JUMP:
             self.dropped.add((event.table, event.batch))
             return False

@@ -153,8 +153,8 @@ def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list
     crash of the primary ended.
     """
     rng, began = world.randomness("crash"), time.monotonic()
-    for part in CRASHES if world.is_long else ():
-        if world.broken.wait(max(0.0, began + part * seconds - time.monotonic())):
+    for share in CRASHES if world.is_long else ():
+        if world.broken.wait(max(0.0, began + share * seconds - time.monotonic())):
             return
         crash(stage.primary, SETTINGS, rng)
         world.done["kill -9"] += 1

@@ -74,10 +74,10 @@ class Stateless(Reader):
             with transaction(self.connections[0], self.rng.choice(levels)):
                 self.connections[0].execute("SELECT 1")
                 time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
-                found = self.read(table)
+                answer = self.read(table)
         else:
-            found = self.read(table)
-        batch, tokens, position = found
+            answer = self.read(table)
+        batch, tokens, position = answer
         self.positions[table] = position
         self.deliver(Event(self.name, None, table, tokens))
         self.remember(PastBatch(table, batch, tokens))
@@ -106,7 +106,9 @@ class Stateless(Reader):
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
         split = "SELECT p::text FROM reader_split(%s, %s::text::feed_batch, %s) AS p"
         parts = connection.execute(split.encode(), [table, batch, self.rng.randint(1, 5)]).fetchall()
-        return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
+        return [
+            token for (piece,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(piece))
+        ]
 
     def go_on(self, table: str, cause: str) -> None:
         """A guard that was never off, and is replaced, is known to feeds, but not to a position kept elsewhere."""

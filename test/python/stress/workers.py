@@ -135,14 +135,14 @@ class Divided(Worker):
 
     def rows(self, table: str, number: int) -> list[int]:
         rows = f"SELECT token, region FROM feed_batch_rows(%s, %s, null::{table})"
-        found: list[Any] = self.connection.execute(rows.encode(), [self.feed(table), number]).fetchall()
-        self.delivery.keys.update(found)
-        return [token for token, _ in found]
+        fetched: list[Any] = self.connection.execute(rows.encode(), [self.feed(table), number]).fetchall()
+        self.delivery.keys.update(fetched)
+        return [token for token, _ in fetched]
 
 
 def workers(world: World) -> list[Plain]:
-    found: list[Plain] = []
+    roles: list[Plain] = []
     for kind, name in ((Worker, "at once"), (Divided, "divided")):
         first = kind(world, name)
-        found += [first, kind(world, name, first), kind(world, name, first)]
-    return found
+        roles += [first, kind(world, name, first), kind(world, name, first)]
+    return roles

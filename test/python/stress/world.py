@@ -174,11 +174,11 @@ class Ledger:
         halves = []
         for rows in self.doubtful:
             there = {table: present[table] | self.gone[table] for table in rows}
-            found = sum(len(there[table].intersection(tokens)) for table, tokens in rows.items())
-            if found == sum(map(len, rows.values())):
+            count = sum(len(there[table].intersection(tokens)) for table, tokens in rows.items())
+            if count == sum(map(len, rows.values())):
                 self.add(rows)
-            elif found:
-                halves.append(f"{found} rows of a transaction that has more: {rows}")
+            elif count:
+                halves.append(f"{count} rows of a transaction that has more: {rows}")
         self.doubtful.clear()
         return halves
 
@@ -232,8 +232,8 @@ class World:
         for event in (self.stop, self.settled, self.released):
             event.set()
 
-    def randomness(self, who: str) -> random.Random:
-        return random.Random(f"{self.seed} {who}")
+    def randomness(self, role: str) -> random.Random:
+        return random.Random(f"{self.seed} {role}")
 
     def problem(self, text: str) -> None:
         self.problems.append(text)
@@ -245,8 +245,8 @@ class World:
 
 
 def numbers(connection: Connection, statement: str, *parameters: object) -> list[int]:
-    found: list[Any] = connection.execute(statement.encode(), parameters or None).fetchall()
-    return [number for (number,) in found]
+    rows: list[Any] = connection.execute(statement.encode(), parameters or None).fetchall()
+    return [number for (number,) in rows]
 
 
 def fill(world: World, connection: Connection, amount: int) -> None:

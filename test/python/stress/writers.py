@@ -191,8 +191,8 @@ class Writer(Role):
 
     def write_version(self, draft: Draft, versions: dict[int, tuple[int, int]]) -> None:
         chosen = "SELECT stream, version FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
-        found: list[Any] = self.connection.execute(chosen.encode()).fetchall()
-        for stream, before in found:
+        streams: list[Any] = self.connection.execute(chosen.encode()).fetchall()
+        for stream, before in streams:
             version, token = before + 1, draft.take(1)[0]
             self.connection.execute("UPDATE s_streams SET version = %s WHERE stream = %s", [version, stream])
             self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES ({stream}, {token})".encode())
@@ -249,7 +249,7 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
         world.ledger.add(prepared.rows)
 
 
-def check_count(world: World, connection: Connection, table: str, who: str) -> None:
+def check_count(world: World, connection: Connection, table: str, role: str) -> None:
     """Two counts in one statement, which has one snapshot.
 
     For partitions the rows are counted leaf by leaf, because the server's own count misses a partition attached after
@@ -262,11 +262,11 @@ def check_count(world: World, connection: Connection, table: str, who: str) -> N
     if exact == plain:
         next(world.checks)
     elif leaves == leaves_of(connection, table) and moves == world.moves and moves % 2 == 0:
-        world.problem(f"{who}: exact_count({table}) is {exact}, count(*) {plain}")
+        world.problem(f"{role}: exact_count({table}) is {exact}, count(*) {plain}")
 
 
 def leaves_of(connection: Connection, table: str) -> list[str]:
     if "parts" not in table:
         return [table]
-    found = connection.execute("SELECT relid::text FROM pg_partition_tree(%s) WHERE isleaf ORDER BY relid", [table])
-    return [str(name) for (name,) in found]
+    rows = connection.execute("SELECT relid::text FROM pg_partition_tree(%s) WHERE isleaf ORDER BY relid", [table])
+    return [str(name) for (name,) in rows]
