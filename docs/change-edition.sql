@@ -2,7 +2,7 @@
 --
 -- 1. Let the consumers finish their batches, and stop them. In the view feeds unfinished_batch and partial must be null
 --    and dead_batches 0. Read feeds in the order of a column to the end.
--- 2. "inorder install --uninstall" names the objects that need inorder, and does nothing while there is one. Drop the
+-- 2. "inorder uninstall" names the objects that need inorder, and does nothing while there is one. Drop the
 --    views and indexes. Call changes_disable, and changes_enable afterwards.
 -- 3. Name your own columns in a copy of this script, twice, in the place of events.id and orders.xact. For a generated
 --    column: DROP EXPRESSION, which keeps its values, then SET DEFAULT xact_id().

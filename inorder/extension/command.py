@@ -65,7 +65,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
         with tempfile.TemporaryDirectory(prefix="inorder-build-") as folder:
             build_here(target_installation(pg_config), Path(folder) / "stage")
             listed(place(Path(folder) / "stage"))
-    click.echo("Now run inorder install in each database, or inorder install --upgrade.", err=True)
+    click.echo("Now run inorder install in each database, or inorder upgrade.", err=True)
 
 
 @extension.command(epilog="Example: inorder extension uninstall --yes")

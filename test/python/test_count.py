@@ -62,8 +62,8 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
 def test_a_role_that_may_not_read_is_told_which_statement_lets_it(
     count: Tail, cluster: Cluster, fresh: Connection
 ) -> None:
-    count("events", "--start")
-    there = ("events", "--dsn", f"{cluster.dsn} dbname={fresh.info.dbname} user=inorder_looker")
+    count("start", "events")
+    there = ("show", "events", "--dsn", f"{cluster.dsn} dbname={fresh.info.dbname} user=inorder_looker")
     fresh.execute("CREATE ROLE inorder_looker LOGIN")
     try:
         refused = count(*there, code=2)

@@ -16,8 +16,8 @@ from conftest import text
 
 OTHERS = {"node_textfile_mtime_seconds"}  # made by node_exporter for the file of samples
 UNITS = [
-    ("docs/clients/export.service", "/usr/local/bin/inorder tail events --position"),
-    ("docs/clients/mailer@.service", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
+    ("docs/systemd/export.service", "/usr/local/bin/inorder tail events --position"),
+    ("docs/systemd/mailer@.service", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
 ]
 
 

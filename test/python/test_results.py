@@ -144,7 +144,7 @@ def head_of_version(version: int, **more: str) -> str:
         (HEAD + '\n{"other":1}\n', "is damaged: .*other"),
         (HEAD + "\n\n", "is damaged"),
         (HEAD + "\n" + HEAD + "\n", "is damaged: only the first line can describe the run"),
-        (HEAD, "is damaged: its first line"),
+        (HEAD, "is damaged: only the first line"),
     ],
 )
 def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: str) -> None:

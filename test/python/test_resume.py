@@ -24,10 +24,10 @@ def a_result(machine: dict[str, object]) -> Result:
 @pytest.mark.parametrize(
     ("version", "method", "here", "message"),
     [
-        ("15.9", "direct I/O", {}, "PostgreSQL 18.6 there, 15.9 here"),
-        ("18.6", "exact counters", {}, "method direct I/O there, exact counters here"),
-        ("18.6", "direct I/O", {"cores": 8}, "cores 4 there, 8 here"),
-        ("18.6", "direct I/O", {"filesystem": "tmpfs"}, "filesystem ext4 there, tmpfs here"),
+        ("15.9", "direct I/O", {}, "PostgreSQL was 18.6, and is 15.9 here"),
+        ("18.6", "exact counters", {}, "method was direct I/O, and is exact counters here"),
+        ("18.6", "direct I/O", {"cores": 8}, "cores was 4, and is 8 here"),
+        ("18.6", "direct I/O", {"filesystem": "tmpfs"}, "filesystem was ext4, and is tmpfs here"),
     ],
 )
 def test_halves_that_do_not_fit_are_refused(version: str, method: str, here: dict[str, object], message: str) -> None:
