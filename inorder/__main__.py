@@ -2,7 +2,7 @@
 
 import signal
 
-# It takes up to a second to load the commands; before that there is nothing to clean up and nothing to say.
+# Loading the commands takes up to a second. An interrupt in that time needs no cleanup and no message.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from inorder.cli import main  # noqa: E402

@@ -23,8 +23,8 @@ from inorder.text import lines
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
-# The module of each command, imported on first use, and its summary, which lets help import none of them. Importing all
-# takes 0.75 s, tail alone less than half of that.
+# The module of each command, which is imported on first use, and its summary, so that help imports no command.
+# Importing all commands takes 0.75 s, importing tail alone less than half of that.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
@@ -79,7 +79,7 @@ class Installed(Modules):
 
 
 def open_closed_streams() -> None:
-    """Open /dev/null for closed standard streams: otherwise a file or connection would get their number and output.
+    """Open /dev/null for closed standard streams: a file or connection would otherwise get their descriptors.
 
     Standard output is opened so that writing to it fails. Children inherit the streams.
     """
@@ -150,13 +150,13 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """Exceptions of the driver, if it is loaded; a command that needs no server does not load it."""
+    """The exception classes of the driver, if it is loaded. A command that needs no server does not load it."""
     driver = sys.modules.get("psycopg")
     return (driver.Error,) if driver else ()
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error after an answer of a server; None without a server and in the laboratory."""
+    """The message for an unexpected error after a server has answered; None without a server, or in the laboratory."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
@@ -179,7 +179,7 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
 
 
 def show_usage_error(error: click.ClickException) -> None:
-    """Print an error of click as the other errors are printed, with the command whose help lists what is possible."""
+    """Print an error of click in the format of other errors, and name the command whose help explains the usage."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if type(error).__name__ == "NoArgsIsHelpError":  # click 8.2 and later; its message is the help
         error.show()

@@ -60,7 +60,7 @@ def unused(path: Path) -> Path:
 
 
 def require_new(path: Path, hint: str) -> None:
-    """Raise an error if the file exists: no command overwrites a file of another. A device can be written to."""
+    """Raise an error if the file exists: no command overwrites the file of another command. A device is accepted."""
     if path.is_file():
         raise InputError(f"{path} exists; HINT: {hint}")
 

@@ -9,7 +9,7 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-waiting: list[list[int]] = []  # the interrupts that each of the present blocks has deferred
+waiting: list[list[int]] = []  # the deferred interrupts of each active block
 
 
 def is_interrupted() -> bool:
@@ -18,7 +18,10 @@ def is_interrupted() -> bool:
 
 @contextmanager
 def deferred(impatient: bool) -> Iterator[None]:
-    """The first interrupt takes effect after the block; if ``impatient``, a second one at once."""
+    """Defer the first interrupt until the end of the block.
+
+    If ``impatient``, a second interrupt takes effect at once.
+    """
     caught: list[int] = []
     waiting.append(caught)
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -58,7 +58,7 @@ def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
 
 
 def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
-    """One of some names; the error for another name lists all of them, or those in ``listed``."""
+    """One of the given names. The error for another name lists all of them, or those in ``listed``."""
 
     def read(text: str, option: str) -> str:
         if text not in names:
@@ -99,7 +99,7 @@ DSN = Value("DSN", connection_string, str)
 class Option(click.Option):
     """An option that ``requires`` or ``excludes`` other options, with a reason if given.
 
-    ``section`` is the heading in the help, of this option and the next ones, up to an option with another section.
+    ``section`` is a heading in the help. It applies to this option and the next ones, up to an option with a section.
     """
 
     def __init__(

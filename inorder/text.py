@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
-MARKS = ("Mn", "Me")  # marks on the letter before; vowels and tones of many scripts have no combining class
+MARKS = ("Mn", "Me")  # marks on the previous letter; vowels and tones of many scripts have no combining class
 
 
 def one_line(text: str) -> str:
@@ -53,7 +53,9 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
 
 
 def did_you_mean(name: str, names: Mapping[str, str]) -> str:
-    """A question for the names that are most like this one; empty if none is. ``names``: how each is written.
+    """The question "Did you mean …?" with the most similar names; empty if no name is similar.
+
+    ``names``: the text for each name.
 
     >>> did_you_mean("order", {"orders": "public.orders", "o": "public.o"}), did_you_mean("x", {})
     ('Did you mean public.orders?', '')

@@ -12,9 +12,9 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- Functions that the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool
--- calls. In the schema of public functions other roles might create a function that matches better. Only a superuser
--- creates objects here, and there is no state to be locked.
+-- Functions in the text of reader_batch_query, which its reader runs, and functions with anyelement that the tool
+-- calls. In the schema of public functions, other roles might create a function that matches better. In this schema
+-- only a superuser can create objects. It contains no state, so it need not be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that texts of queries of the extension inorder, and of its tool, call.';
@@ -23,8 +23,8 @@ COMMENT ON SCHEMA inorder_text IS
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- Error unless the library of this session is of the version of the extension, or later: a session keeps the one that
--- it has loaded. The scripts of the extension call it first.
+-- Error if the library of this session is older than the extension: a session keeps the library that it has loaded. The
+-- scripts of the extension call it first.
 CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();

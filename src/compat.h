@@ -11,7 +11,7 @@
 #error "inorder needs PostgreSQL 15 or later"
 #endif
 
-/* 18 lets a module carry its name and version, shown by pg_get_loaded_modules() */
+/* 18 shows the name and version of a module by pg_get_loaded_modules() */
 #ifdef PG_MODULE_MAGIC_EXT
 #define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC_EXT(.name = module_name, .version = INORDER_VERSION)
 #else
@@ -22,10 +22,9 @@
 #include "utils/regproc.h"
 
 /*
- * 16 lets input functions, and the parsing of a name, report an error without
- * raising it; 15 always raises it.  16 also checks privileges on every kind of
- * object by one function, and computes on demand how a row is converted for a
- * partition.
+ * Since 16, input functions and the parser of names can return an error; in 15
+ * they raise it.  16 also has one function that checks privileges on any kind
+ * of object, and computes the conversion of a row for a partition on demand.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -44,7 +43,7 @@
 
 /*
  * 17 renamed the shared variables of transactions, the local transaction id of
- * a backend, and the comparison of search_path with an earlier one.
+ * a backend, and the function that compares search_path with a saved one.
  */
 #if PG_VERSION_NUM >= 170000
 #define transam_variables TransamVariables

@@ -1,4 +1,4 @@
-"""``inorder advise``: its options, and the call of the reading."""
+"""``inorder advise``: its options, and the calls that read facts and find advice."""
 
 import json
 import sys
@@ -68,7 +68,10 @@ def advise(
 
 
 def require(option: str, package: str) -> None:
-    """Raise an error if the package is missing, before anything is read. Its users import it."""
+    """Raise an error if the package is missing, before anything is read.
+
+    The modules that need the package import it later.
+    """
     if find_spec(package) is None:
         raise InputError(f"{option} needs {package}, which is not installed; HINT: {installer('advise')}")
 

@@ -18,7 +18,7 @@ RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # more than an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of a leaf page
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the newest share of the rows that updates choose from
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of newest rows that updates choose from
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Savings:
 
 
 def other_wal(load: Load, other: Other, within: float) -> float:
-    """Bytes of WAL of another index between two checkpoints: records, splits, images."""
+    """Bytes of WAL that another index causes between two checkpoints: records, splits, images."""
     inserts, entries = load.inserts * load.checkpoint, load.entries * load.checkpoint
     per_leaf = max(1.0, load.rows / max(1.0, other.pages))
     key = max(8.0, ENTRIES / per_leaf - model.LINE_POINTER - model.INDEX_TUPLE_HEADER)
@@ -129,7 +129,7 @@ def compared(
 
 
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
-    """Bytes of WAL and of growth a day, for an index full of random keys that receives ordered keys.
+    """Bytes of WAL, and bytes of growth, per day, for an index full of random keys that receives ordered keys.
 
     The new keys are either in one place among the random keys, where pages are split in the middle, or after them.
     """

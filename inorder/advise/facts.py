@@ -89,7 +89,7 @@ class Leaf:
     indexes: list[IndexFacts] = field(default_factory=list)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
     statistics: dict[int, Statistic] = field(default_factory=dict)
-    counted: dict[str, float] = field(default_factory=dict)  # rows, since the counters were reset
+    counted: dict[str, float] = field(default_factory=dict)  # number of rows since the counters were reset
 
     @property
     def quoted(self) -> str:
@@ -123,7 +123,7 @@ class ServerFacts:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, what was counted of it since pg_stat_statements was reset, and what it does."""
+    """A statement, its counters since pg_stat_statements was reset, and its classification."""
 
     text: str
     calls: float
@@ -162,7 +162,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, subject: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """The rows of a query; none if the server refuses it, and then ``subject`` is listed in ``unseen``."""
+        """The rows of a query. If the server refuses it, there are none, and ``subject`` is added to ``unseen``."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -171,7 +171,7 @@ class Reader:
             return []
 
     def home(self) -> tuple[str | None, bool]:
-        """The schema of inorder, of a role that is trusted, and whether it is the SQL edition."""
+        """The schema of inorder, if a trusted role owns it; and True if it is the SQL edition."""
         if schemas := self.rows("extension_schema"):
             return schemas[0]["nspname"], False
         if schemas := self.rows("sql_edition_schema"):
@@ -209,7 +209,10 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """Seconds in which rows were counted; at most the age of the cluster if the counters were never reset."""
+        """Seconds since the counters of rows were reset.
+
+        If they were never reset, an upper bound: the age of the cluster.
+        """
         if server.seconds is not None:
             return server.seconds
         made = self.rows_if_seen("how long rows have been counted", "advise_initdb")
@@ -268,7 +271,7 @@ class Reader:
         leaf.statistics[column.number] = Statistic(column.number, values=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
-        """Read values of keys from statistics, or else from a sample; report tables that have neither."""
+        """Read values of keys from statistics, otherwise from a sample; report tables that have neither."""
         hidden = []
         for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
             if sampled and leaf.is_trusted and not leaf.statistic(column).values:

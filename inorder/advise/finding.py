@@ -21,7 +21,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """``saves``: bytes of WAL a day, or of storage, which order the findings. ``costs``: one for each kind of key.
+    """``saves``: bytes of WAL per day, or bytes of storage, by which findings are ordered.
+
+    ``costs``: one per kind of key.
 
     ``instead``: an alternative remedy; ``choice``: how to choose between the two.
     """

@@ -151,7 +151,9 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Possible shares of the rows that updates choose from, by the page images of UPDATE if these were counted.
+    """Possible values of the share of rows that updates choose from.
+
+    Page images of UPDATE decide, if they were counted.
 
     An UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
     """
@@ -221,7 +223,7 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
 
 
 def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
-    """Findings ordered by savings, and tables without one. Findings below ``least`` bytes are omitted."""
+    """Findings ordered by savings, and tables without a finding. Findings below ``least`` bytes are omitted."""
     every = keyed(facts)
     results = [result for rule in (random_keys, mixed_keys, text_uuids) for result in rule(facts, every, least)]
     findings = [result for result in (*results, *readers(facts), *counts(facts)) if isinstance(result, Finding)]

@@ -18,12 +18,12 @@ GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
 EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
 ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
-SHOWN = 3  # statements, of several
+SHOWN = 3  # statements shown, if there are more
 
 
 @dataclass
 class Read:
-    """A table, one of its partitions, how it is read, and the totals of all statements that read it this way."""
+    """A way to read a table or a partition: the poll (None for a count), and the totals of its statements."""
 
     leaf: Leaf
     poll: Poll | None
@@ -38,7 +38,7 @@ class Read:
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf], polling: bool) -> Iterator[tuple[Leaf, Poll | None]]:
-    """Tables that a statement polls or counts; for each poll, the first table that has the column."""
+    """The tables that a statement polls or counts. For a poll of several tables, the first one that has the column."""
     if not polling and statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
     for poll in statement.polls if polling else ():

@@ -30,7 +30,7 @@ PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 BEGINNING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
-SHOWN = 5  # places of statements, of several
+SHOWN = 5  # places of statements shown, if there are more
 NUMBERS = ("int2", "int4", "int8", "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")
 TIMES = ("timestamp", "timestamptz")
 
@@ -44,7 +44,7 @@ class Statement:
 
 @dataclass
 class Created:
-    """Types of columns that may be polled, and the columns whose values rise with new rows."""
+    """Types of the columns that may be polled; and the columns whose values increase with new rows."""
 
     types: dict[str, str] = field(default_factory=dict)
     rising: set[str] = field(default_factory=set)
@@ -161,7 +161,7 @@ def findings(scripts: Scripts) -> list[Finding]:
 
 
 def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding if the column may be polled; for a query without ORDER BY only if new rows have greater values."""
+    """A finding if the column may be polled. A query without ORDER BY counts only if new rows have greater values."""
     tables = {polled: table for polled in poll.tables for name, table in scripts.tables.items() if polled[1] == name[1]}
     name, table = next(
         ((polled, each) for polled, each in tables.items() if poll.column in each.types), (poll.tables[0], None)

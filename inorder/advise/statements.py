@@ -43,7 +43,7 @@ def understood(text: str) -> Understood | str:
 
 
 def classified(text: str) -> Understood:
-    nodes = list(walk(parse_sql(text)))[::-1]  # inner and earlier WITH queries come first
+    nodes = list(walk(parse_sql(text)))[::-1]  # so that inner and earlier WITH queries come first
     queries: dict[str, tuple[Table, ...]] = {}
     for query in (node for node in nodes if isinstance(node, ast.CommonTableExpr)):
         queries[query.ctename] = below(query.ctequery, queries)
@@ -57,7 +57,7 @@ def classified(text: str) -> Understood:
 
 
 def walk(*nodes: Any) -> Iterator[Any]:
-    """The nodes of trees, each before the nodes below it, from the last to the first."""
+    """The nodes of trees, from the last tree to the first. Each node comes before the nodes below it."""
     stack = list(nodes)
     while stack:
         node = stack.pop()
@@ -151,7 +151,10 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 
 
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
-    """Columns that a condition compares as greater than a position; for OR, columns that all terms compare."""
+    """Columns that must be greater than a position by a condition.
+
+    For OR, the columns for which that is true in all terms.
+    """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.OR_EXPR:

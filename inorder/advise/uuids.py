@@ -21,7 +21,7 @@ VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEAST_VALUES = 10  # a column with fewer values is judged by its default alone
-SOME = 0.05  # smallest share of the values that makes the column a mix
+SOME = 0.05  # smallest share of another version that makes the column a mix
 RISING = 0.9  # smallest correlation with the physical order for values to count as ordered
 
 
@@ -66,7 +66,7 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
     ('versions 4 and 7', 0.5, '2025-08-19')
 
-    One hash of eight looks like a UUID:
+    Some hashes look like UUIDs, about one of eight:
 
     >>> keys_of([md5(bytes([n])).hexdigest() for n in range(200)], [], None, now).kind
     ''

@@ -1,4 +1,4 @@
-"""Read the rows of a batch as Arrow, in an ADBC transaction beside the session that found the batch.
+"""Read the rows of a batch as Arrow, in an ADBC transaction parallel to the session that found the batch.
 
 The driver converts the binary COPY to Arrow in C, in a third of the CPU time that rows in Python take.
 """
@@ -58,9 +58,9 @@ class Connection:
         return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query. Errors while it is read are ADBC's, with an SQLSTATE.
+        """The result of the query. Errors while it is read are errors of ADBC, with an SQLSTATE.
 
-        fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without one.
+        fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without an SQLSTATE.
         """
         yield from self.cursor._results.reader
 
@@ -93,7 +93,7 @@ class Connection:
                 used.close()
 
 
-# run in a transaction: returns the FROM item that has the rows of a batch
+# is run in a transaction, and returns the FROM item with the rows of a batch
 Question = Callable[[Connection], sql.Composable]
 Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
 
@@ -185,7 +185,10 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 
 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
-    """Names in columns of user-defined types: labels and attributes. Output that depends on settings is ignored."""
+    """Labels of enums and names of attributes, for the columns of user-defined types.
+
+    Output that depends on settings is ignored.
+    """
     return {
         (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))
         for column in columns if column.labels or column.fields
@@ -201,7 +204,7 @@ def kept_rows(
 
 
 def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
-    """The columns of a table, preceded by the operation and the version of each change under names that are not taken.
+    """The columns of a table, preceded by the columns "op" and "version" of a change, renamed if the names are taken.
 
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']
@@ -224,7 +227,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, because retries are decided by these."""
+    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, by which retries are decided."""
     try:
         yield
     except adbc_driver_manager.Error as error:

@@ -12,10 +12,10 @@ from psycopg import sql
 from inorder.connection.reading import TableColumn
 
 # A composite is selected as its fields, without naming them: if a field were dropped in the meantime, its name could
-# call a function. The driver refuses null composites, or loses the information which are null.
+# call a function. The driver refuses null composites, or does not report which composites are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
-# format() calls the type's output function; a cast to text could be anybody's function.
+# format() calls the type's output function; a cast to text could be a function of any role.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
 # The driver makes a list of every array, or refuses it without naming the column. Arrays that are not lists are
@@ -26,7 +26,7 @@ IS_LIST = (
 )
 IS_EMPTY = "pg_catalog.cardinality({column}) OPERATOR(pg_catalog.=) 0"
 LIST = "CASE WHEN " + IS_LIST + " OR " + IS_EMPTY + " THEN {column}SENT END"
-DIMENSIONS = (  # 0 if the first subscript is not 1
+DIMENSIONS = (  # number of dimensions; 0 if the first subscript is not 1
     "CASE WHEN pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.>) 1 THEN pg_catalog.array_ndims({column}) "
     "WHEN pg_catalog.array_lower({column}, 1) OPERATOR(pg_catalog.<>) 1 THEN 0 ELSE 1 END"
 )
@@ -38,7 +38,7 @@ NATIVE: dict[str, pa.DataType] = {
     "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"), "uuid": pa.uuid(), "json": pa.json_(), "jsonb": pa.json_(),
 }  # fmt: skip
-WIDER = {"oid": ("int8", pa.int64())}  # the driver takes oid for a signed integer
+WIDER = {"oid": ("int8", pa.int64())}  # the driver treats oid as a signed integer
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
 
 
 def as_text(column: TableColumn) -> Field:
-    """The column as text, written by the type's output function; a cast could be anybody's function."""
+    """The column as text, written by the type's output function; a cast could be a function of any role."""
     return Field(column, AS_TEXT, pa.string())
 
 
@@ -124,7 +124,7 @@ IS_UTF8 = (
 
 
 def text_or_null(field: Field) -> Field:
-    """A field that is null where the text is not valid UTF-8, for servers that do not check encodings."""
+    """A field for servers that do not check encodings. It is null where the text is not valid UTF-8."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
     if not is_text or field.expression == FIELDS:

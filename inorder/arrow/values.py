@@ -18,7 +18,7 @@ LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
 MICROSECONDS = 86_400_000_000  # in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-# called with the row and a description of its value; raises an error, or returns so that the value becomes null
+# called with the row and a description of its value; raises an error, or returns to make the value null
 Refused = Callable[[int, str], None]
 
 
@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as labels. A text may be missing from the labels of the snapshot, if its label was renamed."""
+    """Encode texts as enum labels. If a label was renamed, its text may be missing from the labels of the snapshot."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -96,7 +96,10 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast an array; if a value does not fit, cast each value alone. Only a type of the caller's can be too narrow."""
+    """Cast an array; if a value does not fit, cast each value alone.
+
+    Only a type that the caller has chosen can be too narrow.
+    """
     with suppress(pa.ArrowInvalid):
         return array.cast(kind)
     pieces = []

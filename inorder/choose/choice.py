@@ -15,7 +15,7 @@ NONE, POLL, FEED = READERS = ("none", "poll", "feed")
 
 DAY = 86_400
 YEAR = 365 * DAY
-FOREVER = 100 * YEAR  # seconds in which the prefix must not wrap if rows are never deleted
+FOREVER = 100 * YEAR  # seconds during which the prefix must not wrap if rows are never deleted
 MOST = 2**31 - 1  # largest value of each parameter of the block generators
 LEAST_BLOCK = 256  # smallest number of sequence values in a block: about a leaf page; smaller blocks save nothing more
 
@@ -32,7 +32,7 @@ COLUMNS = {
     "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
 }
 IN_ORDER = ("bigint", "v7", "xact")
-# Kinds whose keys are given out as uuid_mask(), if they must not leak creation time or order.
+# Kinds whose keys are masked by uuid_mask() for clients, if they must not leak creation time or order.
 MASKED = {"v7": "uuid_mask(id, secret_key)", "xact": "uuid_mask(id, secret_key, 8)"}
 assert set(COLUMNS) == set(USUAL_KINDS)
 

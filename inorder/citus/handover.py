@@ -1,9 +1,9 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
-Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and nobody writes
-to it, so the reader can read all of it. Then the reader finds the transactions of the new place that have copied rows.
-A transaction contains either copied rows only or new rows only. One row of each transaction, looked up in the old table
-by its primary key, shows which. The transactions with new rows have not been read.
+Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and no
+transaction writes to it, so the reader can read all of it. Then the reader finds the transactions in the new place that
+contain copied rows. A transaction contains either copied rows only or new rows only. One row of each transaction,
+looked up in the old table by its primary key, shows which. The transactions with new rows have not been read.
 """
 
 import json
@@ -158,9 +158,10 @@ class Moves:
         self, distributed: Distributed, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]], *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """Positions in the new places of a shard that was read to its end in the old place; None if it is too early.
+        """Positions in the new places of a shard that was read to its end in the old place; None if still unknown.
 
-        If it is too early, a run that goes on (not ``ends``) reports the reason once; a run that ends fails with it.
+        In that case, a run that continues (not ``ends``) reports the reason once; a run that ends fails with the
+        reason.
         """
         problem = InorderError(f"{was.place} was moved, and is still written to: try again")
         if is_frozen:

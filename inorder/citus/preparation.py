@@ -32,7 +32,7 @@ class Request:
 
 
 class Preparation:
-    """``repeats``: readable shards are not reported."""
+    """``repeats``: the preparation is repeated, and shards that are already readable are not reported."""
 
     def __init__(self, request: Request, say: Say, repeats: bool = False) -> None:
         self.request, self.say, self.repeats = request, say, repeats
@@ -46,7 +46,7 @@ class Preparation:
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
-            on_node(self.session, shard).close()  # fails, before anything is done, if a node has no extension
+            on_node(self.session, shard).close()  # raises an error at once if a node has no extension
         seen: set[Shard] = set()
         while waiting := [shard for shard in shards if shard not in seen]:
             for place, shard in enumerate(waiting, 1):
@@ -128,6 +128,6 @@ def repeat(request: Request, seconds: float) -> NoReturn:
         try:
             preparation.run()
         except psycopg.errors.UndefinedTable as error:
-            report(f"trying again: {first_line(error)}")  # a shard was moved at this moment
+            report(f"trying again: {first_line(error)}")  # a shard was moved in the meantime
 
     forever(request.dsn, preparation.attach, work, lambda: time.sleep(seconds))

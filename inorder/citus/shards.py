@@ -12,10 +12,10 @@ from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
 from inorder.text import one_line
 
-COORDINATOR = 0  # its group; all other nodes have other groups
+COORDINATOR = 0  # the group of the coordinator; no other node has this group
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
-OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")  # how such parameters of libpq begin
+OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")  # prefix of such parameters of libpq
 # Citus hides shards in pg_class from applications that it does not know, and takes LOCK TABLE for a change of a shard.
 SETTINGS: tuple[LiteralString, ...] = (
     "SET LOCAL citus.override_table_visibility = off",
@@ -37,7 +37,9 @@ class Shard:
 
     @property
     def key(self) -> str:
-        """The identity of a shard on a node. A moved shard has another key; a replaced node keeps its group.
+        """The key of a shard on a node: shard id and group.
+
+        It changes if the shard is moved, but not if its node is replaced.
 
         >>> Shard(102008, "public.t_102008", 2, "w2", 5432).key
         '102008@2'
@@ -111,7 +113,7 @@ class Distributed:
 
 
 def successors(earlier: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """Vanished shards among the known ones, each with the shards that replaced it.
+    """The known shards that no longer exist, each with the shards that replaced it.
 
     >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
     >>> rest = Shard(3, "t_3", 1, "a", 5432, 5, 9)

@@ -81,7 +81,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on the effect that this machine cannot show, and how to see it; nothing if the machine shows it."""
+    """A note on the effect that this machine cannot show, and on a way to see it; "" if the machine shows it."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"

@@ -1,4 +1,4 @@
-"""inorder lab, and lab run: the names of their commands. Loads no command."""
+"""The groups ``inorder lab`` and ``lab run``: the names of their commands. This module loads no command."""
 
 import click
 

@@ -28,7 +28,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
-    """The requested page; an error, before anything else is done, if the file exists."""
+    """The requested page. If the file exists, an error is raised before anything else is done."""
     if page:
         require_new(page, "remove it, or give another --html")
     return page

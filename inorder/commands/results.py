@@ -51,7 +51,7 @@ def lab_resume(
         raise InputError("--source is only for runs of lab run like")
     if source is not None:
         plan = replace(plan, source=source)
-    # Fail now, not after hours of measuring, if the result cannot be shown.
+    # Fail before the measurements, which may take hours, if the result cannot be shown.
     require_reportable(file, result, True)
     plan = kind.completed(plan, dsn is not None).plan
     host = host_for(kind, dsn, bindir)
@@ -69,7 +69,10 @@ def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
 
 
 def readable(file: Path, page: bool = True) -> list[Labelled]:
-    """The results of a file; an error that names the file if one cannot be shown, or not as a page if requested."""
+    """The results of a file.
+
+    An error names the file if a result cannot be shown, or cannot be shown as a requested page.
+    """
     results = load_all(file)
     for result in results:
         require_reportable(file, result, page)

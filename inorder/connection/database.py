@@ -14,19 +14,20 @@ from psycopg.conninfo import make_conninfo
 from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
-# If the peer disappears silently, the kernel alone would wait for two hours; these settings make it twenty seconds,
-# when waiting for an answer and when connecting. The unit is milliseconds where libpq has it, else seconds.
+# If the peer disappears silently, the kernel by itself would wait for two hours. With these settings it waits for
+# twenty seconds, both for an answer and while connecting. Some settings of libpq are in milliseconds, the others in
+# seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# pg_catalog is named, because nothing must come before it. pg_temp is named last, because a path without it is searched
-# there first for tables and types: a temporary table made by a trigger, or by another client of a pooler, could pose as
+# pg_catalog is named, because nothing must come before it. pg_temp is named last: if a path lacks it, tables and types
+# are first searched there, and a temporary table made by a trigger, or by another client of a pooler, could pose as
 # pg_class. The path has no other schema, even at its end, because an operator whose argument types match better is
 # chosen from any position.
 SEARCH_PATH = "pg_catalog, pg_temp"
 # Trusted values of pg_settings.source for the path at the start of a session: the client set it, or a role that may
-# alter the user's role. Any other value is under the control of the owner of the database.
+# alter the user's role. With any other value, the owner of the database may have set the path.
 TRUSTED_SOURCES = ("client", "user", "database user")
 # Settings by which a server ends long statements and sessions, and the version that introduced each.
 TIMEOUTS: dict[LiteralString, int] = {
@@ -48,8 +49,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
     """A connection to the user's server. The search_path of role and database may lead to objects of other users.
 
     Therefore each transaction begins with its own settings, including SEARCH_PATH, and a statement outside of a
-    transaction gets one. A startup option would be refused by poolers, and a session setting would be seen by other
-    clients of a pooler.
+    transaction gets one. Poolers would refuse a startup option, and a session setting would affect other clients of a
+    pooler.
     """
 
     settings: sql.SQL | sql.Composed | None = None  # statements that take no snapshot and qualify all names
@@ -197,7 +198,7 @@ def completed(dsn: str) -> str:
 def given(dsn: str, names: Container[str]) -> dict[str, str]:
     """The parameters among ``names`` that the string, its service or the environment sets, as libpq finds them.
 
-    libpq reports them only for a connection: this one uses a socket that does not exist.
+    libpq reports them only for a connection, so this function tries to connect to a socket that does not exist.
 
     >>> given("postgresql://db1/shop?keepalives_idle=60", {"keepalives_idle", "keepalives_count"})
     {'keepalives_idle': '60'}
@@ -228,7 +229,7 @@ def identifier(*names: str) -> str:
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """Execute statements one by one by the extended protocol, which prevents injection of a second statement."""
+    """Execute statements one by one, by the extended protocol, which refuses an injected second statement."""
     for statement in statements:
         connection.execute(statement.encode(), binary=True)
 

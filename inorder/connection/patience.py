@@ -11,7 +11,7 @@ from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-TRIES = 10  # in a row; together they take almost a minute
+TRIES = 10  # failures in a row; the pauses take almost a minute in total
 
 CONFLICTS = ("40001", "40P01")  # serialization failure or conflict with a standby's recovery; deadlock
 CANCELLED = "57014"
@@ -52,9 +52,10 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 
 
 def was_cut_off(error: psycopg.Error) -> bool:
-    """True if a shorter read may avoid the error: a conflict with recovery on a standby, or a canceled statement.
+    """True for an error that a shorter read may avoid: a conflict with recovery on a standby, or a canceled statement.
 
-    ADBC does not report which function of the server raised a conflict, so every conflict of ADBC counts.
+    ADBC does not report which function of the server raised an error, so every conflict of ADBC counts as one with
+    recovery.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
     (True, False)

@@ -39,7 +39,7 @@ class TableColumn:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric, if they are declared and engines have such decimals.
+        """Precision and scale of a numeric, if they are declared, and Spark, Arrow and dlt have such decimals.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
@@ -138,7 +138,7 @@ class Reader:
         return str(position)
 
     def usable(self, position: str) -> str:
-        """The position to send: without its origin, if another origin is accepted."""
+        """The position as sent to the server: without its origin, if another origin is accepted."""
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
@@ -162,7 +162,7 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The number of transactions that have ended since the position, and of their rows, up to 10,000 or None."""
+        """The numbers of transactions that have ended since the position, and of their rows (up to 10,000, or None)."""
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
 

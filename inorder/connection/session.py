@@ -24,9 +24,9 @@ OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
-LONGEST_WAIT = 5.0  # seconds for a query that waits for one second
+LONGEST_WAIT = 5.0  # seconds after which a query that waits for one second is canceled
 
-# The setting or function that ended a statement or a session, for messages of the server that do not name it.
+# The setting or function that ended a statement or a session, because messages of the server do not name it.
 ENDED_BY = {
     "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
@@ -35,7 +35,8 @@ READING = {"table": "SELECT ON", "schema": "USAGE ON SCHEMA"}
 DENIED = re.compile("permission denied for (table|schema) (.+)", re.DOTALL)
 OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
-# Classes of SQLSTATE that report a state of the server, of a pooler or of rows, not an invalid request.
+# Classes of SQLSTATE for errors that are caused by the state of the server, of a pooler or of rows, instead of an
+# invalid request.
 FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
 # Connection failure, conflicts, too many connections, lock_timeout, shutdown and startup.
 PASSING = ("08", "40", "53300", "55P03", "57P")
@@ -146,7 +147,7 @@ class Session:
         return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
     def rows(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query in its own transaction, which is committed; retried after a conflict."""
+        """The rows of a query in its own transaction, which is committed. The query is retried after a conflict."""
         statement = self.statement(text, **parts)
 
         def once() -> list[ServerRow]:
@@ -160,9 +161,11 @@ class Session:
         return row
 
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query that waits for a second by the server's clock; no rows if the clock was set back.
+        """The rows of a query that waits for a second by the server's clock.
 
-        The SQL edition waits by pg_sleep(), which would sleep longer by the time that the clock was set back.
+        If the clock was set back, the query is canceled, and there are no rows.
+
+        The SQL edition waits by pg_sleep(). If the clock is set back, pg_sleep() sleeps longer by the same time.
         """
         is_late = threading.Event()
 
@@ -201,7 +204,7 @@ class Session:
         return Table(*rows[0])
 
     def hint_of_name(self, name: str) -> str:
-        """The tables whose names differ from this one by case or schema, otherwise by a few letters; empty if none."""
+        """Tables whose names differ from this one only by case or schema; if there are none, by a few letters."""
         alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
         if alike:
             return f"There is {listed(alike, ' and ')}: SQL reads a name without quotes in lower case."
@@ -237,7 +240,7 @@ class Session:
         return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
-        """A query in a transaction that is left open, with one snapshot: its answer stays true meanwhile."""
+        """A query in a transaction that is left open, with one snapshot, so that its answer stays valid."""
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
@@ -283,14 +286,14 @@ def index_went(error: psycopg.Error) -> bool:
 
 
 def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
-    """The error for an error of the server: its message and hint; exit code 2 if the request was invalid.
+    """The error to raise for an error of the server: its message and hint; exit code 2 if the request was invalid.
 
     ``acceptance`` is the option that accepts another origin.
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or remedy_of(error))):
-        # Names in it may contain newlines: only lines that begin with a label are the tool's.
+        # Names in the message may contain newlines. Only lines that begin with a label are written by the tool.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
         message += "\nThat is what --accept-table does, once."
@@ -306,7 +309,7 @@ def remedy_of(error: psycopg.Error) -> str | None:
 
 
 def grant_of(message: str) -> str:
-    """The statement that lets a role read what it was denied; of other tables the tool reads only.
+    """The GRANT that a "permission denied" error asks for. SELECT is enough, because the tool only reads user tables.
 
     >>> grant_of("permission denied for table public.events"), grant_of("permission denied for function f")
     ('GRANT SELECT ON public.events TO the role.', '')

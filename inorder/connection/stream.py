@@ -87,7 +87,7 @@ class Stream:
         return self.answer
 
     def blocks(self) -> Generator[Rows, None, None]:
-        """The rows of the COPY in blocks; a large row is a block of its own. begin() reads what follows the COPY."""
+        """The rows of the COPY in blocks; a large row is a separate block. begin() reads the results after the COPY."""
         self.begin()
         content, lengths, length = bytearray(), list[int](), 0
         try:
@@ -108,7 +108,7 @@ class Stream:
                 del row  # the row may be large: free it before the next
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt, or the caller stops reading
+        except BaseException:  # after an interrupt, or if the caller stops reading
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise

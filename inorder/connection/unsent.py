@@ -33,7 +33,7 @@ def is_too_large(error: psycopg.Error) -> bool:
 
 @contextmanager
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
-    """If the server cannot send a row, raise an error with the row's key, and the column if it is no valid text.
+    """If the server cannot send a row, raise an error with the key of the row and the column whose text is invalid.
 
     ``rows`` are statements; the last one is the FROM item of the rows.
     """
@@ -50,7 +50,7 @@ def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Ite
 
 
 def where(session: Session, table: Table, rows: sql.Composable, has_columns: bool) -> str:
-    """A line of the error with the row, and the column if it can be found; "" if the server cannot be asked."""
+    """A line for the error message that names the row and, if known, the column; "" without a connection."""
     with suppress(psycopg.Error):
         columns = columns_of(session.rows(query("reader_columns"), table=table.oid))
         place = first_unsent(session, table, rows)
@@ -78,7 +78,7 @@ def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
 
 
 def sent(session: Session, rows: sql.Composable, place: int, name: str) -> str:
-    """A value of a row as text, without calling a cast, which may be a user's."""
+    """A value of a row as text, without a cast, which could call a function of a user."""
     value = AS_TEXT.format(sql.Identifier(name))
     with session.transaction():
         row = session.connection.execute(

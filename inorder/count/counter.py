@@ -55,16 +55,18 @@ class ShardsCounter(Counter):
         self.table = self.distributed.table
 
     def ask(self, statement: sql.SQL) -> int:
-        """The sum over all shards, repeated if a shard was moved meanwhile, which would be counted twice.
+        """The sum over all shards.
 
-        A fold of a shard is not repeated: the rows that it added before shards were moved are part of the sum.
+        It is repeated if a shard was moved meanwhile, because that shard could be counted twice.
+
+        A fold of a shard is not repeated. The rows that it has added before a shard was moved are part of the sum.
         """
         counts: dict[str, int] = {}
         for _ in attempts(TRIES):
             shards = self.distributed.shards()
             if statement is not FOLD:
                 counts.clear()
-            with suppress(psycopg.errors.UndefinedTable):  # a shard was moved at this moment
+            with suppress(psycopg.errors.UndefinedTable):  # a shard was moved in the meantime
                 for shard in shards:
                     counts[shard.key] = counts.get(shard.key, 0) + self.ask_shard(shard, statement)
                 if self.distributed.shards() == shards:

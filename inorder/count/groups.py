@@ -22,7 +22,7 @@ NULL = "(null)"
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns of --by; as in SQL, names without quotes are lower case. None for a count of all rows.
+    """The columns of --by. As in SQL, names without quotes are lower case. An empty list for a count of all rows.
 
     >>> columns_of("Status, tenant"), columns_of('"Status"'), columns_of("")
     (['status', 'tenant'], ['Status'], [])
@@ -43,7 +43,7 @@ class GroupCounter(Counter):
         self.parts = {"table": self.table.oid, "names": self.columns}
 
     def start(self) -> None:
-        """Start the count in two transactions, because a transaction cannot prove its own changes."""
+        """Start the count in two transactions: a transaction cannot prove the state of a table that it has changed."""
         self.session.row(START, **self.parts)
         self.session.row(FOLD, **self.parts)
 

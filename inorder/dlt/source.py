@@ -1,6 +1,7 @@
 """A resource of dlt: it yields batches of a table, and keeps the position after them in its state.
 
-dlt puts rows and state into one load package, or none if the extraction fails: a row is in a package exactly once.
+dlt puts rows and state into one load package. If the extraction fails, there is no package. Each row is therefore in
+exactly one package.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +47,8 @@ def feed_table(
 ) -> DltResource:
     """A resource of dlt: the rows of an insert-only table that were committed since the last run.
 
-    With ``changes`` it yields the changes of a table that is updated and deleted from, and that changes_enable() logs;
-    they are merged by the primary key.
+    With ``changes`` it yields the changes of a table with updates and deletes, which changes_enable() logs; dlt merges
+    them by the primary key.
 
     ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
     for rows that commit later. A run ends with the transactions that had ended when it began, or after ``max_batches``
@@ -83,7 +84,10 @@ def marked(read: Iterator[pa.Table], column_hints: dict[str, Any]) -> Iterator[p
 def copied(
     reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], column_hints: dict[str, Any]
 ) -> Iterator[pa.Table]:
-    """Changes, with hints to merge them. A batch with the whole table is the last of a run, and replaces the table."""
+    """Changes, with hints to merge them.
+
+    A batch with the whole table is the last batch of a run, and replaces the table at the destination.
+    """
     key = [column.name for column in reader.columns() if column.is_key]
     before = state.get("position")
     if before is not None:
@@ -161,7 +165,7 @@ def batches(
     reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
     table: Reader | None = None,
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """The rows of one batch after the other. ``table``: the table to read, if the reader is on its log of changes.
+    """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads its log of changes.
 
     Before a batch is yielded, the state gets the position after it, because dlt may stop there (add_limit). Batches
     without rows are skipped: their rows are of transactions that ended since the run began. After a read that the

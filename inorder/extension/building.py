@@ -30,7 +30,7 @@ def require_plain(*paths: Path) -> None:
 
 
 def has_library_headers(compiler: str) -> bool:
-    """True if the headers of the C library are installed: Debian's compiler does not depend on them."""
+    """True if the headers of the C library are installed. Debian's package of the compiler does not depend on them."""
     command = [compiler, "-xc", "-E", "-o", os.devnull, "-"]
     return subprocess.run(command, check=False, capture_output=True, input=b"#include <stdio.h>\n").returncode == 0
 
@@ -82,7 +82,10 @@ def locked(folder: Path) -> Iterator[None]:
 def build_into(
     server: Installation, source: Path, build: Path, target: Path, more_sources: Sequence[Path] = ()
 ) -> None:
-    """Build into ``target``, which then has each file under its path on the server. Objects are kept in ``build``."""
+    """Build into the folder ``target``, in which each file has its path on the server.
+
+    Objects are kept in ``build``.
+    """
     require_plain(source, server.bindir, build)
     require_tools(server)
     stage = build / "stage"  # make may not be able to handle the target's path

@@ -20,7 +20,7 @@ PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The files in order of the copy: the library first, and last the control file, which makes the version visible."""
+    """The files in the order of the copy: first the library, last the control file, which makes the version visible."""
     paths = (path for path in stage.rglob("*") if path.is_file())
     files = sorted(paths, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
     return [(path, Path("/") / path.relative_to(stage)) for path in files]
@@ -46,14 +46,14 @@ def package_of(path: Path) -> str | None:
 
 
 def require_unpackaged(paths: Sequence[Path]) -> None:
-    """Raise an error if a file belongs to a package: only the package manager must change it."""
+    """Raise an error if a file belongs to a package, because only the package manager may change it."""
     for path in paths:
         if path.exists() and (package := package_of(path)):
             raise InputError(f"{path} belongs to the package {package}\nHINT:  Upgrade or remove the package.")
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """Raise an error if a file is not one of the extension, or if the server's folder for it does not exist."""
+    """Raise an error if a file does not belong to the extension, or if the server's folder for it does not exist."""
     if not any(target.name == "inorder.control" for target in targets):
         raise InputError(f"{stage} has no inorder.control below it\nHINT:  inorder extension build writes the files.")
     if foreign := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:

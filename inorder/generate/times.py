@@ -46,7 +46,7 @@ class Times:
         return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:
-        """The times from ``begin`` on, as many as there are random words.
+        """The times from ``begin`` on, one for each random word.
 
         The upper 53 bits of a word are a fraction of at most 1 - 2^-53. Its product with a width is below the width
         even after both are rounded: the difference is at least half of the last place.

@@ -53,7 +53,7 @@ class Fleet:
 def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
     """Nodes with different random ids, which have the multicast bit, and with different clock sequences."""
     clock_sequences: dict[int, int] = {}
-    while len(clock_sequences) < nodes:  # a repeated id is drawn again: a chance of 2^-38, even with 1,000 nodes
+    while len(clock_sequences) < nodes:  # a repeated id is drawn again; with 1,000 nodes the chance is 2^-38
         word = int(random.random_raw())
         clock_sequences[word & ((1 << 48) - 1) | MULTICAST] = word >> 50
     low = [int(VARIANT) | sequence << 48 | node for node, sequence in clock_sequences.items()]
@@ -74,8 +74,8 @@ def v1_high(times: Words) -> Words:
 def v7_high(times: Words) -> Words:
     """The high word of version 7: milliseconds, version, their fraction in 4096ths.
 
-    Rounded as the extension does: up to the first 4096th of the microsecond, then on by its quarters
-    (``v7_clock_tick`` in uuid_layout.h), so that uuid_v7_time() gives the very microsecond back.
+    Rounded as the extension does (``v7_clock_tick`` in uuid_layout.h): up to the first 4096th of the microsecond, plus
+    quarters of the microsecond. uuid_v7_time() therefore returns exactly this microsecond.
 
     >>> moment = TICKS_TO_1970 + 0x0123456789AB * 10_000
     >>> [hex(word) for word in v7_high(np.array([moment, moment + 10, moment + 19, moment + 9999], np.uint64))]

@@ -59,7 +59,7 @@ def install(target: Target, request: Request) -> None:
 
 
 def check_owner(offer: Offer) -> None:
-    """Refuse an installation of an untrusted role: calling its functions would be unsafe, even to identify inorder."""
+    """Refuse an installation of an untrusted role. Even calling its functions to identify inorder would be unsafe."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
             f"what looks like {offer.installed} belongs to role '{one_line(offer.installed.owner)}', "

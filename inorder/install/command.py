@@ -1,4 +1,4 @@
-"""``inorder install``, ``upgrade`` and ``uninstall``: their options, and the calls of what they ask for."""
+"""``inorder install``, ``upgrade`` and ``uninstall``: their options, and the calls of their actions."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from inorder.errors import InputError
 from inorder.install.offer import EDITIONS
 from inorder.options import Value, dsn_option, lock_timeout_option, option
 
-# Written into the script as it is.
+# The schema is written into the script unquoted.
 PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 

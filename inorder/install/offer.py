@@ -1,4 +1,4 @@
-"""The editions of inorder that a server can have, the obstacles to the rest, and the edition that is installed."""
+"""The editions of inorder that a server can have, the obstacles to the other editions, and the installed edition."""
 
 from dataclasses import dataclass
 
@@ -63,7 +63,10 @@ class Offer:
         return None
 
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
-        """Obstacles to an edition; empty if it can be installed. ``replaces``: instead of the installed edition."""
+        """Obstacles to an edition; empty if it can be installed.
+
+        ``replaces``: it would replace the installed edition.
+        """
         problems = self.general_problems()
         problems += {C: self.c_problems, SQL: self.sql_problems}[edition]()
         return problems + ([] if replaces else self.taken_names(edition))
@@ -111,7 +114,10 @@ class Offer:
         return problems
 
     def taken_names(self, edition: str) -> list[str]:
-        """Obstacles by existing schemas with the same names. The C extension can be in any schema of a trusted role."""
+        """Obstacles caused by existing schemas with the same names.
+
+        The C extension can be in any schema of a trusted role.
+        """
         problems = []
         if self.state_owner is not None:
             problems.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")

@@ -19,7 +19,8 @@ from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
 from inorder.text import one_line
 
-# SQLSTATEs of a statement that cannot get a lock soon. Sessions queue behind it, so it must not wait longer.
+# SQLSTATEs of a statement that did not get a lock in time. Sessions queue behind the statement, so it must not wait
+# longer.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
@@ -141,7 +142,7 @@ class Preparation:
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
-        """The same command for a shell, with other options, or for another role."""
+        """The present command as a shell command, with other options, or for another role."""
         asked = self.request
         given = [*options, *(["--changes"] if asked.changes else []), *(["--feed", asked.feed] if asked.feed else [])]
         if owner is not None:

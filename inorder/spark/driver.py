@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Task:
-    """A task that reads a part of a batch, from the server in the options or from ``node``."""
+    """A task that reads a part of a batch, either from the server in the options or from ``node``."""
 
     table: Table
     slice: Slice
@@ -28,7 +28,7 @@ class Task:
 class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.readers: dict[str, Reader] = {}  # one for the server, or one for each shard
+        self.readers: dict[str, Reader] = {}  # one position for the server, or one for each shard
         self.targets: dict[str, str] | None = None  # the end of a run that reads only data available now
 
     def __enter__(self) -> "Driver":

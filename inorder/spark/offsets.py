@@ -18,8 +18,8 @@ SERVER = "server"  # the name of the position if there are no shards
 class Kept:
     database: str
     position: str
-    shard: str | None = None  # as JSON, if the position is that of a shard
-    follows: str | None = None  # mark of the shard, read to its end, that this shard continues
+    shard: str | None = None  # the shard as JSON, if the position is in a shard
+    follows: str | None = None  # mark of the former shard, which was read to its end and which this shard continues
 
     @property
     def fields(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Options:
-    """``plan`` is the server that finds positions, ``read`` the server that reads rows."""
+    """``plan`` is the server on which positions are found, ``read`` the server from which rows are read."""
 
     table: str
     plan: Address

@@ -69,7 +69,7 @@ def connected(dsn: str) -> Iterator[Connection]:
 def still_there(dsn: str) -> Connection | None:
     with suppress(adbc_driver_manager.Error, InputError):
         return checked(KEPT.pop(dsn)) if dsn in KEPT else None
-    return None  # a new connection fails in the same way, or succeeds
+    return None  # a new connection works, or fails in the same way
 
 
 def checked(connection: Connection) -> Connection:
@@ -106,7 +106,7 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     table = task.table
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
-    if database != table.database:  # the other database may have a table of this name and OID
+    if database != table.database:  # another database may have a table with the same name and OID
         raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
     connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))

@@ -1,4 +1,4 @@
-"""Read the shards of a table that Citus has distributed instead of one server. The coordinator lists the shards.
+"""Read a table that Citus has distributed, shard by shard. The coordinator lists the shards.
 
 An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. Then the
 next offset has the new places instead, and names the shard that they continue: no rows are missing between offsets.
@@ -28,8 +28,8 @@ from inorder.spark.options import Options
 
 Result = TypeVar("Result")
 
-THREADS = 16  # with more shards, some wait for others
-IN_OFFSETS = ("id", "group", "low", "high")  # the coordinator knows the shard's name and the address of its node
+THREADS = 16  # limit of concurrent shards; further shards wait
+IN_OFFSETS = ("id", "group", "low", "high")  # the coordinator supplies the shard's name and the address of its node
 
 
 class ShardsDriver(Driver):
@@ -38,7 +38,7 @@ class ShardsDriver(Driver):
         self.coordinator = Reader(options.plan.dsn(), options.table)
         self.distributed: Distributed | None = None
         self.nodes: dict[int, tuple[str, int]] = {}
-        self.sessions: dict[int, LazySession] = {}  # to each node, by its group
+        self.sessions: dict[int, LazySession] = {}  # sessions on the nodes, by group
         self.shards: dict[str, Shard] = {}
         self.moves = Moves()
         # the last offset without new rows, and the transactions that had ended then

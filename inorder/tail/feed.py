@@ -31,7 +31,10 @@ class FeedSource(Source):
         self.held: socket | None = None
 
     def lock(self) -> int:
-        """A lock on this host, for commands that outlive this process, whose session then no longer claims the feed."""
+        """A lock on this host.
+
+        It is needed for commands that outlive this process: the session of this process then no longer claims the feed.
+        """
         assert self.held is not None
         return self.held.fileno()
 

@@ -18,7 +18,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters that 
 NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 
-BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # without flags, and nothing after it
+BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no header extension
 BINARY_TRAILER = b"\xff\xff"
 ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -41,7 +41,9 @@ def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
 
 
 def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
-    """The pieces of COPY BINARY, without the header, sent with the first row, and the trailer, the last message.
+    """The pieces of COPY BINARY without header and trailer.
+
+    The header comes with the first row, the trailer is the last message.
 
     >>> rows = Rows(BINARY_HEADER + b"onethree" + BINARY_TRAILER, [len(BINARY_HEADER) + 3, 5, 2])
     >>> [(header == BINARY_HEADER, bytes(rows.content), rows.lengths) for header, rows in pieces_of_binary([rows])]
@@ -93,11 +95,11 @@ class Format:
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
-    trailer: bytes = b""  # at the end of an output, which may be continued after the bytes before the trailer
+    trailer: bytes = b""  # bytes at the end of an output; a later run continues before them
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
-    escape: str = ""  # for control characters on a terminal; empty for binary formats, which a terminal cannot show
+    escape: str = ""  # finds control characters, for a terminal; empty for binary formats
 
     def shown(self, content: Buffer) -> Buffer:
         r"""Whole rows for a terminal: control characters are escaped, as in psql.

@@ -1,4 +1,7 @@
-"""A regular file as output: identified by its contents at any path, and checked whenever the position moves."""
+"""A regular file as output.
+
+It is identified by its contents, regardless of its path, and is checked whenever the position moves.
+"""
 
 import fcntl
 import hashlib
@@ -135,7 +138,10 @@ class OutputFile:
         return mark.size
 
     def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
-        """Accept an empty file as new, unless it was truncated, or the previous file has half a batch."""
+        """Accept an empty file as new.
+
+        Error if the same file was truncated, or if the former file ends within a batch.
+        """
         if mark.size > 0 and same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as by logrotate's copytruncate: rows written between the copy and the "
@@ -177,7 +183,7 @@ class OutputFile:
 
 
 class FileSink(Sink):
-    """A regular file: rows are delivered when a position on disk says so; half a batch is removed."""
+    """A regular file: rows count as delivered when the position on disk includes them. A partial batch is removed."""
 
     waits_for_nobody = can_take_back = True
 
@@ -189,7 +195,7 @@ class FileSink(Sink):
         self.recent = self.recent_at_start = b""
         self.known_id: str | None = None
         self.is_marked = False
-        self.is_ours, self.is_written = True, False  # is_written: this run has written to it, and has not ended
+        self.is_ours, self.is_written = True, False  # is_written: this run has written to the file, and has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, mark, begun = source, source.output(), source.begun
@@ -267,7 +273,7 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Remove rows after the position, which otherwise the next run would do."""
+        """Remove the rows after the position now, instead of in the next run."""
         if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
         mark = self.source.output()
@@ -276,7 +282,7 @@ class FileSink(Sink):
 
 
 def is_named(text: str | None) -> bool:
-    """True if the id is stored with the file, unlike an inode number, which another file may get later."""
+    """True if the id is stored with the file. An inode number, in contrast, may be reused by another file."""
     return text is not None and not text.startswith("inode")
 
 

@@ -1,4 +1,7 @@
-"""Batches as Parquet files in a directory: one file per batch, named after it, either complete or missing."""
+"""Batches as Parquet files in a directory: one file per batch, named after the batch.
+
+A file is complete, or does not exist.
+"""
 
 import hashlib
 import os
@@ -54,7 +57,7 @@ class File:
 
 
 class ParquetSink(Sink):
-    """A directory with a file for each batch. A repeated batch replaces its file by one with the same rows."""
+    """A directory with a file for each batch. A repeated batch replaces its file; the new file has the same rows."""
 
     waits_for_nobody = can_take_back = True
 
@@ -75,7 +78,7 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files, before a position is saved from which the next run would continue."""
+        """Check the owner of the files before a position is saved, because the next run would continue there."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:

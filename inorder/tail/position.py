@@ -12,7 +12,7 @@ from inorder.files import awaited, beside, failed, lock_file, sync_folder
 from inorder.tail.state import NEW
 
 OPENED = Path("/proc/self/fd")
-MOST_BYTES = 2**30  # a million ranges take 30 MB
+MOST_BYTES = 2**30  # enough for a million ranges, which take 30 MB
 
 Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of several
 
@@ -74,7 +74,7 @@ class PositionFile:
     def save(self, content: bytes, lasting: bool = True) -> None:
         """Replace the file; it is on disk when this returns. After an error the old file is unchanged.
 
-        If not ``lasting``, the file may be in one of its previous states after a crash of the host.
+        Unless ``lasting``, a crash of the host may bring back an earlier state of the file.
         """
         try:
             replacement = self.put(content)
@@ -134,7 +134,7 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """Create a locked file, never without content; None if another process was faster."""
+    """Create a locked file, which has its content from the beginning; None if another process was faster."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)

@@ -42,7 +42,7 @@ def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
     answer: list[bytes | None] | None = None, of_changes: bool = False, after: Json | None = None,
 ) -> Generator[Any, None, None]:  # fmt: skip
-    """The rows of a batch, by the server's query in ``answer``, or a new one, which must be the same afterwards."""
+    """The rows of a batch, by the query in ``answer`` or by a new query, which must be the same afterwards."""
     question = query("tail_changes_again" if of_changes else "tail_again")
     again = session.statement(
         question, columns=form.wanted(table, of_changes), batch=as_text(batch), after=as_text(after)

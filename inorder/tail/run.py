@@ -121,7 +121,7 @@ class Delivery:
             self.source.flush()
 
     def deliver_all(self) -> None:
-        """Deliver batches until a batch is not full and includes all transactions that had ended before."""
+        """Deliver batches until one is not full, and includes all transactions that had ended before."""
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.next()):

@@ -56,7 +56,10 @@ class ShardsFile:
         return replace(moved, pending_in=pending_in, pending=batch)
 
     def save(self, state: ShardsState, lasting: bool = True) -> None:
-        """Save all positions. Each reader decides by its saved position if it saves the next batch before writing."""
+        """Save all positions.
+
+        Each reader compares with its saved position to decide if it saves the next batch before writing it.
+        """
         state = replace(state, output=self.output)
         self.file.save(encode(state), lasting)
         self.state = state
@@ -79,7 +82,7 @@ class ShardSource(TableSource):
 
 
 class ShardsSource(Source):
-    """The shards of a table, each read as a table on its node. A round takes turns among the shards with rows."""
+    """The shards of a table, each read as a table on its node. In a round, the shards that have rows take turns."""
 
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
@@ -94,7 +97,7 @@ class ShardsSource(Source):
         self.is_new = state is None
         self.current: str | None = None  # the shard of the last batch
         self.is_idle = True  # the last round found no rows
-        self.count = self.full = 0  # rows of the last batch, and of a full batch
+        self.count = self.full = 0  # rows of the last batch; rows of a full batch
         self.ended: dict[int, object] = {}  # transactions that had ended on each node before the round
         self.moves = Moves()
         self.frozen: set[str] = set()  # shards without writers in their old place
@@ -259,7 +262,7 @@ class ShardsSource(Source):
     def wait(self) -> None:
         """Wait until transactions have ended on a node since the last round began, at most for a second."""
         for _ in range(LOOKS):
-            time.sleep(LOOK_SECONDS)  # sleeps first, because on a busy node a transaction has always ended
+            time.sleep(LOOK_SECONDS)  # sleep first: on a busy node, a transaction has always ended since
             if self.ended_now() != self.ended:
                 return
 

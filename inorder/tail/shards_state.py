@@ -17,7 +17,10 @@ class Entry:
 
     @cached_property
     def text(self) -> str:
-        """The entry as text, cached: a batch changes one entry, and encoding a thousand takes 10 ms."""
+        """The entry as text.
+
+        It is cached, because a batch changes only one entry, and encoding a thousand takes 10 ms.
+        """
         return json.dumps(asdict(self.shard) | {"position": self.position}, indent=1)
 
 

@@ -18,11 +18,11 @@ Report = Callable[[int], None]  # called with the number of further rows
 
 
 class Sink:
-    """Takes the rows of one batch after the other. This class is for a device: written rows are delivered."""
+    """Takes the rows, batch by batch. This class itself is for a device: rows are delivered when they are written."""
 
     waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before it is delivered
-    wanted_rows: int | None = None  # rows of the next batch at most, if the sink aims at a size
+    wanted_rows: int | None = None  # maximum number of rows in the next batch, if the sink aims at a size
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
@@ -30,7 +30,7 @@ class Sink:
         self.started = False
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check, before the first batch, that this is the output of the last run; remove an incomplete batch."""
+        """Before the first batch, check that this is the output of the last run, and remove an incomplete batch."""
         if source.begun is not None and not accept:
             mark = source.output()
             assert mark is not None
@@ -45,7 +45,10 @@ class Sink:
         return not self.started
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """Begin a batch by its header and first bytes. Returns its start in hex if the output can be read again."""
+        """Begin a batch with its header and first bytes.
+
+        Returns the start of the batch in hex if the output can be read again.
+        """
         if not self.at_start():
             self.check_form(header, first)
         return None
@@ -58,7 +61,7 @@ class Sink:
         return None
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Take whole rows, and their content in the format."""
+        """Take some complete rows, and their content in the output format."""
         if header:
             self.put(header)
         self.put(content)
@@ -69,7 +72,7 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
-        """The size of the present batch in a file; if not None, finish() waits for no other program."""
+        """The size of the present batch in a file. If it is not None, finish() does not wait for another program."""
         return None
 
     def again(self) -> None:
@@ -119,6 +122,9 @@ def is_terminal() -> bool:
 
 
 def is_device() -> bool:
-    """True if standard output is a terminal or another device, unlike a pipe, whose reader could be cut off."""
+    """True if standard output is a terminal or another device.
+
+    False for a pipe, whose reader could get a partial batch.
+    """
     mode = os.fstat(STANDARD_OUTPUT).st_mode
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

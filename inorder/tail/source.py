@@ -32,10 +32,10 @@ class Source:
     """Hands out batches. A batch that was begun is handed out again until it is finished."""
 
     form: Format
-    arrow: "ArrowReader | None" = None  # reads the rows instead of the session
+    arrow: "ArrowReader | None" = None  # if set, it reads the rows instead of the session
     session: Session
     table: Table
-    max_rows: int  # rows of the next batch at most
+    max_rows: int  # maximum number of rows in the next batch
     is_new = False  # True if this run starts with a new position
     is_behind = False  # True if the last batch was full
     asks_ahead = False  # True if the next batch is requested while one is read
@@ -74,10 +74,13 @@ class Source:
         raise NotImplementedError
 
     def expect(self, batch: Batch, size: int) -> None:
-        """Expect a request for the batch after this full one, of so many bytes: let the server begin."""
+        """Let the server begin the batch after this full one, which will be requested.
+
+        The full batch has this number of bytes.
+        """
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember that the rows of a batch are being written, and to which output."""
+        """Remember that the rows of a batch are being written, and the output to which they go."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         """Move the position past the batch. It may be saved later, by begin() or flush(), if the output is a file."""
@@ -91,7 +94,7 @@ class Source:
         self.finish(batch, None)
 
     def shrink(self, batch: Batch) -> int | None:
-        """Make the batch smaller, and return its limit; None if other programs may have seen the batch."""
+        """Make the batch smaller, and return the new limit; None if other programs may have seen the batch."""
         return None
 
     def forget_begun(self) -> None:

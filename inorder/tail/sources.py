@@ -23,7 +23,8 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line
 
-# Limits for joining small batches, which no reader of a file sees: rows, bytes, and batches of the last size.
+# Limits for joining small batches, which is invisible in a file: rows, bytes, and the number of batches of the last
+# size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file
 
@@ -48,13 +49,13 @@ class TableSource(Source):
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # has the next batch, or the one just handed out
+        self.stream: Stream | None = None  # reads the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # the query for the rows of that batch, and its select list
-        self.max_rows = self.asked = request.batch_rows  # at most, in the next batch, and in the one in ``stream``
-        self.joined_rows = 0  # at most, in the next batch, if it goes into a file
+        self.max_rows = self.asked = request.batch_rows  # maximum rows of the next batch, and of the one in ``stream``
+        self.joined_rows = 0  # maximum rows of the next batch if it goes into a file
         # limit of ``max_rows``: halved when the server cuts off a batch, doubled after each complete batch
         self.limit = MOST_ROWS
-        self.latest: Batch | None = None  # requested by this run
+        self.latest: Batch | None = None  # the last batch that this run has requested
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -175,7 +176,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the transaction of the query for a batch, because its rows are read elsewhere, or it is out of date."""
+        """End the query's transaction, because another connection reads the rows, or the batch is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
@@ -193,7 +194,7 @@ class TableSource(Source):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
     def forget_ahead(self) -> None:
-        """Drop the batch that was asked ahead if the last batch was not full: a later query finds more rows."""
+        """Drop the batch that was requested ahead if the last batch was not full: a later query finds more rows."""
         if not self.is_behind:
             with suppress(psycopg.Error):  # next() will ask
                 self.end_question()
@@ -201,9 +202,9 @@ class TableSource(Source):
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: after a crash, the next run begins with it, or with an earlier one.
 
-        The next run removes the rows after the saved state from an output file, and delivers them again. Within a run
+        The next run removes the rows after the saved state from an output file, and delivers them again. Within a run,
         the state is therefore saved only from time to time, after one fsync() of the output. Only the first save waits
-        until its rename is on disk, because the state before it does not refer to this output file.
+        until the rename of the position file is on disk, because the earlier state does not refer to this output file.
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
@@ -264,7 +265,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. It is full by its entries in the log, not by its rows of the table."""
+        """The next batch of changes. Its entries in the log decide if it is full, instead of its rows of the table."""
         batch = super().look_for_batch()
         if batch is None:
             return None

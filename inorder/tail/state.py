@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 FORMAT = 1
-NEW = b'{"format": 1, "new": true}\n'  # a file that was created by a run that ended before reading
+NEW = b'{"format": 1, "new": true}\n'  # content of a file whose run ended before reading
 
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -42,7 +42,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """The content of the file: rows up to the position are delivered, rows of the pending batch perhaps."""
+    """The content of the file. Rows up to the position are delivered; rows of the pending batch may be delivered."""
 
     database: str
     table: str
@@ -142,7 +142,7 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(position: Json, subject: str, number: str, key: str) -> None:
-    """Check a position or a batch, which may end within a transaction, after a key; the key has no null."""
+    """Check a position or a batch. It may end within a transaction, after a key, which must not contain null."""
     require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
     columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
@@ -154,7 +154,7 @@ def order_of(position: Json) -> str | None:
 
 
 def name_of(batch: Json) -> str:
-    """A name of a batch: the same whenever the batch is read again, on any server, and different for other batches.
+    """A unique name of a batch. It is the same whenever the batch is read again, also on another server.
 
     >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
     True

@@ -48,8 +48,7 @@ class WholeBatches(Sink):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.name, self.same = "", b""
-        # The lock of this run, which is passed to a process that works on a batch, and kept by it if this process is
-        # killed.
+        # The lock of this run. A process that works on a batch gets it, too, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
@@ -76,7 +75,10 @@ class WholeBatches(Sink):
             )
 
     def put(self, content: Buffer) -> None:
-        """Append to the temporary file, which is new for each batch: a process may still read the last one."""
+        """Append to the temporary file.
+
+        Each batch has a new file, because a process may still be reading the last one.
+        """
         try:
             if self.batch is None:
                 self.batch = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
@@ -216,7 +218,7 @@ class PipeSink(Copied):
         return line.encode() if self.is_separate else b""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Copy the batch, and wait until a pipe is empty; BrokenPipeError if it has no reader."""
+        """Copy the batch, and wait until the pipe is empty; BrokenPipeError if the pipe has no reader."""
         super().give(batch, size)
         unread = array.array("i", [0])
         while self.pipe and fcntl.ioctl(STANDARD_OUTPUT, termios.FIONREAD, unread) == 0 and unread[0] > 0:
@@ -233,7 +235,7 @@ class FeedFileSink(Copied):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile()
-        self.size = self.file.end()  # as this run leaves it
+        self.size = self.file.end()  # state in which this run leaves the file
         self.file.cut(self.size)
 
     def at_start(self) -> bool:

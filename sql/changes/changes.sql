@@ -1,9 +1,9 @@
 -- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table. A copy that applies
 -- all of them equals the table, since the row of a key is read after its change was committed: the proof is in
--- docs/feed-proofs.md. The list of what checks its premises is in test/model/README.md.
+-- docs/feed-proofs.md. The tests of its premises are listed in test/model/README.md.
 
--- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
--- calling statement sees its rows and columns.
+-- The table whose changes are read. It is locked. Error unless all changes are in the log, and the snapshot of the
+-- calling statement sees the rows and columns of the table.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -38,10 +38,11 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes, in which k stands for the keys of the log and x for the rows e of the table that have
--- these keys: the keys, with texts that distinguish equal ones; the conditions that a key has no null, that a row has a
--- key, that it exists, and that it has exactly this key; the columns of a row in the table, as x takes them, as x has
--- them, and of a deleted row, which is its key. The last part keeps one row of equal keys.
+-- Parts of the query for changes. In the query, k stands for the keys of the log, and x for the rows e of the table
+-- that have these keys. unnested: the keys. is_key: a key has no null. texts: texts that distinguish equal keys;
+-- different: the columns that distinguish keys. is_equal: a row has a key. is_there: the row exists. is_same: the row
+-- has exactly this key. columns: the columns of a row in the table. taken: the columns as x selects them. present: the
+-- columns as x returns them. gone: the columns of a deleted row, which are its key. once: keeps one row of equal keys.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
     OUT unnested text, OUT is_key text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text,
@@ -83,9 +84,10 @@ BEGIN
 END $$;
 
 -- The version of what a snapshot sees, computed from the transactions that have ended in it: a snapshot that sees more
--- has a higher version. The upper bits are the last of these transactions, the lower bits how few before it have not
--- ended. The order matters, because a standby takes open savepoints for transactions in progress. An existing row has a
--- higher version than a deleted key, because a sink may take the two for equal.
+-- has a higher version. The upper bits are the last of these transactions. The lower bits are the greater, the fewer
+-- transactions before it have not ended. The number of the last transaction comes first, because a standby counts open
+-- savepoints as transactions in progress. An existing row has a higher version than a deleted key, because a sink may
+-- treat the two keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -94,11 +96,11 @@ BEGIN
            | is_there::int;
 END $$;
 
--- The query for changes, made from the query for the rows of a batch of the log. It returns what is to be done with a
--- row, the version of the snapshot, and the columns of the row in this form. Keys with a null are left out: only roles
--- that write into the table can have put them there by hand. After a marker all rows are returned. Otherwise deleted
--- rows come first, because a sink may take a deleted key and an existing one for equal. Keys are sorted, and each is
--- looked up by the index, even if the planner expects few or many.
+-- The query for changes, made from the query for the rows of a batch of the log. It returns the operation (op), the
+-- version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: only roles that
+-- write into the table can have put them there by hand. If the batch has a marker, all rows of the table are returned.
+-- Otherwise deleted rows come first, because a sink may treat a deleted key and an existing key as equal. Keys are
+-- sorted, and each is looked up by the index, even if the planner expects few or many.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -129,7 +131,7 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch. If the batch is empty, this only checks whether changes went past the log.
+-- The changes of an unfinished batch. If the batch is empty, this only checks that no changes bypassed the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -152,7 +154,7 @@ BEGIN
                       relation, t, inorder_internal.text_for_rows(t, r.batch, true), form) END;
 END $$;
 
--- The next changes of a feed, which is locked, and moves over them.
+-- The next changes of a feed. The feed is locked, and its position moves over them.
 CREATE FUNCTION inorder_internal.next_changes(
     caller oid, name text, owner oid, max_rows int, row_type oid,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -171,8 +173,8 @@ BEGIN
     END IF;
 END $$;
 
--- The query for the changes of a batch that the reader keeps; the reader runs it. Error if the position has read what
--- this snapshot does not see.
+-- The query for the changes of a batch that the reader keeps; the reader runs it. Error if the position includes
+-- transactions that this snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS text

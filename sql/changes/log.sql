@@ -1,14 +1,14 @@
 -- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
 --
--- Triggers write it (logging_triggers()), on the table and on each of its partitions, as the role that changes rows:
--- changes_trigger(), or in the SQL edition one function for each table. The columns of a log are known by their places,
--- since a key may have columns of any name: the transaction number, the primary key, the kind of the change. A row has
--- up to 32 keys of a statement, as an array for each column: with a row for each key, most of the cost would be that of
--- rows and index entries. A row without keys is a marker: the copy must take all rows of the table, whatever was there
--- before.
+-- It is written by triggers on the table and on each of its partitions (logging_triggers()), with the privileges of the
+-- role that changes rows. Their function is changes_trigger() or, in the SQL edition, one function for each table. The
+-- columns of a log are identified by their order, since a key may have columns of any name: the transaction number, the
+-- primary key, the kind of the change. A row contains up to 32 keys of a statement, in one array per column: with a row
+-- for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy must take
+-- all rows of the table, whatever was there before.
 
--- The primary key of a table in the order of its columns, with those of its log. Where equal values may differ, their
--- text distinguishes them.
+-- The primary key of a table, in the order of its columns, with the corresponding columns of its log. Where equal
+-- values may differ, their text distinguishes them.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -24,7 +24,7 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND i.indisvalid AND k.place <= i.indnkeyatts ORDER BY k.place;
 END;
 
--- Why the changes of a table cannot be logged, or null.
+-- The reason why the changes of a table cannot be logged, or null.
 CREATE FUNCTION inorder_internal.log_problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -45,14 +45,14 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The OID that is the first argument of a trigger; null if there is none.
+-- The first argument of a trigger, which is an OID; null if there is none.
 CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if it has none. Any role with TRIGGER on a table may name any log there. The log must
--- therefore name the table in turn, and belong to its owner. It names the table by a trigger that is ENABLE ALWAYS:
--- only the owner can set that, and a role with TRIGGER that replaces the trigger resets it.
+-- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any log.
+-- The log must therefore also name the table, and belong to its owner. It names the table by a trigger that is ENABLE
+-- ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -63,7 +63,7 @@ BEGIN
             WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
--- The columns of a log in order, with their types, and with the types that the log of a table has.
+-- The columns of a log in order, with their types, and the types that they should have.
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
 )
@@ -76,9 +76,9 @@ BEGIN
                                      ORDER BY k.place) || ARRAY['"char"'];
 END $$;
 
--- The triggers that log changes: their statements, and the transition tables of these. The last one is for each row of
--- a partitioned table whose key changes: the trigger for UPDATE does not see rows that MERGE moves to another
--- partition.
+-- The triggers that log changes: the statements for which they fire, and their transition tables. The last trigger
+-- fires for each row of a partitioned table whose key changes, because the trigger for UPDATE does not see rows that
+-- MERGE moves to another partition.
 CREATE FUNCTION inorder_internal.logging_triggers()
 RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
@@ -95,8 +95,9 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- A fingerprint of a table when its changes began to be logged: with another key, or other columns, triggers or
--- partitions, changes may have gone past the log. Statistics, and the name of the table, do not matter.
+-- A fingerprint of a table, made when the logging of its changes began. If the key, the columns, the triggers or the
+-- partitions have changed since, changes may be missing from the log. Statistics, and the name of the table, do not
+-- matter.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -107,7 +108,7 @@ BEGIN
          FROM inorder_internal.changed_key(relation) AS k)), 0);
 END $$;
 
--- A marker is a row with one of these kinds of change: the owner has asked for it, or somebody has truncated the table.
+-- A marker is a row with one of these kinds of change: the owner has requested the marker, or the table was truncated.
 CREATE FUNCTION inorder_internal.is_marker() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'OPERATOR(pg_catalog.=) ANY (''{R,T}''::pg_catalog."char"[])'::text;
@@ -122,8 +123,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that mark a table as the log of another one in its present state: they create the trigger that names
--- it.
+-- The statements that mark a table as the log of another table in its present state. They create the trigger that names
+-- that table.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -131,13 +132,15 @@ RETURN ARRAY[
            inorder_internal.mark_trigger(log), relation::oid, inorder_internal.table_fingerprint(relation)),
     format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
--- True if the triggers of a table call the function that writes its log. In the extension that is one function in C.
+-- True if the triggers of a table call the function that writes its log. The extension has one function in C for all
+-- tables.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN true;
 
--- True if all changes of a table since it was last read are in its log, and the log is unchanged. Its key must have the
--- types of the table's: comparing values of other types would run their owner's code.
+-- True if all changes of a table since it was last read are in its log, and the log is unchanged. The key columns of
+-- the log must have the types of those of the table, because comparing values of other types could run code of the
+-- owner of these types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

@@ -34,7 +34,7 @@ RETURN (SELECT format('%I.%I', n.nspname, concat(
             left(c.relname::text, 55 - octet_length(c.relname::text) + char_length(c.relname::text)), '_changes'))
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The statement that makes the log of a table.
+-- The statement that creates the log of a table.
 CREATE FUNCTION inorder_internal.log_statement(relation regclass, log text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -46,7 +46,7 @@ BEGIN
     FROM inorder_internal.changed_key(relation) AS k;
 END $$;
 
--- The triggers of other tables of its owner that write into the log of a table.
+-- The triggers of other tables of the same owner that write into the log of a table.
 CREATE FUNCTION inorder_internal.strange_triggers(relation regclass, log regclass) RETURNS SETOF pg_trigger
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -66,9 +66,9 @@ BEGIN
 END $$;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
--- rows of the logged table. A role that had TRIGGER, or owned the table, may have left such code. The guard belongs to
--- the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another trigger is
--- refused.
+-- rows of the logged table. A role that formerly had TRIGGER, or owned the table, may have created such code. The guard
+-- belongs to the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another
+-- trigger is refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,7 +141,7 @@ CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regcl
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that let the roles that may write into the table write into its log, and the statements that undo
+-- The statements that grant INSERT on the log to the roles that may write into the table, and the statements that undo
 -- this. The extension needs none.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
@@ -155,8 +155,8 @@ BEGIN ATOMIC
     SELECT NULL::text WHERE false;
 END;
 
--- The statements that take TRIGGER on a log from other roles, to which default privileges may have given it: their code
--- would run as each role that changes rows of the logged table.
+-- The statements that revoke TRIGGER on a log from other roles. Default privileges may have granted it, and triggers of
+-- these roles would run as each role that changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -168,8 +168,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers of tables that no longer belong to this one or
--- had its name before.
+-- The statements that create all triggers again, and drop the triggers of former partitions, and of the table that had
+-- this name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -1,8 +1,8 @@
 -- The backlog of a feed: the number of transactions that it has not read, and of their rows up to a limit.
 
--- The backlog after a position: the number of ended transactions of any table, of their rows (see unread_rows()), and
--- true if it is known that all rows were read. unread: transactions of the position that count as not read. asked: the
--- caller named the table, which it may read.
+-- The backlog after a position: the number of transactions that have ended, in any table; the number of their rows in
+-- this table (see unread_rows()); and true if all rows are known to be read. unread: transactions of the position that
+-- count as not read. asked: the caller named the table, and may read it.
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, unread int8multirange, asked boolean,
     OUT transactions bigint, OUT rows bigint, OUT caught_up boolean

@@ -6,8 +6,8 @@ LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one_number((b).resumed)),
                               inorder_internal.one_number((b).cut));
 
--- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
--- transactions, and the first part of one more.
+-- The query for the rows of a batch, with or without ORDER BY: the rest of the transaction in which the last batch
+-- ended, whole transactions, and the first part of one more transaction.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
@@ -50,8 +50,8 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- A batch of many ranges of transactions, reduced to the first ranges that have rows, if an index shows them, and to
--- the transactions that the batch has in part.
+-- A batch of many ranges of transactions, reduced to the first ranges with rows, if an index shows these, and to the
+-- transactions of which the batch has only a part.
 CREATE FUNCTION inorder_internal.batch_with_rows(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -78,7 +78,7 @@ BEGIN
         inorder_internal.batch_with_rows(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
 END $$;
 
--- A batch reduced to one of its transactions, as if a batch had ended inside it, or just before it: its query then
+-- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. Its query then
 -- reads by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
@@ -90,7 +90,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the n-th row of a batch: its transaction, that of the next row, empty if there is none, and its key.
+-- The query for the n-th row of a batch: its transaction, the transaction of the next row (empty if there is none), and
+-- its key.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text

@@ -3,10 +3,10 @@
 --
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
 -- prolong the lease. A worker that asks under the same name gets the batch again at once, with another token: this is a
--- restart, in any session. If two processes use one name, the last one that asked goes on. Another worker gets the
--- batch once it was returned, or the lease is over by the clock of the server. A clock that jumps ends leases early or
--- late, but does no other harm: the token decides which worker may finish. After a limited number of tries a batch is
--- dead: no worker gets it any more, until feed_retry_batch().
+-- restart, in any session. If two processes use one name, the process that asked last has the batch. Another worker
+-- gets the batch after it was returned, or after the lease has expired by the clock of the server. If the clock jumps,
+-- leases expire early or late, which does no other harm: the token decides which worker may finish the batch. After a
+-- limited number of tries a batch is dead: no worker gets it any more, until feed_retry_batch().
 
 -- The unfinished batches of the workers of a feed. Finished batches before them are skipped, because a transaction that
 -- is open for long keeps their versions.
@@ -36,12 +36,13 @@ END $$;
 -- Workers that get a batch
 
 -- True if a worker got the batch in this transaction. Such a batch has precedence over a batch of the same worker that
--- another session was finishing or prolonging at that time: the same call returns the same answer.
+-- another session was finishing or prolonging at that time, so that repeated calls in one transaction return the same
+-- batch.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, which no other batch may overtake, except dead ones.
+-- The first unfinished batch of each share of a feed, unless it is dead. No other batch of the share may overtake it.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -82,8 +83,8 @@ BEGIN
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
--- The batch of a share that a worker has, otherwise a batch that it may have, of the share that it had last if
--- possible; null if there is none. A batch to which rows may still be added needs this number of rows.
+-- The batch of a share that the worker has. Otherwise a batch that it may get, preferably of the share that it had
+-- last. Null if there is none. An open batch, to which rows may still be added, counts only if it has least_rows rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 -- Without this setting each call would be planned anew, because a plan seems cheaper if the number of shares is known.
@@ -116,8 +117,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- The batch that a worker has, otherwise the first one that it may have; null if there is none. For a feed that is
--- divided, see share_batch().
+-- The batch that a worker has, otherwise the first batch that it may get; null if there is none. For a divided feed,
+-- see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -145,14 +146,14 @@ BEGIN
     RETURN batch;
 END $$;
 
--- True if a worker asks for its batch again within the lease with which the last try began. That does not count as a
--- try: two processes of one name, which take the batch from each other, would use up all tries. A worker that crashes
--- with a batch each time uses up one try per lease.
+-- True if a worker asks for its batch again within the lease with which the last try began. Such a request is not
+-- another try: otherwise two processes with one name, which take the batch from each other, would use up all tries. A
+-- worker that crashes with a batch each time uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
 
--- A batch as a worker gets it.
+-- A batch in the form in which a worker gets it.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -192,8 +193,8 @@ BEGIN
 END $$;
 
 -- Give a worker an unfinished batch, its own or a free one; null if there is none. Batches that were tried too often
--- die. A batch that the worker got in this transaction stays unchanged, because a query that names each
--- column of the result, as (feed_take_batch(...)).* does, makes the call once for each column.
+-- die. A batch that the worker got in this transaction stays unchanged, because (feed_take_batch(...)).* calls the
+-- function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
@@ -279,9 +280,9 @@ END $$;
 
 -- When the feed changes
 
--- Totals of the unfinished batches of workers: their number, the first one and its worker, and their transactions, some
--- rows of which are not read; the number of dead batches, and of the shares that they hold back; and whether the sets
--- are small enough to be joined for each role that sees the feed.
+-- Totals of the unfinished batches of workers: their number; the first one and its worker; their transactions, some
+-- rows of which are not read; the number of dead batches; the number of shares that these hold back; and true if the
+-- sets are small enough to be combined whenever a role reads the view.
 CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT dead bigint, OUT dead_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -315,8 +316,8 @@ BEGIN
     END IF;
 END $$;
 
--- Discard the batches of workers, before these transactions count as read and all others as unread. Error if rows of a
--- dead batch would be discarded.
+-- Discard the batches of workers, before the given transactions count as read and all others as unread. Error if a dead
+-- batch has rows that would be discarded.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void
@@ -340,7 +341,7 @@ BEGIN
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
 END $$;
 
--- Take the batches of workers from them, and give them new numbers and the current partitions.
+-- Take the batches from their workers, and give the batches new numbers and the current partitions.
 CREATE FUNCTION inorder_internal.renew_batches(state inorder_internal.feed_state, t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

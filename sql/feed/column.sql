@@ -1,7 +1,7 @@
 -- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
 -- (order.sql), or workers divide them by its hash (shares.sql). Before each use the column is proved in the table and
--- in each partition, which are locked. Otherwise rows that have no place in the order, or whose key changed its share,
--- would be lost or repeated.
+-- in each partition, which are locked. Otherwise rows without a place in the order, or rows whose key has moved to
+-- another share, would be lost or repeated.
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
@@ -15,7 +15,7 @@ BEGIN
           HINT = hint;
 END $$;
 
--- Error unless a column of a table that is proved gives an order or, if rows are divided by it, keeps each row in one
+-- Error unless a column of a proved table can define an order or, if rows are divided by it, keeps each row in one
 -- share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
@@ -68,8 +68,8 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- A value that shows if this server hashes keys differently from the server that stored it: the hash of a constant and,
--- for text, the encoding of the database. The collation and its version do not matter.
+-- A value that differs if another server hashes keys differently: the hash of a constant and, for text, the encoding of
+-- the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, text by its bytes.
@@ -94,8 +94,8 @@ BEGIN
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;
 
--- A table whose rows are read by this column, for shares by a hash of this kind; error if the column has changed, or
--- can no longer give an order or shares.
+-- A table whose rows are read in the order of this column, or in shares by a hash of this column. Error if the column
+-- has changed, or can no longer define an order or shares.
 CREATE FUNCTION inorder_internal.prove_known_column(
     t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
 ) RETURNS inorder_internal.feed_table

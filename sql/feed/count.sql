@@ -5,8 +5,8 @@
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
 -- so each row is counted in exactly one of the two parts.
 
--- An identification of the file for which a stored count is valid: system identifier, file, and the versions of the
--- attachments of a partition and of its guard; if is_placed, to be compared with a stored one.
+-- Identifies the file for which a stored count is valid: system identifier, file, and the versions of the attachments
+-- of a partition and of its guard. is_placed: the result is compared with a stored identification.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -92,8 +92,8 @@ BEGIN
     RETURN t;
 END $$;
 
--- The tables that contain the rows; for each the transactions that are not counted, which is null without a valid
--- stored number; and the sum of the stored numbers.
+-- The tables that contain the rows; for each table, the transactions that are not counted (null without a valid stored
+-- number); and the sum of the stored numbers.
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )
@@ -111,8 +111,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The query that counts a table: the stored number, and the rows of all other transactions, in the wanted tables among
--- those that known_parts() returns.
+-- The query that counts a table: the stored number plus the rows of all other transactions, in some of the tables that
+-- known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 ) RETURNS text
@@ -135,8 +135,8 @@ BEGIN
 END $$;
 
 -- A fold of one table or partition: the file and the server for which the number is valid, in the snapshot that counts;
--- the set of transactions and the number of rows after the fold; the number of rows that it adds; and true if the set
--- is stored even if that is 0.
+-- the set of transactions and the number of rows after the fold; the number of added rows; and true if the set is
+-- stored even if no row is added.
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
@@ -174,8 +174,8 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
--- Store the number of a table or partition, unless its file may be of this transaction: TRUNCATE in that transaction
--- would empty the file instead of replacing it.
+-- Store the number of a table or partition, unless this transaction may have created its file: TRUNCATE in the same
+-- transaction would empty such a file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -204,7 +204,7 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- Add the rows that this session has not counted to its count.
+-- Count the rows that are not in the count of this session, and add them to it.
 CREATE FUNCTION inorder_internal.count_others(
     t inorder_internal.feed_table, known inorder_internal.known_count, caller oid
 ) RETURNS inorder_internal.known_count
@@ -219,7 +219,7 @@ BEGIN
     RETURN known;
 END $$;
 
--- Count a table: the stored number, and all rows that are not folded.
+-- Count a table: the stored number plus all rows that are not folded.
 CREATE FUNCTION inorder_internal.count_unfolded(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,9 +1,10 @@
--- Functions with which owners make a table readable, and undo that.
+-- Functions by which the owner of a table makes it readable, and undoes that.
 --
 -- The statements of DDL run with the privileges of the caller. Their result is checked afterwards by the oids of the
 -- table and of the guard's function.
 
--- Lock a table with its partitions. By the time the lock is granted, the table may have another owner, or be dropped.
+-- Lock a table with its partitions. When the lock is granted, the table may have another owner, or may have been
+-- dropped.
 CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -40,9 +41,9 @@ BEGIN
     END IF;
 END $$;
 
--- The role as which the rows of a table are checked before it gets the guard: for a superuser it is the owner of the
--- table, because planning a query evaluates that role's functions in indexes, statistics and partition keys. Without C
--- a statement runs as the caller.
+-- The role that reads the rows of a table to check them before the table gets the guard. If the caller is a superuser,
+-- it is the owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and
+-- partition keys. Without C a statement runs as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
@@ -100,8 +101,8 @@ BEGIN
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Call feed_enable() unless the table is enabled: in that case no writer has to wait, and the caller need not be the
--- owner.
+-- Call feed_enable() unless the table is already enabled. If it is enabled, no writer has to wait, and the caller need
+-- not be the owner.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- Faults of a table, a position or a batch that would lose rows, or deliver them twice, found before rows are read. The
--- queries look for such rows. They are executed with the privileges of the reader (find_fault in next.sql), and
--- complain() raises the error.
+-- Faults of a table, a position or a batch by which rows would be lost, or delivered twice. Before rows are read,
+-- queries look for such rows. These queries are executed with the privileges of the reader (find_fault in next.sql),
+-- and complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -86,7 +86,7 @@ BEGIN
 END $$;
 
 -- The probe for rows of a table or partition that are in a set of transactions, or in one more transaction up to a key.
--- Such rows are the given fault.
+-- If there are such rows, the table has the given fault.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text
@@ -147,8 +147,8 @@ BEGIN
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
 
--- True if a transaction has begun by now. In the SQL edition next_transaction() is that of the snapshot, which in
--- REPEATABLE READ may be older than a position that its reader keeps.
+-- True if a transaction has begun by now. In the SQL edition, next_transaction() is taken from the snapshot. In
+-- REPEATABLE READ the snapshot may be older than a position that its reader keeps.
 CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -189,8 +189,8 @@ BEGIN
                         'had in the other one, and it has no others, take the members of a new position.', t.relation);
 END $$;
 
--- Error if a position that has read something lacks members, because a reader constructed it, or belongs to another
--- table.
+-- Error if a position belongs to another table, or if it includes transactions but has no members, because a reader has
+-- constructed it.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

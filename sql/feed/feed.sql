@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
--- The public functions find the feed and check the caller's privileges, take its lock, and then read its state, which
--- another reader may have changed before the lock was granted: see take.sql.
+-- The public functions find the feed, check the caller's privileges, and lock the feed. Only then do they read its
+-- state, which another reader may have changed before the lock was granted: see take.sql.
 
 -- Error unless the text is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
@@ -352,7 +352,8 @@ CREATE FUNCTION @extschema@.feed_batch_rows(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
 'Return the rows of the unfinished batch with this number, in the order of feed_read.';
--- The form that inorder tail calls: a function with the type of the table would match better than one with anyelement.
+-- The function that inorder tail calls. If it were in the public schema, a function with the type of the table would
+-- match better than one with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -1,8 +1,8 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
--- The view does not plan or run a query over a user table, because planning may already execute functions of the
--- table's owner. It does not wait for a lock on a user table, because the owner could then block everybody, and keeps
--- none: see backlog().
+-- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
+-- owner. It does not wait for a lock on a user table, because the owner could then block all readers of the view. It
+-- keeps no such lock: see backlog().
 
 -- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
@@ -14,7 +14,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
--- PL/pgSQL keeps the plan, which takes several times as long to make as to execute.
+-- PL/pgSQL keeps the plan: planning takes several times as long as execution.
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,

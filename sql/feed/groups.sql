@@ -12,8 +12,9 @@
 -- delta that counts has other partitions than the fold, the view counts the table, too. All of these objects belong to
 -- the owner of the table. A set of groups is found by the function that its triggers call.
 
--- A set of groups: the table; the qualified names of the view, of the table of deltas (also that of the function of the
--- triggers), and of the function that folds; columns of the table; and a part of the names of triggers.
+-- A set of groups: the table; the qualified names of the view, of the table of deltas (which the function of the
+-- triggers has, too), and of the function that folds; the columns of the table; and the part of trigger names that
+-- distinguishes the set.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
@@ -23,7 +24,7 @@ CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN to_hex(hashtext(view));
 
--- The set of a view. The prefix keeps room for suffixes within the 63 bytes of a name.
+-- The set of a view. The prefix is short enough for suffixes within the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.group_set(relation regclass, schema name, view text, columns name[])
 RETURNS inorder_internal.group_set
 LANGUAGE sql IMMUTABLE
@@ -53,7 +54,7 @@ BEGIN
     ORDER BY f.proname;
 END $$;
 
--- A pattern for each column, filled with its place and its name.
+-- A list of columns, each written by a pattern with its position and its name.
 CREATE FUNCTION inorder_internal.group_list(columns name[], pattern text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
@@ -86,9 +87,10 @@ RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
         WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 
 -- The state of the table when it was counted; null if that is unknown. Files and partitions are the present ones, as
--- for the planner; everything else is as the snapshot sees it. The last word is the one that deltas have, if any
--- (delta_tree). A child by inheritance that was added and removed leaves deltas of its rows. It has changed the row of
--- the table in pg_class, unless an earlier child had done so and no ANALYZE has reset it since.
+-- the planner sees them; everything else is as the snapshot sees it. The last word, if any, is the text by which deltas
+-- identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of its rows.
+-- Adding the first child also changes the row of the table in pg_class (relhassubclass), which stays so until an
+-- ANALYZE resets it.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -154,13 +156,13 @@ RETURN format('
             PERFORM %2$s;
         END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
--- The setting in which a transaction counts rows whose UPDATE may move them to another partition.
+-- The setting by which a transaction records that an UPDATE may move rows to another partition.
 CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- The part of that function that handles an UPDATE of a partitioned table, in which MERGE does not show the trigger the
--- rows that it moves to another partition. Rows of both transition tables are in the same order.
+-- The part of that function that handles an UPDATE of a partitioned table. The transition tables of MERGE lack the rows
+-- that it moves to another partition. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -213,13 +215,14 @@ RETURN (SELECT '
                               THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- A condition with a number above that of any transaction: the planner takes a range for a small part of a table, and
--- uses the index.
+-- A condition with a number above that of any transaction. With a range, the planner expects a small part of the table,
+-- and uses the index.
 CREATE FUNCTION inorder_internal.below_all() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
 
--- The condition that all deltas that are added to a fold "f" have its partitions; null for a table without partitions.
+-- The condition that all deltas that are added to a fold "f" have the same partitions as the fold; null for a table
+-- without partitions.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.open IS NULL '
@@ -228,14 +231,14 @@ RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.open IS NULL
                       (s).deltas, inorder_internal.below_all())
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The columns of deltas that every role that writes into the table writes.
+-- The columns of deltas that the triggers fill, with the privileges of any role that writes into the table.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
               CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
 
--- The body of the function that writes deltas. Whatever settings its caller has, nothing is found by the search_path:
--- columns of the rows are named without their table, since a name behind that of a table may be a function.
+-- The body of the function that writes deltas. Regardless of the caller's settings, it finds nothing by the
+-- search_path. Columns of the rows are not qualified by a table, since a qualified name may also mean a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -284,18 +287,18 @@ CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set)
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
--- The triggers of a set. On the table and its partitions, triggers for statements write deltas; in the replication role
--- replica, as in a subscription, rows come without a statement, and triggers for rows write them. A trigger on the
--- deltas leaves out deltas that come from a publisher. Triggers without a definition are created by the server with
--- that of the table, and dropped when a partition is detached.
+-- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
+-- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. A trigger on the
+-- deltas skips deltas that come from a publisher. Triggers without a definition are clones: the server creates them
+-- with the trigger of the table, and drops them when a partition is detached.
 --
--- The trigger "routed" does nothing. If a partition has a trigger before INSERT, even one that does not fire, the
--- server shows triggers for statements each row as the partition stores it. Otherwise it shows the row from before
--- generated columns were computed; and after MERGE has inserted a row, 18.6 shows that row instead of each row that it
--- updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
+-- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
+-- transition tables contain each row as the partition stores it. Without such a trigger, they contain the row before
+-- generated columns were computed. After MERGE has inserted a row, 18.6 also puts that row in the place of each row
+-- that it updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
--- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table,
--- whose statements would fire no trigger of this table, and leave no trace.
+-- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table.
+-- Statements on that other table would fire no trigger of this table, and leave no trace.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -340,8 +343,9 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that make the table of deltas. The default checks the privileges of the writer. A trigger with a
--- condition, which the server parses for each statement, would take half of the time of a delta.
+-- The statements that create the table of deltas. The default of a column checks the privileges of the writer. A
+-- trigger with a condition would take half of the time of a delta, because the server parses the condition for each
+-- statement.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -372,8 +376,8 @@ LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The view, which is created again if columns were renamed. The planner estimates an unknown LIMIT as a tenth of the
--- rows: three of them keep it from planning workers and JIT compilation for a part that is seldom read.
+-- The view. It is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a tenth of
+-- the rows. Three nested LIMITs keep it from planning workers and JIT compilation for a part that is seldom read.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
@@ -398,7 +402,7 @@ RETURN format(
     inorder_internal.grouping((s).columns),
     CASE WHEN (s).columns <> '{}'::name[] THEN ' HAVING sum(k.n) <> 0'::text END);
 
--- True if columns by which the view of a set counts have been renamed.
+-- True if columns in the view of a set have been renamed.
 CREATE FUNCTION inorder_internal.has_renamed(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -434,7 +438,7 @@ BEGIN
     END IF;
 END $$;
 
--- Why a column cannot have groups, or null.
+-- The reason why a column cannot have groups, or null.
 CREATE FUNCTION inorder_internal.group_problem(relation regclass, column_name name) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -486,12 +490,12 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The definition of a trigger, without its condition and its first argument, which is another one after a restore.
+-- The definition of a trigger, without its condition and its first argument, which changes with a restore.
 CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- The part of a set that is not as exact_count_start() makes it, or null.
+-- The part of a set that differs from what exact_count_start() creates, or null.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -559,11 +563,11 @@ RETURN format('EXISTS (
             SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d))'::text,
     inorder_internal.newest_fold(s, NULL), (s).deltas);
 
--- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table,
--- except in a transaction that has written into it: deltas of a statement that has not ended may be missing. The proof
--- describes the table in which no fault was found afterwards. The sums are valid for this table only if the proof is
--- the same at the end: meanwhile a trigger may have been disabled, or a partition added and removed; a partition cannot
--- be removed once its rows were counted, which locks it.
+-- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
+-- In a transaction that has written into the table this is an error, because deltas of a statement that has not ended
+-- may be missing. The proof is computed before the table is checked for faults, and again at the end. The sums are
+-- valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed. A
+-- partition cannot be removed once its rows were counted, because counting locks it.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -600,7 +604,7 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- True if this transaction has locked a table or its partitions in one of some modes, perhaps to change it.
+-- True if this transaction has locked a table or its partitions in one of the given modes, perhaps to change it.
 CREATE FUNCTION inorder_internal.has_locked(relation regclass, modes text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -611,12 +615,13 @@ BEGIN
                      AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 END $$;
 
--- The lock modes of statements that change what the proof describes: this transaction could do so again, unnoticed.
+-- The lock modes of statements that change what the proof describes. A transaction that has such a lock could make
+-- further changes that the proof would not show.
 CREATE FUNCTION inorder_internal.changing_modes() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'::text[];
 
--- Fold the sets of groups of a table; their number.
+-- Fold the sets of groups of a table. Returns the number of sets.
 CREATE FUNCTION inorder_internal.fold_groups(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -648,7 +653,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- Writers fold now and then, if they may and need not wait.
+-- The fold that writers make from time to time, if it is permitted and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -672,7 +677,7 @@ BEGIN
     END IF;
 END $$;
 
--- The set of a table with some columns, if it exists; otherwise as it would be created, with an error if its names are
+-- The set of a table with some columns, if it exists. Otherwise the set that would be created; error if its names are
 -- taken.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

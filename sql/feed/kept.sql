@@ -1,7 +1,7 @@
--- The state of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
+-- Find the state of a feed by its name, check, lock and move it; the same for the batches of its workers.
 
--- A feed as it is now, whose owner may have been renamed (is_renamed); and what follows its position, if that was
--- looked up (is_found).
+-- A feed in its present state. is_renamed: the owner was renamed. is_found: the result includes what follows the
+-- position.
 CREATE TYPE inorder_internal.feed_view AS (
     feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
@@ -34,7 +34,7 @@ BEGIN
               || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
--- A feed that the caller may move, found without SQL (kept.c); null if that is not certain.
+-- A feed that the caller may move, found without SQL (kept.c); null if SQL has to decide.
 CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -113,8 +113,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed as it is now, after the table was waited for; null unless the caller may move it and, if must_read is true,
--- read its table, whose description it then has.
+-- A feed in its present state, after the table was waited for. Null unless the caller may move the feed and, if
+-- must_read is true, read its table; the result then includes the description of the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
@@ -134,7 +134,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed that the caller may move, as it is now; if must_read is true, the caller may read its table, too.
+-- A feed that the caller may move, in its present state; if must_read is true, the caller may read its table, too.
 CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -146,14 +146,14 @@ END $$;
 
 -- Numbers of batches
 
--- The microseconds since 1970. Until the year 2255 they are below 2^53, up to which a double holds each integer, such
--- as a number in JavaScript.
+-- The microseconds since 1970. Until the year 2255 they are below 2^53, so a double, such as a number in JavaScript,
+-- can hold them exactly.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- The number from which the batches of a new or renamed feed count. It is higher than all numbers of earlier feeds of
--- this name: no feed has a batch each microsecond, and a promotion adds at most 10^9 to the time.
+-- this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
@@ -176,7 +176,7 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move a feed that is locked over a batch. is_all: the batch has all rows that were committed at the time of the look.
+-- Move a feed that is locked over a batch. is_all: the batch has all rows that were committed at the time "asked".
 -- Returns the number of the batch if it is given to a worker.
 CREATE FUNCTION inorder_internal.move_state(
     feed bigint, from_position @extschema@.feed_position, past_batch @extschema@.feed_batch, asked timestamptz,
@@ -184,7 +184,7 @@ CREATE FUNCTION inorder_internal.move_state(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same, for a reader of all of it.
+-- The same, for a reader that takes the whole batch.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean
 ) RETURNS void

@@ -7,9 +7,9 @@
 --  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
 --  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows; next_value
 --
--- find_next_batch() asks the indexes first (next.c), then find_batch(). The latter is STABLE: functions that it calls
--- see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the table,
--- and the rows by which a batch is limited therefore belong to one snapshot.
+-- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE: functions that
+-- it calls see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the
+-- table, and the rows by which a batch is limited therefore belong to one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -40,8 +40,8 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The batch of all transactions that have ended since a position; null if there is none. Attributes of its order are
--- named, because an update may add some.
+-- The batch of all transactions that have ended since a position; null if there is none. The attributes of its order
+-- are named, because an update may add attributes.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
@@ -88,8 +88,8 @@ BEGIN
     END IF;
 END $$;
 
--- A batch that ends after a row or, without a key or if no key distinguishes the rows of a transaction, after the
--- transaction.
+-- A batch that ends after a given row. It ends after the row's transaction if no key is given, or if no key
+-- distinguishes the rows of a transaction.
 CREATE FUNCTION inorder_internal.cut_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
 ) RETURNS @extschema@.feed_batch
@@ -108,7 +108,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query that finds whether a batch has rows, in the form of a probe.
+-- The query that finds out if a batch has rows, in the form of a probe.
 CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -145,7 +145,7 @@ BEGIN
     RETURN findings[1];
 END $$;
 
--- The transaction of the n-th row of a batch; that of the next row, which is empty if there is none; and the key. Null
+-- The n-th row of a batch: its transaction; the transaction of the next row, empty if there is none; and its key. Null
 -- if there are fewer rows.
 CREATE FUNCTION inorder_internal.find_place(
     t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
@@ -157,7 +157,7 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
--- Where a batch ends, found by queries. Rows from before feed_prepare come first, in the order of their key: in the
+-- The end of a batch, found by queries. Rows from before feed_prepare come first, in the order of their key: in the
 -- order of the number the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
@@ -182,8 +182,8 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch, limited to so many rows if a limit is given. The result of everything that limits a batch is computed here
--- or, for a batch in the order of a column, by find_batch_in_order().
+-- The batch, limited to so many rows if a limit is given. All limits of a batch are applied here or, for a batch in the
+-- order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -239,14 +239,15 @@ BEGIN
     RETURN n;
 END $$;
 
--- Return what follows a position, if it is known at once (next.c): nothing, or rows of a table that is as the position
--- remembers it. Otherwise null.
+-- The batch that follows a position, if the indexes show it or show that there is none (next.c), and the table is
+-- unchanged since the position was made. Otherwise null.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If the caller passes over transactions without rows, the batch includes these, too.
+-- The batch after a position. If the caller passes over transactions without rows, the batch includes such
+-- transactions.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -279,7 +280,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Batches that were made before
+-- Existing batches
 
 -- After waiting, or in a new transaction, the caller sees the missing transactions, unless this primary has not reached
 -- them.
@@ -294,8 +295,8 @@ BEGIN
                  'up.';
 END $$;
 
--- A batch that can be read: of this table, which is locked and proved, and of transactions that have all ended in the
--- current snapshot; else an error.
+-- A batch that can be read: it belongs to this table, which is locked and proved, and all of its transactions have
+-- ended in the current snapshot. Otherwise an error.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -318,13 +319,13 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: of a table that is locked and proved, with the members that were proved, and of a batch, which
+-- The rows to be read: the table, which is locked and proved, with the members that were proved; and the batch, which
 -- is null if there are no rows.
 CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
--- The query for rows of a batch, which the caller runs next. It has the present names.
+-- The query for the rows of a batch, with the present names of table and columns. The caller runs it next.
 CREATE FUNCTION inorder_internal.text_for_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
 ) RETURNS text
@@ -349,7 +350,7 @@ BEGIN
     RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
 END $$;
 
--- All rows of a batch of a table that is locked; the same text each time.
+-- The query for all rows of a batch of a table that is locked. The text is the same each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -18,13 +18,13 @@
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
--- The number of the column is an impossible one if there is no such column. Each read then reports this.
+-- If there is no such column, its number is one that no column has, and each read raises an error.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
--- The order of a restored position or batch, given by the column of that name in this database.
+-- The order of a restored position or batch, by the column of the same name in this database.
 CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
 RETURNS @extschema@.feed_order
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -41,8 +41,8 @@ LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
 -- Error if rows cannot be delivered in the order of a column for one of these reasons: the column has the transaction
--- number, its values are drawn from several sequences, or its sequence caches, descends or cycles. The function is
--- VOLATILE to see the sequence as it is now: nothing locks it, and the proof is kept until it changes.
+-- number; its values are drawn from several sequences; or its sequence caches, descends or cycles. The function is
+-- VOLATILE to see the present state of the sequence, which is not locked. The proof is kept until the sequence changes.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -131,7 +131,7 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
               inorder_internal.typed_order(t, order_column));
 
--- The query for the highest value in a table. No row of a set that has ended is above it.
+-- The query for the highest value in a table, which is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 -- The condition of a share is left out, because its last row may be anywhere.

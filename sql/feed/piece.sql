@@ -1,27 +1,28 @@
 -- Delivery in the order of a column: the next piece of a set. order.sql explains why the order is right.
 --
--- There are two ways to find a piece. The index of the column can be walked from the first value on, leaving out the
--- rows of other transactions: this is good if the set is most of what there is, as in a backlog. Or the rows of the set
--- are fetched by number and sorted: this is good if they are few. Neither the planner nor statistics know which is
--- better. Each way in turn gets a budget of rows, which grows until one of them suffices, and the search costs a small
--- multiple of the better one.
+-- There are two ways to find a piece. The first way walks the index of the column from the first value on, and skips
+-- the rows of other transactions. It is better if most rows belong to the set, as in a backlog. The second way fetches
+-- the rows of the set by number, and sorts them. It is better if the set has few rows. The planner and statistics
+-- cannot tell which way is better. Both ways are therefore tried in turn with a budget of rows, which grows until one
+-- of them succeeds. The search then costs a small multiple of the better way.
 
--- The result of looking for rows after a position: the batch, whose transactions are null if none has ended; true if it
--- has rows, and if it has all rows that were committed; the tables that were proved; the rest of a set that has no rows
--- any more, which comes first. is_costly: there are no rows, and the look accessed many pages.
+-- The result of a search for rows after a position. batch: its transactions are null if none has ended. has_rows: the
+-- batch has rows. is_all: it has all rows that were committed. members: the tables that were proved. rest: the rest of
+-- a set, which has no rows any more and comes before the batch. is_costly: no rows were found, and the search accessed
+-- many pages.
 CREATE TYPE inorder_internal.found_batch AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
     rest @extschema@.feed_batch, is_costly boolean
 );
 
--- A search for a piece: the value where the walk along the index of the column begins, null if rows are found by
--- number; the value where it ends; and the number, the lowest and the highest value of the first rows, at most one more
--- than are wanted.
+-- A search for a piece. walked_from: the value where the walk along the index of the column begins, null if rows are
+-- found by number. up_to: the value where it ends. amount, lowest, highest: the number of the first rows, at most one
+-- more than are wanted, and their lowest and highest value.
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
 
--- The first rows of the rest of a set, within a budget of rows that are read.
+-- The first rows of the rest of a set. At most "budget" rows are read to find them.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid
@@ -108,7 +109,7 @@ BEGIN
     RETURN inorder_internal.first_by_either(t, b, s, max_rows, caller);
 END $$;
 
--- The value at which the piece after the next one begins; null if the next one has all that is left.
+-- The value at which the piece after the next one begins; null if the next piece is the last.
 CREATE FUNCTION inorder_internal.next_value(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
 ) RETURNS bigint

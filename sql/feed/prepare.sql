@@ -1,7 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
 -- The index on a column of a table that an earlier run created, or that the server created for a partition because of
--- the parent's index; or null. Ten characters are at most 40 of the 63 bytes of a name.
+-- the parent's index; null if there is none. Ten characters take at most 40 of the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -44,8 +44,9 @@ BEGIN
     FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.made;
 END $$;
 
--- The columns of the index: the number, and the primary key, by which rows of a transaction are delivered, so that none
--- are sorted. An index of values of any length would refuse long ones.
+-- The columns of the index: the number, then the primary key. Rows of a transaction are delivered in the order of the
+-- primary key, so they need not be sorted. The primary key is left out if one of its columns has a variable length,
+-- because an index refuses long values.
 CREATE FUNCTION inorder_internal.indexed_columns(relation regclass, key_column name) RETURNS name[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -74,8 +75,9 @@ BEGIN
     END IF;
 END $$;
 
--- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes of an
--- earlier run are left out; those that it left invalid are dropped first. The caller has found no index that is valid.
+-- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
+-- earlier run has completed are omitted; its invalid indexes are dropped first. The caller has checked that no valid
+-- index exists.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -146,9 +148,9 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. For a superuser
--- other than the owner no rows are read: planning a query evaluates functions of the owner's indexes, which a superuser
--- does not expect when only asking for the statements.
+-- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. If the caller is a
+-- superuser other than the owner, no rows are read: planning a query evaluates functions in the owner's indexes, and a
+-- superuser does not expect that from a request for the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -160,8 +162,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the table as it is, or as the other statements leave
--- it. Returns the column as it is or will be.
+-- Error if feed_enable(), the last of the statements, would refuse the table in its present state, or in the state
+-- after the other statements. Returns the column as it is or will be.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -223,8 +225,8 @@ BEGIN
            IS NOT DISTINCT FROM (known.is_uuid, known.is_generated, known.order_columns, known.base, known.is_partial);
 END $$;
 
--- The functions, views and rules that mention a table, as far as the catalog shows: the texts of functions are searched
--- for its name. Functions of extensions and of inorder are left out, because they mention no table of a user.
+-- The functions, views and rules that mention a table, as far as the catalog shows them: the texts of functions are
+-- searched for its name. Functions of extensions and of inorder are left out, because they mention no user table.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -253,7 +255,7 @@ BEGIN
 END $$;
 
 -- The triggers of a table whose functions copy whole rows by INSERT without a list of columns, as far as the texts of
--- these show; or null.
+-- the functions show; null if there are none.
 CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,14 +1,14 @@
 -- The text of queries for rows of a table by transaction number. Each query gives the table the alias e.
 --
 -- The queries run with the caller's privileges, in feed_apply() also with the caller's search_path. Every name is
--- therefore quoted as data, a column of the table, or schema-qualified; literals have a type; and every function and
--- operator is the server's own, except feed_is_table(). query.c refuses any other query.
+-- therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every function and operator
+-- is the server's own, except feed_is_table(). query.c refuses any other query.
 --
 -- The name of a table may lead to another relation when a text is run, because its schema can be renamed. Each text
 -- therefore names the row type of the relation. The planner evaluates functions in FROM first, before it examines
 -- policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
 
--- A table as the source of a query, which is an error if its name leads to another relation.
+-- A table as the source of a query. The query raises an error if the name leads to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -18,8 +18,8 @@ BEGIN
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
--- A condition that always holds, and stands before others. It makes a query an error if the column is not of this type;
--- without it casts that other roles created could be evaluated before feed_is_table(), in a query around this one.
+-- A condition that is always true, and precedes other conditions. It raises an error if the column is not of this type.
+-- Without it, a query around this one could evaluate casts of other roles before feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
@@ -41,7 +41,7 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction, and the type of keys, as a text of a query has them.
+-- The first key of a transaction as a literal, and the type of keys, as text of a query.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN inorder_internal.uuid_xact_floor(number)::text ELSE number::text END;
@@ -56,7 +56,7 @@ BEGIN
     RETURN format('%L::pg_catalog.%I', inorder_internal.key_text(t, number), inorder_internal.key_type(t));
 END $$;
 
--- The condition that keys are in a range, which is one range of the index.
+-- The condition that keys are in a range. It is one range of the index.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
 RETURNS text
 LANGUAGE sql STABLE
@@ -76,7 +76,7 @@ RETURN format(CASE WHEN (t).is_uuid
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
--- The given columns, each in a form, as text of a query; null without columns.
+-- The given columns, each in the given form, as text of a query; null without columns.
 CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -174,7 +174,7 @@ RETURN inorder_internal.between_bounds(t, low, high)
             THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text, (t).key_column)
             ELSE ''::text END;
 
--- The end of a query for rows in ranges of keys, which are a table of two columns; source is "table AS e WHERE".
+-- The end of a query for rows in ranges of keys. The ranges are a table of two columns; "source" is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_bounds(
     t inorder_internal.feed_table, source text, bounds text, ending text
 ) RETURNS text
@@ -216,7 +216,7 @@ LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
               inorder_internal.typed((t).key_column, inorder_internal.key_type(t)), (t).share_condition);
 
--- The query for all rows of a set of transactions, by number if in order; null for none.
+-- The query for all rows of a set of transactions, sorted by number if requested; null for an empty set.
 CREATE FUNCTION inorder_internal.ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
 ) RETURNS text

@@ -49,8 +49,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by another column. Rows that a feed has not read may have numbers there that it has
--- passed.
+-- Error if a table is readable by another column. In this column, rows that a feed has not read may have numbers that
+-- the feed has passed.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -66,8 +66,8 @@ BEGIN
     END IF;
 END $$;
 
--- True if a table has a guard that it does not inherit. State of other tables, which somebody may have inserted, does
--- not count for tables above and below.
+-- True if a table has a guard that it does not inherit. The trigger is checked instead of the state, because another
+-- role may have inserted state of a parent or a partition.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'

@@ -14,7 +14,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a position that a reader keeps can be one of this server.
+-- Error unless a position that a reader keeps could be from this server.
 CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -37,7 +37,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 
--- Error unless a batch that a reader keeps can be one of this server.
+-- Error unless a batch that a reader keeps could be from this server.
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -79,7 +79,7 @@ BEGIN
     RETURN inorder_internal.table_of(relation);
 END $$;
 
--- The same for a table that is then locked and proved.
+-- The same; the table is then locked and proved.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -204,7 +204,7 @@ BEGIN
     RETURN least(extract(epoch FROM timeout)::float8, 1);
 END $$;
 
--- Wait until a look finds rows of a feed, or after a position that a reader keeps.
+-- Wait until there are rows in a feed, or after a position that a reader keeps.
 CREATE FUNCTION inorder_internal.wait_for_rows(
     caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
     is_feed boolean
@@ -275,7 +275,7 @@ RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
 'Return the rows of a batch, ordered by transaction number, then by key, or by the order column.';
--- The form that the tool calls: see inorder_text.feed_batch_rows().
+-- The function that the tool calls: see inorder_text.feed_batch_rows().
 CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

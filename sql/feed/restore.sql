@@ -1,7 +1,7 @@
 -- After a restore: functions that adapt a table and its feeds to another cluster. The body of feed_rebase() is in
 -- enable.sql.
 
--- How a restored table is read, and the query for its highest number; null if numbers were recomputed.
+-- The description of a restored table, and the query for its highest number; null if numbers were recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -58,13 +58,13 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
 
--- Assign the feeds of a restored table to the roles of this cluster, by name. If the table received rows since, forget
--- what was counted and passed here.
+-- Assign the feeds of a restored table to the roles of this cluster, by name. If the table has received rows since the
+-- restore, forget the counts and the passed transactions of this server.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 -- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump.
--- On the server that stored them, a role is not taken for a dropped role of the same name. A role that has since
--- created another feed of the same name keeps that one.
+-- On the server that stored the roles, a new role does not replace a dropped role of the same name. A role that has
+-- since created another feed of the same name keeps that one.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f
@@ -110,8 +110,8 @@ END;
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
--- Batches get numbers in a new range: the numbers that were given out elsewhere since the dump are unknown here. If the
--- numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
+-- Batches get numbers in a new range, because the numbers that the old server has given out since the dump are unknown
+-- here. If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
 BEGIN ATOMIC
     -- This comes first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b

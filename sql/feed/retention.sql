@@ -26,7 +26,8 @@ BEGIN
     RETURN number;
 END $$;
 
--- The query for the partitions that have rows, all of which every feed has read; null without partitions.
+-- The query for the partitions whose rows every feed has read, except empty partitions; null for a table without
+-- partitions.
 CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,17 +1,18 @@
 -- Shares: how workers divide a feed by a column, so that rows of one key are processed in order.
 --
--- A key belongs to the share hash(key) mod shares. What comes next in the feed, a piece of at most max_rows rows, is
--- distributed: each share that has rows in it gets a batch with these rows, after its other batches. So:
+-- A key belongs to the share hash(key) mod shares. The next piece of the feed, of at most max_rows rows, is
+-- distributed: each share that has rows in the piece gets a batch with these rows, after its other batches. Therefore:
 --
 --  1. Pieces follow each other in the order of the feed, and the batches of a share have its rows of the pieces, in the
 --     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
---  2. A worker gets only the first unfinished batch of a share. The next one is given once that is finished, so at any
---     time one batch of a share is being processed, and all rows before it are finished.
+--  2. A worker gets only the first unfinished batch of a share. The next batch is given out when that batch is
+--  finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
+--  finished.
 --  3. A batch that is returned, lost or dead stays the first of its share: it holds back its share, and no other.
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
--- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See
--- joined(). Who gets a batch, and what a token is worth, is in batches.sql.
+-- have both in order. It gets its number when a worker gets it. A batch that is not open is the first one of its share.
+-- See joined(). batches.sql describes which worker gets a batch, and what the token is for.
 
 -- A feed that is divided; error if its column has changed, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
@@ -45,8 +46,8 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch, which is found by number if it is a whole set. A share may be held back for long, and the range of the index
--- of the order column has no end: a read would walk over all rows that came since.
+-- A batch, changed so that it is read by number if it is a whole set. By the order column, the range of the index would
+-- have no upper bound: if the share was held back for long, a read would walk over all rows that were inserted since.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -56,8 +57,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The union of two batches of a share, of which the second follows the first, and no worker has had the first; null if
--- no batch has their rows in order.
+-- The union of two batches of a share, the second of which follows the first. No worker has had the first batch. Null
+-- if no single batch can have the rows of both in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -89,11 +90,12 @@ BEGIN
     RETURN inorder_internal.by_number(b);
 END $$;
 
--- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
--- rows, otherwise as a batch of their own, whose number is its place until a worker gets it.
+-- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, and both together
+-- have at most max_rows rows. Otherwise make a new batch of the rows; its place serves as its number until a worker
+-- gets it.
 --
--- While a transaction stays open for long, each addition and each batch leaves row versions behind. Places therefore
--- only go up, even the place of a batch whose versions have filled a page, and no batch is looked for below the first
+-- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
+-- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first
 -- place. The places of a share are 1024 apart, the largest number of shares: no two shares have the same place, which
 -- also serves as a number of the feed.
 CREATE FUNCTION inorder_internal.add_part(
@@ -141,8 +143,8 @@ BEGIN
     END IF;
 END $$;
 
--- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
--- new.
+-- Take the next piece of the feed, with a limited number of rows, and give each share its rows. Does nothing if there
+-- are no new rows.
 CREATE FUNCTION inorder_internal.distribute_piece(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -174,8 +176,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- Give a worker a batch of a share that has, if possible, at least half as many rows as are wanted: until then the feed
--- is distributed, piece by piece.
+-- Give a worker a batch of a share. The feed is distributed piece by piece until a batch has at least half of the
+-- wanted rows, or there are no more rows.
 CREATE FUNCTION inorder_internal.take_share_batch(
     f inorder_internal.feed_view, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch

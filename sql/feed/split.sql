@@ -1,8 +1,8 @@
 -- Batches for readers in parallel: from one position to another, and divided into parts.
 --
 -- A batch has an order: the rest of a transaction (resumed), whole transactions by number, the first part of one more
--- (cut). It is divided along that order, before or inside a transaction. So each part is a batch, and every row of the
--- batch is in exactly one.
+-- (cut). It is divided along that order, before or inside a transaction. Each part is therefore a batch, and every row
+-- of the batch is in exactly one part.
 
 -- The transactions between two positions in whole transactions or of ordered sets; null if the second does not follow
 -- the first.
@@ -38,7 +38,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the number of rows of a batch that are of certain transactions.
+-- The query for the number of rows of a batch in certain transactions.
 CREATE FUNCTION inorder_internal.batch_count_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange
 ) RETURNS text
@@ -47,7 +47,7 @@ RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4',
                                            false));
 
--- The query for the transaction numbers of every so many rows of a batch.
+-- The query for the transaction number of every n-th row of a batch.
 CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
@@ -90,8 +90,9 @@ BEGIN
     RETURN b;
 END $$;
 
--- The key of the row at a place, counted from 1, among the rows of one transaction of a batch; null if there is none,
--- or no key distinguishes the rows. A part remembers the same key as the batch, which must not be cut by another key.
+-- The key of the n-th row of one transaction of a batch, counted from 1. Null if there is no such row, or if no key
+-- distinguishes the rows. A part stores the same key columns as the batch; a batch that was cut by another key is
+-- refused.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
 ) RETURNS text[]

@@ -1,15 +1,15 @@
--- Calls that take what comes next in a feed.
+-- Calls that take the next rows of a feed.
 --
 -- Readers of a feed take turns. If locking writes no WAL, the feed is locked first. Otherwise, to avoid WAL for a poll
--- that finds nothing, the feed is locked only when there are rows to move over; the call then looks again if another
--- reader had its turn in the meantime: see begin_turn().
+-- that finds nothing, the feed is locked only when there are rows to move over. If another reader had its turn in the
+-- meantime, the call then searches again: see begin_turn().
 
--- True if no batch can follow, because an unfinished one is the last in the order of a column.
+-- True if no further batch can follow yet, because the feed is in the order of a column and has unfinished batches.
 CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (f).shared AND ((f).at_position).ordering.column_name IS NOT NULL;
 
--- Error for a reader that would skip batches of workers.
+-- Error if a reader would skip batches of workers.
 CREATE FUNCTION inorder_internal.refuse_taken(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -30,15 +30,16 @@ BEGIN
                  'feed_batches shows them.';
 END $$;
 
--- True if another table has the name that this table had when it was enabled, as after online changes of a schema.
--- Callers use it in an expression, because PERFORM would be one more statement for each poll.
+-- True if another table has the name that this table had when it was enabled, as after an online schema change. Callers
+-- use it in an expression, because PERFORM would be one more statement for each poll.
 CREATE FUNCTION inorder_internal.is_swapped(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid) IS NOT NULL;
 END $$;
 
--- Error about a feed that gets no rows because writers find another table; no error while workers have batches.
+-- Error if a feed gets no rows because another table now has the name that writers use. No error while workers have
+-- batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -58,8 +59,8 @@ BEGIN
 END $$;
 
 -- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then also passes
--- the rest of a transaction or of an ordered set that has no rows, and transactions without rows that took long to
--- examine: the next poll does not examine them again.
+-- the rest of a transaction or of an ordered set if this rest has no rows. It also passes transactions without rows
+-- that took long to examine, so that the next poll does not examine them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -85,7 +86,7 @@ BEGIN
 END $$;
 
 -- Move a feed that is locked over the rest of a set that has no rows any more, before the batch that follows. If no
--- batch follows, the poll is recorded, which passes the rest.
+-- batch follows, recording the poll moves the feed over the rest.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -105,7 +106,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed with the batch that follows its position, which is looked for unless it has been found already.
+-- A feed with the batch that follows its position. The batch is searched for unless it is already known.
 CREATE FUNCTION inorder_internal.add_next_batch(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -117,9 +118,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- The batch after the position of a feed, also for a caller that only waits for it. If the caller is to move the feed,
--- and there are rows, the feed is locked, and the result is the batch under the lock; a poll that finds none is
--- recorded.
+-- The batch after the position of a feed, also for a caller that only waits for rows. If the caller moves the feed and
+-- there are rows, the feed is locked, and the batch is determined under the lock. If the caller moves the feed and
+-- there are no rows, the poll is recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.feed_view
@@ -154,7 +155,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The rows that come next in a feed, whose position moves over them if the caller is to move it.
+-- The next rows of a feed. If the caller moves the feed, the position moves over them.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.found_rows
@@ -174,9 +175,9 @@ BEGIN
     RETURN r;
 END $$;
 
--- True if it is known at once that no rows have come to a feed since a look found nothing. Most transactions that end
--- are those of other workers: with a look at each of these, workers that wait would take more time than those that
--- work.
+-- True if the indexes show that a feed has got no rows since the last search found none. Most transactions that end are
+-- those of other workers: with a full search after each of these, waiting workers would use more CPU time than working
+-- ones.
 CREATE FUNCTION inorder_internal.is_quiet(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,8 +1,9 @@
 -- Workers process several batches of one feed at once, one batch each.
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
--- position, disjoint from all of them. Finishing a batch deletes it here, and moves nothing. The position without these
--- batches is what has been read: see unfinished_totals(). batches.sql decides which worker gets a batch.
+-- position, disjoint from all of them. Finishing a batch deletes it from the unfinished batches, and does not move the
+-- position. The transactions that have been read are those of the position without these batches: see
+-- unfinished_totals(). batches.sql decides which worker gets a batch.
 
 -- The given interval; error unless it is in its range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
@@ -33,8 +34,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed as it is now, locked if there may be rows for a worker. If it was not locked at once, and there is no
--- unfinished batch for the worker, the result includes the batch that follows its position.
+-- A feed in its present state, locked if there may be rows for a worker. If it was not locked at first, and there is no
+-- unfinished batch for the worker, the result includes the batch that follows the position.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view
@@ -90,8 +91,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- A new batch for a worker, if the feed has no order, and it is certain that no unfinished batch is for this worker
--- (batches.c); if nothing follows the position, the result has a feed and no number. Otherwise null.
+-- A new batch for a worker, if the feed has no order, and there is certainly no unfinished batch for this worker
+-- (batches.c). If nothing follows the position, the result has a feed and no number. Null if SQL has to decide.
 CREATE FUNCTION inorder_internal.new_batch(
     feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch

@@ -47,8 +47,9 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- The first roles that may write into a table, or a view of it, but may not call the function that gives rows their
--- number; null if there is none. Relations with the same privileges are examined once, because writers may be waiting.
+-- The first roles that may write into a table, or into a view of it, but may not call the function that generates the
+-- numbers; null if there are none. Relations with the same privileges are examined once, because writers may be
+-- waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -77,7 +78,7 @@ BEGIN
               ORDER BY r.rolname LIMIT 10) AS h);
 END $$;
 
--- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers continue as before.
+-- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers do not change.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

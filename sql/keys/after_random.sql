@@ -1,4 +1,4 @@
--- Keys for tables that are full of random ones.
+-- Keys for tables that are full of random keys.
 
 CREATE FUNCTION @extschema@.uuid_after_random_nextval(leading_ones int DEFAULT 32) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

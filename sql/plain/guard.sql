@@ -1,18 +1,20 @@
 -- The guard: the WHEN clauses of its triggers are evaluated for each row, and feed_guard() is called only for rows that
--- these refuse. They fire AFTER, so no other trigger changes a row that they have looked at.
+-- a clause refuses. The triggers fire AFTER, so no other trigger changes a row that they have checked.
 --
 -- guarded_number() is labelled immutable, as xact_id_generated() is, and its arguments are constants: it is called once for
--- each statement, when the server plans the clause, of which no plan is kept. For keys is_foreign() is called for each row:
--- a clause that compares them with such a constant takes 3 to 6 us more for each statement, and 0.4 us less for each row.
+-- each statement, when the server plans the clause, of which no plan is kept. For keys, is_foreign() is called for each
+-- row: a clause that compares keys with such a constant would take 3 to 6 us more for each statement, and 0.4 us less
+-- for each row.
 --
 -- A WHEN clause has the table both by name and by OID. After a restore the name leads to a table with another OID, and
 -- the trigger fires for each row until feed_rebase() creates it again. If the OID happens to be the same, the state
 -- shows the restore: each session looks there once, and remembers the result in a setting.
 --
--- The functions are not in SQL, which would be inlined and planned for each statement: 0.7 us for each function,
--- operator and constant. They have no SET clauses, which take 0.2 us for each call: all names are therefore qualified.
+-- The functions are not written in SQL, because they would be inlined and planned for each statement, which takes 0.7
+-- us for each function, operator and constant. They have no SET clauses, which would take 0.2 us for each call; all
+-- names are therefore qualified.
 
--- True if a table was restored from a dump, and not accepted since; if not, the setting is set to yes.
+-- True if a table was restored from a dump, and not accepted since. Otherwise the setting is set to yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,8 +53,8 @@ BEGIN
            AND inorder_internal.is_restored(root, setting);
 END $$;
 
--- True if rows of a publisher may come and change as they do there: the table is not read here before feed_enable() or
--- feed_rebase(), which check all numbers.
+-- True if replicated rows of a publisher may be inserted and changed. Nothing reads the table here before feed_enable()
+-- or feed_rebase(), which check all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,7 +66,7 @@ BEGIN
               AND inorder_internal.has_own_guard(t.relation));
 END $$;
 
--- The error about a row whose number is right, but which a trigger refuses because it was made for another table.
+-- The error about a row with the right number that a trigger refuses because the trigger was made for another table.
 CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -45,7 +45,7 @@ BEGIN
     END IF;
 END $$;
 
--- A key of a block number, (position / size) mod amount, rounded down, and random bits.
+-- A key that consists of a block number, which is (position / size) mod amount, rounded down, and random bits.
 CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -75,7 +75,7 @@ BEGIN
     RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END $$;
 
--- The first 16 digits of a key of which the lowest 62 bits have overflowed.
+-- The first 16 digits of a key after an overflow of its lowest 62 bits.
 CREATE FUNCTION inorder_internal.carried(key text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -86,7 +86,7 @@ BEGIN
     RETURN left(key, 12) || to_hex(('x' || substr(key, 13, 4))::bit(16)::int + 1);
 END $$;
 
--- The keys that follow one in its transaction, up to eleven, each as 32 digits.
+-- The keys that follow a key in its transaction, up to eleven, each as 32 digits.
 CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
     RETURN known;
 END $$;
 
--- The next key of this transaction, with base 0, and the keys that were made with it, each as 32 digits.
+-- The next key of this transaction, with base 0, followed by the keys that were made in advance, each as 32 digits.
 CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

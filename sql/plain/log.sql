@@ -1,6 +1,6 @@
 -- Logging changes without C: a function in PL/pgSQL for each table, which has the name and schema of the log and runs
--- as the role that changes rows. Every role may therefore insert into the log, as far as its triggers allow: an
--- additional key does no harm to a copy, and a marker makes it read the whole table.
+-- as the role that changes rows. Every role may therefore insert into the log, as far as the triggers of the log allow
+-- it. An additional key does no harm to a copy, and a marker makes the copy read the whole table.
 
 -- The trigger for rows of a log, which also marks the log: its arguments are the table and a description of it
 -- (mark_statements()).
@@ -17,7 +17,7 @@ BEGIN
           DETAIL = format('Role "%s" may not write into table %s, whose changes it logs.', current_user, relation);
 END $$;
 
--- The same for a marker, which TRUNCATE writes.
+-- The same for the marker that TRUNCATE writes.
 CREATE FUNCTION inorder_internal.check_marker() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -41,8 +41,9 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of that function, as it has to be now. It looks up nothing by the search_path, whatever settings its caller
--- has: columns of the rows are named without their table, because a name behind that of a table may be a function.
+-- The body of that function for the present state of the table. Regardless of the caller's settings, it finds nothing
+-- by the search_path. Columns of the rows are not qualified by a table, because a qualified name may also mean a
+-- function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

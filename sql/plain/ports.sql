@@ -1,6 +1,7 @@
--- Bodies for the lookups of sql/ports/ports.sql that are in C in the extension. Here only queries can use an index. The
--- proof of a table, instead of table_proof.c and files.c, is read from the catalog in the snapshot in which rows are looked
--- for, under locks on the table and all of its partitions, and is not kept. Thus each proof has its full cost.
+-- Bodies for the lookups of sql/ports/ports.sql that are in C in the extension. Here only queries can use an index.
+-- These functions also replace table_proof.c and files.c: the proof of a table is read from the catalog, in the
+-- snapshot in which rows are searched, under locks on the table and all of its partitions. The proof is not kept, so
+-- each read has its full cost.
 
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN

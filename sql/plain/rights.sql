@@ -37,8 +37,8 @@ BEGIN ATOMIC
                                WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid));
 END;
 
--- The functions that run as a role which writes into a table, or reads a view of counts by group: those of keys, guards,
--- logs and counts, and what their texts call.
+-- The functions that run as a role that writes into a table, or reads a view of counts by group: functions of keys,
+-- guards, logs and counts, and the functions that these call.
 CREATE FUNCTION inorder_internal.called_by_writers() RETURNS SETOF oid
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -55,7 +55,7 @@ BEGIN ATOMIC
     SELECT c.id FROM called AS c;
 END;
 
--- Set what a role, as GRANT names it, may do: use everything, only write into tables, or neither.
+-- Set the privileges of a role, as GRANT names it: to use everything, only to write into tables, or none.
 CREATE FUNCTION inorder_internal.set_rights(role text, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Facts of the database about transactions.
 
--- Make the commit of this transaction flush the WAL, whatever synchronous_commit is set to until then, even in a
--- function that is running. The transaction cannot be prepared.
+-- Make the commit of this transaction flush the WAL, even if synchronous_commit is changed before the commit, for
+-- example by a function that is still running. The transaction cannot be prepared.
 CREATE FUNCTION inorder_internal.force_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- Functions to make other tables, triggers and functions for a table; what its catalog was; who writes into it.
+-- Functions that create additional tables, triggers and functions for a table, compare its catalog rows with earlier
+-- ones, and find the roles that write into it.
 
 -- A type, such as that of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
@@ -6,21 +7,21 @@ LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. A
--- function that another role creates meanwhile is not taken for the extension's.
+-- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. It
+-- does not accept a function that another role creates in the meantime.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,
               CASE WHEN to_regprocedure(function || '()'::text) IS NOT NULL THEN 'OR REPLACE'::text ELSE ''::text END,
               function, body);
 
--- A name of a column beside others.
+-- A name for a column that is not taken by other columns.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- The versions of some columns (null: of all), of some triggers and of the place of tables.
+-- The versions of the catalog rows for some columns (null: all), for some triggers, and for the attachment of tables.
 -- Statistics, and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], triggers name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -39,7 +40,7 @@ BEGIN
                 AS v(version));
 END $$;
 
--- Why triggers for statements do not see all changes of a table, or null.
+-- The reason why statement triggers do not see all changes of a table, or null.
 CREATE FUNCTION inorder_internal.statement_problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -50,7 +51,7 @@ BEGIN
         THEN 'is a log of changes, into which rows come without a statement' END);
 END $$;
 
--- True if a role may write into a table or its partitions: itself, or by a view whose owner may.
+-- True if a role may write into a table or its partitions, directly or by a view whose owner may.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The guard: the trigger that keeps a table readable, and whether it is there (guard.c).
+-- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has it.
 
 -- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it. While
 -- session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this server.
@@ -77,7 +77,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- The way to delete and change rows all the same, as text of a HINT; rows of a log of changes have none.
+-- The way to delete and change rows nevertheless, as text of a HINT; there is none for rows of a log of changes.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,12 +1,12 @@
 -- Positions and batches as jsonb, and as text, which is the text of the jsonb: the forms in which readers keep them.
 --
--- An object has the attributes of the type. A later version may add one: kept objects then lack it, and have a lower
--- format. Missing members are therefore null, and unknown members an error: a batch is not taken for a position, and an
--- object of a later version is not misread. The server's own text of a composite type has no names, and fits one
--- version only.
+-- An object has the attributes of the type. A later version may add an attribute: stored objects then lack it, and have
+-- a lower format. Missing members are therefore null, and unknown members an error: a batch is not taken for a
+-- position, and an object of a later version is not misread. The server's text form of a composite type has no names,
+-- and would fit only one version.
 
--- Sets of transactions are written and read by functions of their own, which are called once, and not in each function
--- that looks at the object.
+-- Separate functions write and read sets of transactions. They are called once per object, instead of in each function
+-- that uses the object.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -23,8 +23,8 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
     || jsonb_build_object('transactions'::text, inorder_internal.text_of((batch).transactions));
 
--- A position or batch from an object: kind is a value with the sets of the object, in the format that this version
--- writes; nothing is a null of its type. A later version converts objects of lower formats here.
+-- A position or batch from an object. "kind" is a value with the sets of the object, in the format that this version
+-- writes; "nothing" is a null of the result type. A later version converts objects of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(kind anyelement, nothing anyelement, value jsonb, known_format int)
 RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -120,7 +120,8 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 
 -- Positions and batches in the state
 
--- Rewrite positions and batches of lower formats, either in rows that the extension wrote here, or in the other rows.
+-- Convert positions and batches of lower formats to the present one, either in rows that the extension wrote here, or
+-- in the other rows.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -135,8 +136,8 @@ END $$;
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- For the update script of a version that writes another format. Rows that were written here still count as such, and
--- restored rows are not accepted by it.
+-- For the update script of a version that writes another format. Rows that the extension has written here keep that
+-- mark, and restored rows stay unaccepted.
 CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Lookups in a table, with C: everything else about a feed is written once, for both editions.
+-- Lookups in a table that are written in C. The rest of the code for feeds is common to both editions.
 --
 -- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
 -- caller's privileges count, the caller is an argument.
@@ -14,13 +14,13 @@ CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, c
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- The members, if the snapshot of the calling statement sees the files and partitions that are read; else an error
--- (files.c). Null for a table that is locked, and not proved.
+-- The members, if the snapshot of the calling statement sees the files and partitions that are read; otherwise an error
+-- (files.c). Null for a table that is locked but not proved.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if a column was proved with the table, for an order or for shares; and the function that records it.
+-- True if a column was proved with the table, for an order or for shares. The next function records this.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
 ) RETURNS boolean
@@ -30,38 +30,40 @@ CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_ta
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The row that a query of text[] over one table returns, with the privileges of the caller (query.c); null if there is
--- none. walks: the query ends after some rows of an index, and must not be planned with a sort.
+-- Run a query over one table with the privileges of the caller (query.c), and return its first row, a text[]; null if
+-- there is no row. walks: the query reads the first rows by an index, and must not be planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- The number that such a query returns, which may use parallel workers.
+-- The number that such a query returns. parallel: the query may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- For each of the tables that contain the rows of a table, true if it has rows of a set of transactions, or may have:
--- if the set is null, or no index shows it.
+-- For each of the tables that contain the rows of a table, true if it has rows of a set of transactions. Also true if
+-- that is unknown, because the set is null, or no index shows it.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a table has rows of some transactions, and if it has rows with numbers that no transaction has had yet; null
--- if no index shows it at once (probe.c). The same applies below: null means that no index shows the result.
+-- Two results: true if a table has rows of some transactions; true if it has rows with numbers that no transaction has
+-- had yet. Null if no index shows them quickly (probe.c). In the functions below, too, null means that no index shows
+-- the result.
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
--- that has rows in the table, which is unchanged.
+-- True if quick checks show that nothing follows a position: no transaction has ended since. If a caller is given, also
+-- true if the table is unchanged and has no rows of the transactions that have ended.
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- A count of this session: the number of rows; how many there were when it last folded; their transactions, and the
--- table as it was; and the other transactions, of which there may be rows.
+-- A count that this session keeps. amount: the number of rows. folded: the number when the session could last fold.
+-- counted: the transactions of these rows, and the state of the table. others: the other transactions, which may have
+-- rows.
 CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange
 );
@@ -75,15 +77,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Remember that this session has counted the rows of some transactions in a table, all of whose rows are in one leaf.
+-- Remember the count of the rows of some transactions in a table, all of whose rows are in one leaf.
 CREATE FUNCTION inorder_internal.keep_count(
     relation oid, leaf oid, counted @extschema@.feed_position, amount bigint, folded bigint
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The end of a batch that is limited to so many rows: whether it has any; if it has more, the transaction of the last
--- row within the limit; and if the next row is of the same transaction, the place of the last row among the rows of
--- this transaction, and its key.
+-- The end of a batch that is limited to a number of rows. has_rows: the batch has rows. number: if it has more rows
+-- than the limit, the transaction of the last row within the limit. place, last_key: if the next row is of the same
+-- transaction, the place of the last row among the rows of this transaction, and its key.
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
 -- The end of a batch, found by the index on the number (end.c); null if the index does not show its rows.
@@ -91,12 +93,13 @@ CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The first ranges, at most so many, that have rows among many ranges of transactions.
+-- The first ranges with rows, up to a limit, among many ranges of transactions.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The condition that rows of some transactions satisfy, by the partitions that have them (parts.c).
+-- A condition that the rows of some transactions satisfy. It is derived from the partitions that have such rows
+-- (parts.c).
 CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -106,9 +109,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The number of rows of some transactions, at most 10,000, for any role, counted by the btree indexes of a table; null
--- if the table has none, or if there are too many ranges or partitions, which are all locked; an error if the table
--- cannot be read, or locked at once. asked: the caller named the table, which it may read.
+-- The number of rows of some transactions, at most 10,000, for any role, counted by the btree indexes of a table. All
+-- partitions are locked. Null if the table has no such index, or if there are too many ranges or partitions. Error if
+-- the table cannot be read, or cannot be locked at once. asked: the caller named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
@@ -122,12 +125,12 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The number of pages that this session has read so far, which includes at least those of a table and its indexes, to
--- compute differences; begins: without the pages of a probe that found nothing just before.
+-- The number of pages that this session has read so far, in order to compute differences. It includes at least the
+-- pages of a table and its indexes. begins: without the pages of a probe that has just found nothing.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The number of rows of some transactions, at most so many.
+-- The number of rows of some transactions, up to a limit.
 CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -145,13 +148,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- True if the caller may read a table, which is then locked to keep facts about it valid.
+-- True if the caller may read a table. The table is then locked, so that facts about it stay valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Make readers of one feed take turns. If locking writes nothing, the turn begins at once, and the result is null.
--- Otherwise it begins when there are rows to move over, by take_turn(), which returns true if no other reader had its
--- turn since the version that is the result.
+-- Make readers of one feed take turns. If locking writes no WAL, the turn begins at once, and the result is null.
+-- Otherwise the result is the version of the feed, and the turn begins by take_turn(), when there are rows to move
+-- over. take_turn() returns true if no other reader had its turn since that version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -159,13 +162,13 @@ CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS bo
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
--- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended nor, with
--- keeps_commit, the commit of this transaction, which then flushes the WAL. Returns true.
+-- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended. With
+-- keeps_commit, the commit of this transaction also flushes the WAL, so that a crash cannot undo it. Returns true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until another look for rows is worthwhile, except before the first one; false if the call has waited for this
--- time, by a clock that nobody can set (wait.c).
+-- Wait until another search for rows is worthwhile; the first search begins at once. False if the call has waited for
+-- the given time, by a monotonic clock (wait.c).
 CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

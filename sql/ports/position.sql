@@ -9,7 +9,7 @@
 --  4. B and P are disjoint: no row is delivered twice.
 --  5. Rows are read under a snapshot S' not older than S. All of B has ended in it, so each row
 --     that B will ever have is visible: none is missed.
---  6. The next position is P + B. A transaction in progress is in neither, and so is in a later B.
+--  6. The next position is P + B. A transaction in progress is in neither set, so it will be in a later B.
 --  7. Each transaction ends, and is then in ended(S) for every later S: each row is delivered.
 --  8. Position and rows change in one transaction, or the batch is kept until it is finished.
 --  9. Readers of one feed are serialized: the second sees the position of the first.
@@ -64,7 +64,7 @@ CREATE TYPE @extschema@.feed_batch AS (
 );
 COMMENT ON TYPE @extschema@.feed_batch IS 'What is read next: transactions by number, some of which in part.';
 
--- The format of positions and batches that this version writes: see of_jsonb(), which reads those of earlier ones.
+-- The format of positions and batches that this version writes: see of_jsonb(), which also reads earlier formats.
 CREATE FUNCTION inorder_internal.position_format() RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1;
@@ -86,14 +86,15 @@ BEGIN
                 ELSE numbers::text END;
 END $$;
 
--- True if all members of a set are between 0 and 281474976710655, as the numbers of transactions are; null for null.
+-- True if all members of a set are between 0 and 281474976710655, the range of transaction numbers; null for null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
 -- True if a position has a valid form: whole transactions, possibly with one read in part, or the order of a column.
--- The latter is between two sets, or in the middle of a set that is disjoint from the transactions that were read.
+-- A position in the order of a column is between two sets, or in the middle of a set that is disjoint from the
+-- transactions that were read.
 CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL

@@ -1,4 +1,4 @@
--- The proof of a table before it is read: no row went past the guard, and an index finds its rows.
+-- The proof of a table before it is read: no row bypassed the guard, and an index finds its rows.
 --
 -- It is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept
 -- (table_proof.c).
@@ -13,8 +13,8 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 
--- The indexes by which the rows of a table are found, one for each table that holds rows; error if one of these has
--- none.
+-- The indexes by which the rows of a table are found, one for each table that holds rows; error if such a table has no
+-- index.
 CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- The error about such a table, which is another one if the newest snapshot sees the guard.
+-- The error about such a table. It is a different error if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -57,8 +57,8 @@ BEGIN
         'readers have passed.', '');
 END $$;
 
--- The index by which rows are found, if everything that prove_table() requires, except the order, holds for a table
--- without partitions. If not, prove_table() reports why, or that the table may be read all the same.
+-- The index by which rows are found, if a table without partitions meets all requirements of prove_table() except the
+-- order. If it does not, prove_table() reports the fault, or finds that the table is readable nevertheless.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -79,8 +79,8 @@ BEGIN
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;
 
--- The indexes by which rows are found; error unless the snapshot shows that the caller's read of a table would be
--- right.
+-- The indexes by which rows are found. Error unless the snapshot shows that a read by the caller would return the right
+-- rows.
 CREATE FUNCTION inorder_internal.prove_table(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

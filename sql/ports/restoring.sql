@@ -1,7 +1,7 @@
 -- The rows that a restore may bring into the state, by the role that restores.
 --
--- The owner of the database restores everything. A role that only installed the extension restores its own rows. It
--- runs everything that a restore calls, and may execute none of the internal functions except is_written_here().
+-- The owner of the database restores everything. A role that only installed the extension restores its own rows. That
+-- role executes everything that a restore calls, so no trigger may need an internal function except is_written_here().
 --
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger

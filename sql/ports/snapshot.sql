@@ -17,20 +17,20 @@ COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The set leaves out numbers of subtransactions of transactions in progress, unless one of these has more than 64: a
--- standby takes them for transactions in progress.
+-- The set leaves out numbers of subtransactions of transactions in progress, because a standby treats them as
+-- transactions in progress. They are included if one of these transactions has more than 64 subtransactions.
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
 -- The number of the next transaction to which an id is assigned. The function assigns none. The number may grow within
--- a statement; the function is STABLE, because functions in SQL that call it are inlined then. No caller compares two
--- of its results.
+-- a statement. The function is nevertheless STABLE, so that SQL functions that call it can be inlined. No caller
+-- compares two of its results.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
--- never repeat; after a restore or a promotion they may. Servers promoted from copies of one backup have the same
--- origin, unless the later one found the timeline history of the earlier one.
+-- never repeat. After a restore or a promotion the origin is another one, and numbers may repeat. Servers promoted from
+-- copies of one backup have the same origin, unless the later one found the timeline history of the earlier one.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -38,7 +38,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.server_system() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- Faster forms of the server's operators, which take 3 to 12 ms for sets of 10,000 ranges, where these take 0.3 ms.
+-- Faster forms of the server's operators: for sets of 10,000 ranges these take 0.3 ms, the server's operators 3 to 12
+-- ms.
 
 CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

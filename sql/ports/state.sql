@@ -31,8 +31,8 @@ BEGIN
 END $$;
 
 -- An update script of the extension that changes such a column would mark the row as restored.
--- For generated columns of the state: whether the extension writes the row. False for COPY and INSERT by others, such
--- as pg_restore, whose rows are of another time or server.
+-- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
+-- programs, such as pg_restore, whose rows are from another time or server.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
@@ -57,8 +57,8 @@ CREATE TABLE inorder_internal.feed_table (
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
 
--- How a feed is divided among workers: the column by name and number, which hash function of the server its type has,
--- the number of shares, and what identifies the hash on this server: see new_share_key().
+-- The division of a feed among workers: the column by name and number, the hash function of its type, the number of
+-- shares, and a value that identifies the hash on this server: see new_share_key().
 CREATE TYPE inorder_internal.share_key AS (
     column_name text, attnum smallint, kind text, shares int, fingerprint text
 );
@@ -85,8 +85,8 @@ CREATE TABLE inorder_internal.feed (
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 
--- True if a feed can have this state. A single function, because the server reads and prepares the expressions of CHECK
--- constraints anew for each statement: a dozen took 50 of the 700 us that a read of 500 rows takes.
+-- True if a feed can have this state. It is a single function, because the server parses and prepares the expressions
+-- of CHECK constraints for each statement: a dozen constraints took 50 of the 700 us of a read of 500 rows.
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
 ) RETURNS boolean
@@ -100,9 +100,10 @@ BEGIN
 END $$;
 
 -- A transaction that is open for long keeps every version of a row that was updated since it began. The columns that
--- change with each batch are therefore in a row of their own, whose newest version is found by its key, the highest seq
--- first, instead of by a walk over all versions. seq goes up once a page is full of versions, whose index entry is then
--- left behind. There is no other unique index, because each new entry would be compared with all versions.
+-- change with each batch are therefore in a separate row. Its newest version is found by its key, the highest seq
+-- first, instead of by a walk over all versions. When a page is full of versions, seq is increased, so that the index
+-- entry of these versions is no longer visited. There is no other unique index, because each new entry would be
+-- compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
     seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
@@ -124,8 +125,8 @@ CREATE TABLE inorder_internal.feed_state (
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
--- With statistics the planner would read all versions by a bitmap if a table has few rows in many pages, as after a
--- transaction that is open for long.
+-- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, as after
+-- a transaction that was open for long.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row each.';
 
@@ -213,7 +214,7 @@ CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorde
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
 'Empty: pg_upgrade creates its foreign key after all tables, partitions and triggers, see are_upgraded().';
 
--- A set of 10,000 ranges has 210 kB. The default compression makes 73 kB of it in 50 ms, lz4 90 kB in 1 ms.
+-- A set of 10,000 ranges has 210 kB. The default compression reduces it to 73 kB in 50 ms, lz4 to 90 kB in 1 ms.
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN

@@ -22,7 +22,7 @@ END $$;
 CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- Why a table cannot be read by transactions, regardless of its columns, or null.
+-- The reason why a table cannot be read by transactions, regardless of its columns, or null.
 CREATE FUNCTION inorder_internal.problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -67,8 +67,8 @@ RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
 -- Error if Citus has distributed the table or a partition of it, in any way, including reference tables and managed
 -- local tables. A distributed table is a name; a shard is a table like any other, on the node that has it. No function
--- of Citus is called. Its catalog is read if it is genuine: in pg_catalog, where only a superuser can create a table,
--- and a member of the extension.
+-- of Citus is called. Its catalog is read only if it is genuine: if it is a member of the extension, and is in
+-- pg_catalog, where only a superuser can create a table.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,12 +98,12 @@ BEGIN
     END IF;
 END $$;
 
--- The base of an expression that calls a function without an argument (0) or with a constant; null for any other
--- expression. Does not evaluate the expression.
+-- The base of an expression that is a call of a function: 0 without an argument, otherwise the constant argument. Null
+-- for any other expression. Does not evaluate the expression.
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- The function of the default, or of the generation expression, of a column with transaction numbers.
+-- The function that the default or generation expression of a column with transaction numbers calls.
 CREATE FUNCTION inorder_internal.generator_of(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid
@@ -130,10 +130,10 @@ END;
 -- Types of key columns by which a position inside a transaction can be kept.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Types whose text means the same value in every session, and whose comparison is the server's own. Excluded are
--- user-defined types, because an enumeration may have an implicit cast, and with it a comparison by a function of its
--- owner; reg... types, money and arrays, whose text depends on more than the value; and timetz, whose zone may have a
--- text that the server writes but does not accept.
+-- Types whose text means the same value in every session, and whose comparison is the server's own. User-defined types
+-- are excluded, because an enumeration may have an implicit cast, and be compared by a function of its owner. reg...
+-- types, money and arrays are excluded, because their text depends on more than the value. timetz is excluded, because
+-- the server does not accept every time zone that it writes.
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
@@ -176,8 +176,8 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- True if an index has all rows except those of number 0, as feed_prepare() makes it, which existed before. An index of
--- numbers above 0 has the same rows, but does not show that no number is below 0.
+-- True if an index has all rows except those of number 0, which existed before feed_prepare() created it. An index of
+-- numbers above 0 would have the same rows, but would not show that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -209,8 +209,9 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- True if only indexes without rows of number 0 begin with the column, false if an index of all rows does, null if none
--- does: an index that feed_enable() accepts is one that each read finds.
+-- True if only indexes without rows of number 0 begin with the column; false if an index of all rows does; null if no
+-- index does. Used by feed_enable() and by each read, so that each read finds the index that feed_enable() has
+-- accepted.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -223,7 +224,7 @@ END;
 CREATE FUNCTION inorder_internal.namesake(schema name, relname name, relation oid) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- How many rows of a table and its partitions were deleted and updated, as far as statistics know.
+-- The numbers of deleted and updated rows of a table and its partitions, according to statistics.
 CREATE FUNCTION inorder_internal.written_over(relation regclass, OUT deleted bigint, OUT updated bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -231,7 +232,7 @@ BEGIN
     FROM unnest(inorder_internal.tree(relation)::oid[]) AS m;
 END $$;
 
--- True if the changes of a table are logged, by the name of the trigger that does it.
+-- True if the changes of a table are logged. The trigger that logs them is found by its name.
 CREATE FUNCTION inorder_internal.has_log(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -265,7 +266,7 @@ BEGIN
         ELSE format('Let its owner run what feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
--- How a table is read: its column with the transaction number, the base, the index.
+-- The description of a table: its column with the transaction number, the base, the index.
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -356,7 +357,7 @@ END $$;
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
--- A function over rows becomes part of the statement that calls it.
+-- A function that returns rows is inlined into the statement that calls it.
 BEGIN ATOMIC
     SELECT bool_and((SELECT g.tgfoid = inorder_internal.guard_function() AND g.tgenabled = 'A'::"char"
                             AND pg_get_triggerdef(g.oid) = w.definition
@@ -405,19 +406,19 @@ BEGIN
 END $$;
 
 -- A version of a row of the catalog: the transaction that wrote it and, if that may not have ended when this one began,
--- or if is_placed, the place of the row. The result is below 2^53, up to which a double is exact.
+-- or if is_placed, the place of the row. The result is below 2^53, so a double can represent it exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times. Until that transaction ends, the place of the row is needed, too: a
 -- later version of the row has another place. VACUUM FULL, which moves rows, gives the catalog another file. A frozen
--- row keeps its transaction id, which seems to be a future id after two billion transactions; the range of ages below
--- excludes it.
+-- row keeps its transaction id, which appears to be in the future after two billion transactions; the range of ages
+-- below excludes such ids.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- True if stored versions, some of which have a place, equal these versions, all of which have one.
+-- True if stored versions equal the given versions. All given versions have a place; stored versions may lack one.
 CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -450,7 +451,7 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
+-- The table and its partitions, to be stored in a position. is_placed: to be compared with stored ones.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -483,25 +484,25 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if versions are those that pg_upgrade made, not long before its mark: nothing has changed them since.
+-- True if pg_upgrade made these versions, shortly before its mark, so that nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
--- Compared by the difference of their ids: by age, ids of two billion transactions later would seem to be from before
+-- The difference of the ids is compared. By age, ids of two billion transactions later would appear to be older than
 -- the mark.
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- Tables whose attachment or guard differs from that stored in a position (in a restored database: whose name is not
--- stored); and whether only the guard differs.
+-- Tables whose attachment or guard differs from the one stored in a position, and true if only the guard differs. In a
+-- restored database: tables whose name is not stored.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the table itself is of another server, which is the case in a restored database,
--- but not for a new table here. Only after pg_upgrade does a feed have an origin of another server; a reader who leaves
--- the origin out has accepted the changes.
+-- Tables are compared by name only if the table itself is of another server. This is the case in a restored database,
+-- but not for a new table here. A feed has an origin of another server only after pg_upgrade; a reader that omits the
+-- origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -581,8 +582,8 @@ BEGIN
     RETURN inorder_internal.has_guard(t);
 END $$;
 
--- True if the table was disabled or rebased, for a transaction whose snapshot stays the same: this is decided by the
--- trigger, whose definition is always the present one, and may have another base.
+-- True if the table was disabled or rebased, for a transaction whose snapshot stays the same. The trigger decides: its
+-- definition is always the present one, and may have another base.
 CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -645,7 +646,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the table can no longer be read by transactions, is not guarded, or row security hides rows of it.
+-- Error if the table can no longer be read by transactions, if it is not guarded, or if row security hides rows of it.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -668,7 +669,7 @@ BEGIN
                         relation);
 END $$;
 
--- How a table is read; error if it was restored and its owner has not accepted it.
+-- The description of a table; error if it was restored and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -735,8 +736,8 @@ BEGIN
     END IF;
 END $$;
 
--- How a table is read, as stored by feed_enable(); error if feed_enable() was not called, or if the table was restored
--- and its owner has not accepted it.
+-- The description of a table, as stored by feed_enable(). Error if feed_enable() was not called, or if the table was
+-- restored and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

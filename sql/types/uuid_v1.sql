@@ -1,7 +1,7 @@
 -- The type uuid_v1: version-1 UUIDs, time first.
 --
--- Reference P4 in docs/uuid_v1.md. 16 bytes: 60 bits of time, then clock sequence and node, in this
--- order: so the functions of uuid compare, sort and hash them.
+-- Reference P4 in docs/uuid_v1.md. A value has 16 bytes: 60 bits of time, then clock sequence and node. In this order,
+-- the functions of uuid can compare, sort and hash values.
 
 CREATE TYPE @extschema@.uuid_v1;
 

@@ -3,8 +3,9 @@
  *	  Changes of a table, as they are returned to the caller.
  *
  * sql/changes/changes.sql says what is read, and why a copy that takes it equals
- * the table.  The query returns the columns of the table, since no text names the
- * table's type; here they become a row of that type.
+ * the table.  The query returns the columns of the table one by one, since a
+ * query text cannot name the table's type.  The functions below make a row of
+ * that type from them.
  */
 #include "postgres.h"
 
@@ -38,8 +39,8 @@ typedef struct Composing
 } Composing;
 
 /*
- * Send a row of the query: op, version, and the columns of the table that
- * were not dropped, as one value of the table's type.
+ * Send a row of the query: op, version, and a value of the table's type, made
+ * from the columns that were not dropped.
  */
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)

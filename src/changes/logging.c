@@ -5,13 +5,13 @@
  * It writes the keys of the rows of a statement into the log, a table of the same
  * owner, as COPY writes rows: through the executor, which fires the guard of the log,
  * finds the partition and fills the indexes.  All of that runs as the role that writes
- * into the table.  That role needs no privilege on the log, because it reads nothing
- * there and chooses nothing: a key of a row that it may write is all that it adds.
+ * into the table.  That role needs no privilege on the log: it reads nothing there,
+ * and it can add only keys of rows that it may write.
  *
  * Anybody with the privilege TRIGGER on a table may create a trigger with this
- * function.  That a trigger names a table therefore does not make it a log: the log
- * must also belong to the owner of the table, and have a trigger, created by that
- * owner, that names the table.
+ * function.  A table is therefore a log only if it also belongs to the owner of the
+ * logged table, and has a trigger, created by that owner, that names the logged
+ * table.
  */
 #include "postgres.h"
 
@@ -46,8 +46,8 @@
 PG_FUNCTION_INFO_V1(changes_trigger);
 
 /*
- * Maximum number of keys in a row: few, so that rows are seldom compressed,
- * and that readers can limit a batch
+ * Maximum number of keys in a row.  It is small, so that rows are seldom
+ * compressed and readers can limit a batch.
  */
 #define MOST_KEYS 32
 
@@ -63,7 +63,7 @@ typedef struct Log
 	int64		base;
 	char		op;
 	int			columns;		/* in the primary key of the other table */
-	int			numbers[INDEX_MAX_KEYS];	/* numbers of these columns */
+	int			numbers[INDEX_MAX_KEYS];	/* attribute numbers of the key columns */
 	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* keys waiting to be written */
 	int			count;
 	EState	   *estate;
@@ -72,7 +72,7 @@ typedef struct Log
 	PartitionTupleRouting *routing;
 	ResultRelInfo *checked;		/* partition of the last row, whose triggers were checked */
 	TupleTableSlot *row;
-	MemoryContext memory;		/* for that row */
+	MemoryContext memory;		/* memory for the row to be inserted */
 } Log;
 
 /*
@@ -142,9 +142,10 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * Open and lock the log that the trigger names by its OID, since a name may lead to
- * another table for a while.  Null if it is not a log of this table: a detached
- * partition continues without a log, and a trigger of another role writes into none.
+ * Open and lock the log that the trigger names.  The trigger has its OID, since the
+ * name may temporarily belong to another table.  Null if that table is not a log of
+ * this table, for example if this table is a detached partition, or if another role
+ * created the trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -193,9 +194,9 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * The key for which the trigger was made: the table may have another key now, and this one again when the log is read.
- * The trigger for rows that move is made for the partitioned table, and the server copies it to partitions, where the
- * columns may have other numbers.
+ * The key for which the trigger was made.  The present key of the table may be another one, and may be changed back
+ * before the log is read.  The trigger for rows that move is made for the partitioned table, and the server copies it
+ * to partitions, where the columns may have other numbers.
  */
 static void
 find_columns(Log *log, TriggerData *data)
@@ -220,7 +221,7 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
-/* True if the function belongs to the owner of the log or a superuser, or is the guard's */
+/* True if the function is the guard's, or belongs to the owner of the log or to a superuser */
 static bool
 is_trusted(Oid function, Oid owner)
 {
@@ -397,8 +398,9 @@ next_row(Tuplestorestate *rows, TupleTableSlot *slot)
 /*
  * Collect the old and the new keys of the rows.  The old and new rows of an
  * UPDATE come in the same order, and an unchanged key is usually logged once.
- * After a row that a trigger kept from moving, unchanged keys are logged
- * twice, which does no harm.
+ * If a trigger prevents a row from moving to another partition, the order
+ * differs from that row on.  Unchanged keys are then logged twice, which does
+ * no harm.
  */
 static void
 log_keys(Log *log, TriggerData *data)
@@ -454,7 +456,7 @@ log_changes(TriggerData *data)
 	table_close(log.table, NoLock);
 }
 
-/* changes_trigger() -> trigger, with the number of the log as its argument, and those of the columns of the key */
+/* changes_trigger() -> trigger: its arguments are the OID of the log, and the attribute numbers of the key columns */
 Datum
 changes_trigger(PG_FUNCTION_ARGS)
 {

@@ -2,12 +2,12 @@
  * partitions.c
  *	  The partitions of a log, into which rows are written as any role.
  *
- * All must be tables of the owner of the log: writing into a foreign table requires a
- * plan, and code of another owner would run.  The partitions are those to which rows
- * are routed, which the partition directory keeps.  Examining each of a thousand for
- * every statement would cost more than the rest of it.  The result is therefore kept
- * for the session, until the server invalidates the log or a partition
- * (ports/table_proof.c).
+ * All partitions must be tables of the owner of the log.  Writing into a foreign
+ * table requires a plan, and a partition of another owner may have triggers that run
+ * code of that owner.  The partitions are those to which rows are routed, which the
+ * partition directory keeps.  Examining each of a thousand for every statement would
+ * cost more than the rest of it.  The result is therefore kept for the session, until
+ * the server invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
-	uint64		since;			/* number of changes noticed at that time */
+	uint64		since;			/* number of invalidations at that time */
 	TableProof	tree;
 } ProvedLog;
 
@@ -127,9 +127,9 @@ keep_proof(Oid log, uint64 since, const List *tree)
 /*
  * Error unless all partitions of a log are tables of its owner.  The directory, which
  * is created as the server creates one, looks up all of them before a kept proof is
- * used: a partition that is attached later gets no row of this statement.  In an
- * older snapshot partitions with a pending detachment are included; there are then
- * more than were proved.
+ * used: a partition that is attached later gets no row of this statement.  An
+ * older snapshot includes partitions that are being detached; the number of
+ * partitions then exceeds the number that was proved.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

@@ -27,8 +27,8 @@ typedef struct Level
 } Level;
 
 /*
- * How a query reads the batch; of several uses the last one in this order
- * counts
+ * How a query reads the batch.  If it reads the batch several times, the
+ * greatest value counts.
  */
 typedef enum BatchUse
 {
@@ -59,8 +59,8 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * A statement that writes runs to its end; an aggregate without groups is one
- * row for all.
+ * A statement that writes runs to its end; an aggregate without groups reads
+ * all rows to return one.
  */
 static bool
 takes_all(const Query *query)
@@ -101,7 +101,7 @@ use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* A subquery in an expression runs to its end, whatever limits the query around it. */
+/* A subquery in an expression runs to its end, even if the outer query is limited. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -119,7 +119,7 @@ search_expressions(Node *node, void *context)
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* A reference to WITH is followed each time. */
+/* Every reference to a query of WITH is followed, even a repeated one. */
 static BatchUse
 use_of(Level *level, bool limited)
 {
@@ -145,8 +145,8 @@ use_of(Level *level, bool limited)
 }
 
 /*
- * If rules have made several statements of one, it suffices that one of them
- * reads the rows.
+ * Rules may have rewritten the statement into several statements.  One of them
+ * must read the batch.
  */
 static void
 check_batch_is_read(List *queries)
@@ -170,7 +170,7 @@ check_batch_is_read(List *queries)
 				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 
-/* The part of the statement that we wrote around the user's */
+/* The query of WITH that we added to the user's statement */
 static Query *
 batch_of(Query *query)
 {
@@ -200,9 +200,9 @@ check_statement(List *queries, const Table *table)
 }
 
 /*
- * An unsaved plan is parsed again at its execution only if the schemas of the
- * search_path have changed.  The loop ends when they are those of the checked
- * statement, which is then the one that runs.
+ * When an unsaved plan is executed, it is parsed again only if the schemas of
+ * the search_path have changed.  The loop ends when the schemas are those with
+ * which the statement was checked, so the checked statement is executed.
  */
 static SPIPlanPtr
 checked_plan(const Table *table, const char *text)

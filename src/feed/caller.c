@@ -7,12 +7,13 @@
  * caller takes the first one: rows that the caller never takes would be lost.
  * A caller that may stop early is therefore refused, before anything is locked
  * or moved, if the plan around the call or its portal shows it: LIMIT or EXISTS
- * above the call, and a cursor.  A caller that takes all rows and leaves some out
- * (WHERE, a join, an aggregate) has said so.
+ * above the call, and a cursor.  A caller that takes all rows and then filters
+ * them (WHERE, a join, an aggregate) is accepted.
  *
- * Neither shows how many rows the client or procedural language takes (a fetch
- * size, SELECT INTO): docs/feed.md has a table of these cases.  The call is
- * identified by the address of its expression, which the executor does not copy.
+ * Plan and portal do not show how many rows the client or procedural language
+ * takes (a fetch size, SELECT INTO): docs/feed.md has a table of these cases.
+ * The call is identified by the address of its expression, which the executor
+ * does not copy.
  */
 #include "postgres.h"
 
@@ -36,7 +37,7 @@ typedef struct CallSearch
 	Node	   *call;
 	Bitmapset  *searched;		/* subplans, by number */
 	bool		is_whole;
-	const char *cut;			/* the node that may cut it off, in words; or NULL */
+	const char *cut;			/* name of the node that may stop early, or NULL */
 } CallSearch;
 
 static void search_plan(CallSearch *search, Plan *plan, const char *cut);
@@ -58,7 +59,7 @@ makes_call(const Plan *plan, const Node *call)
 }
 
 /*
- * The cut that applies below a node.  A node that writes, and an aggregate
+ * The limit that applies below a node.  A node that writes, and an aggregate
  * without groups, always take all rows.
  */
 static const char *

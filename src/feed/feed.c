@@ -33,8 +33,8 @@ PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
 /*
- * True if rows of the table, as it is now, are those that the executor of the
- * query expects
+ * True if the present row type of the table is the type that the executor of
+ * the query expects
  */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
@@ -123,8 +123,8 @@ query_for(const FoundRows *found, bool in_order)
 }
 
 /*
- * Find the next batch by the indexes, in a feed without workers, and move the feed over it.  False if SQL has to
- * look, or to raise an error; then only locks have been taken.
+ * Find the next batch by the indexes, in a feed without workers, and move the feed over it.  False if the SQL
+ * functions have to search, or to raise an error; then only locks have been taken.
  *
  * No name is looked up, and no function of a user is called: there is no need to become the owner of the state.
  */
@@ -153,7 +153,9 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 	return true;
 }
 
-/* Find an unfinished batch that is not of a share; false if it is not known at once that its rows can be read */
+/*
+ * Find an unfinished batch that is not of a share.  False if the quick checks cannot prove that its rows are readable.
+ */
 static bool
 look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 {
@@ -284,8 +286,8 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 /*
  * reader_batch_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type
  *
- * A standby may be promoted during the call: the result is of the timeline on which the call began, or an error
- * (origin.c).
+ * A standby may be promoted during the call.  The result then belongs to the timeline on which the call began,
+ * or the call fails (origin.c).
  */
 Datum
 reader_batch_rows(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * feed.h
- *	  What a call reads of a feed.
+ *	  The rows of a feed that a call reads.
  */
 #ifndef INORDER_FEED_H
 #define INORDER_FEED_H

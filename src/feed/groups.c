@@ -2,11 +2,11 @@
  * groups.c
  *	  The trigger that counts rows by group.
  *
- * It adds up what a statement adds to each group, and writes a row for each into the
- * table of deltas (sql/feed/groups.sql), as COPY writes rows.  Values are compared by
- * their bytes, so that no function of a type is executed; groups that are equal, but
- * differ in their bytes, are added up when they are read.  Triggers and rules of the
- * deltas are not executed.
+ * It counts the rows that a statement adds to or removes from each group, and writes
+ * one row per group into the table of deltas (sql/feed/groups.sql), as COPY writes
+ * rows.  Values are compared by their bytes, so that no function of a type is
+ * executed.  Equal groups whose bytes differ are combined when the deltas are read.
+ * Triggers and rules of the deltas are not executed.
  *
  * Anybody with the privilege TRIGGER on a table may create a trigger with this function.
  * The deltas are therefore found by another trigger of the table, with whose function only
@@ -123,8 +123,8 @@ hash_of_group(const Counter *counter, const Key *key)
 #include "lib/simplehash.h"
 
 /*
- * Length of what the names of all triggers of a set have in common, which ends
- * with the last "_"; 0 for other triggers
+ * Length of the prefix that the names of all triggers of a set share.  The
+ * prefix ends with the last "_".  0 for other triggers.
  */
 static int
 common_length(const Trigger *trigger)
@@ -254,8 +254,8 @@ root_of(Relation table)
 
 /*
  * A hash of the present partitions, including those that are being detached, as delta_tree() in
- * sql/feed/groups.sql computes it.  Partitions into which this statement has written are locked.  The others
- * are not, and may be dropped meanwhile.
+ * sql/feed/groups.sql computes it.  Partitions into which this statement has written are locked.  The other
+ * partitions are not locked, and may be dropped meanwhile.
  */
 static uint64
 hash_of_tree(Oid root)
@@ -309,7 +309,7 @@ static void
 write_deltas(Counter *counter)
 {
 	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *target = makeNode(ResultRelInfo);	/* without the triggers, which would be copied */
+	ResultRelInfo *target = makeNode(ResultRelInfo);	/* without the triggers, because they would be copied */
 	TupleTableSlot *row = table_slot_create(counter->deltas, NULL);
 	CommandId	command = GetCurrentCommandId(true);
 	FullTransactionId transaction = GetTopFullTransactionId();
@@ -445,9 +445,9 @@ may_have_moved(TriggerData *data)
 }
 
 /*
- * One of 2,000 transactions folds, as the owner, in the way in which ANALYZE evaluates index expressions.  A fold takes
- * as long as about 80 statements of one row: with one fold in 1,000 transactions, folds took 8 % of the time of such
- * statements.
+ * One of 2,000 transactions folds.  The fold runs as the owner of the table, under the same restrictions as index
+ * expressions in ANALYZE.  A fold takes as long as about 80 statements of one row: with one fold in 1,000 transactions,
+ * folds took 8 % of the time of such statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)
@@ -478,8 +478,8 @@ is_empty(Tuplestorestate *rows)
 }
 
 /*
- * exact_count_trigger() -> trigger: after a statement; the arguments are one
- * that is not used here, and the columns of the groups
+ * exact_count_trigger() -> trigger: fires after a statement.  The first
+ * argument is not used here; the others are the columns of the groups.
  */
 Datum
 exact_count_trigger(PG_FUNCTION_ARGS)

@@ -27,8 +27,8 @@
 #include "keys/entropy.h"
 
 /*
- * 4 KiB.  Twice as much gains under 1 ns a word; a backend that makes a single
- * key wastes what it does not use.
+ * 4 KiB.  A pool of twice the size would save less than 1 ns per word, and a
+ * backend that makes a single key wastes the rest.
  */
 #define ENTROPY_POOL_WORDS 512
 
@@ -59,8 +59,8 @@ entropy_word(void)
 	uint64		word;
 
 	/*
-	 * As an unsigned number, a time before that of the pool is a long time
-	 * after it.
+	 * The difference is unsigned: if the statement began before the pool was
+	 * filled, it is very large.
 	 */
 	if (unlikely(pool_left == 0 || pool_owner != MyProcPid ||
 				 (uint64) (GetCurrentStatementStartTimestamp() - pool_filled) > ENTROPY_POOL_LIFE))

@@ -4,13 +4,15 @@
  *
  * A mask is a permutation of the 122 bits that version and variant leave free.
  * AES permutes blocks of 128 bits, of which one in 64 is a UUID of version 4.
- * So a key is made one of version 4, and encrypted again and again until the
- * block is of version 4 once more: cycle walking (Black and Rogaway, Ciphers
- * with Arbitrary Finite Domains, 2002, method 2), which is as hard to tell from
- * a random permutation as AES is.  The way back decrypts as often.
+ * A key is therefore converted to version 4, and encrypted repeatedly until the
+ * block is of version 4 again.  This is cycle walking (Black and Rogaway,
+ * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as
+ * hard to distinguish from a random permutation as that of AES. uuid_unmask()
+ * decrypts as many times.
  *
  * A walk takes 64 steps on average, more than 1,000 once in 10^7 calls.  It
- * ends: a permutation leads back to where it began, which is of version 4.
+ * always ends, because a permutation returns to its start, which is of version
+ * 4.
  */
 #include "postgres.h"
 
@@ -87,7 +89,8 @@ check_key_length(int length)
 }
 
 /*
- * AES with this key, which is expanded unless it is that of the previous call.
+ * AES with this key.  The key is expanded only if it differs from the key of
+ * the previous call.
  */
 static EVP_CIPHER_CTX *
 cipher_of_key(FmgrInfo *function, bytea *key, bool encrypt)

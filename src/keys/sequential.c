@@ -2,11 +2,11 @@
  * sequential.c
  *	  Keys in blocks: a wrapping block number, then random bits.
  *
- * The index is written in one place at a time, since all keys of a block are
- * neighbours; the number wraps, so that pages emptied by deletion are used
- * again; and keys show neither age nor order of two rows.
- * Names, arguments, defaults and prefix are those of the sequential_uuids
- * extension (reference P3 in docs/keys.md).
+ * All keys of a block are neighbours, so the index is written in one place at
+ * a time.  The number wraps, so that pages emptied by deletion are used again.
+ * Two keys do not show the age or the order of their rows.  Names, arguments,
+ * defaults and prefix are those of the sequential_uuids extension (reference
+ * P3 in docs/keys.md).
  */
 #include "postgres.h"
 
@@ -32,8 +32,8 @@ check_positive(const char *name, int32 value)
 }
 
 /*
- * nextval() reports a missing relation as an internal error, and a relation
- * that is no sequence in words that change between server versions.
+ * nextval() reports a missing relation as an internal error.  Its message for
+ * a relation that is not a sequence differs between server versions.
  */
 static void
 check_sequence(Oid relation)

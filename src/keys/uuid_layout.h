@@ -26,7 +26,7 @@
 #define UUID_FIELD62_MAX	LOW_BITS(62)
 #define UUID_VARIANT_RFC	(UINT64CONST(2) << 62)
 
-/* From the Unix epoch to the one of timestamptz, 2000-01-01: 10957 days */
+/* From the Unix epoch to the epoch of timestamptz, 2000-01-01: 10957 days */
 #define POSTGRES_EPOCH_US	(INT64CONST(10957) * 86400 * 1000000)
 
 #define UUID_VERSION_RANDOM 4
@@ -61,7 +61,7 @@ uuid_load(const pg_uuid_t *uuid)
 	return words;
 }
 
-/* Put version and variant in their places, over whatever was there. */
+/* Set the bits of version and variant. */
 static inline UuidWords
 uuid_stamp(UuidWords words, unsigned version)
 {
@@ -92,9 +92,9 @@ uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
  */
 
 /*
- * (position / size) mod count, both rounded towards minus infinity, so that a
- * descending sequence or a clock before 1970 walks the blocks downwards
- * instead of staying twice as long in block 0.
+ * (position / size) mod count, both rounded towards minus infinity.  With a
+ * descending sequence, or a clock before 1970, the block number therefore
+ * descends evenly, instead of staying twice as long at 0.
  */
 static inline uint32
 block_number(int64 position, int32 size, int32 count)
@@ -170,7 +170,7 @@ v7_tick_us(uint64 tick)
 					tick % V7_TICKS_PER_MS * 1000 / V7_TICKS_PER_MS);
 }
 
-/* A clock's reading as a tick: quarters of a microsecond count, too. */
+/* The reading of a clock as a tick, with a resolution of a quarter of a microsecond. */
 static inline uint64
 v7_clock_tick(int64 seconds, int32 nanoseconds)
 {
@@ -192,10 +192,10 @@ typedef struct V7State
  *
  * The plain form takes the clock and 62 random bits.  It fails when the clock
  * stands still (25 million calls a second share a tick among six) or steps
- * back.  So within a tick that is not newer than the last one the tail grows
- * by a random step instead, of up to 2^48 in 62 bits.  A tick holds 2^14 such
- * steps or more on average; when they are used up, the tick is moved on by
- * one, which is 244 ns.
+ * back.  If the tick is not newer than the last one, the last 62 bits are
+ * therefore increased by a random step of up to 2^48.  A tick has room for at
+ * least 2^14 such steps, and for more on average; when they are used up, the
+ * tick is increased by one, which is 244 ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14
@@ -234,8 +234,9 @@ v7_key_tick(UuidWords key)
  * After random keys: one bits, then 54 bits of a tick, the rest random (version 8)
  * ---------------------------------------------------------------------------
  *
- * Of n random keys n / 2^ones begin with as many one bits.  54 bits of tick last
- * until 2109; they begin in the first 60 bits and go on in the last 62.
+ * Among n random keys, n / 2^ones keys begin with this number of one bits.  54
+ * bits of tick last until 2109; they begin in the first 60 bits and go on in the
+ * last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48
@@ -283,7 +284,7 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 	return tail;
 }
 
-/* False when the 74 bits are used up, and at each call after that: the high part only grows. */
+/* False once the 74 bits are used up, and in all later calls, because the high part only grows. */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)
 {

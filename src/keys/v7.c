@@ -3,9 +3,9 @@
  *	  Version-7 UUIDs that never decrease within a session, and their time;
  *	  and keys that ascend likewise, after all random ones.
  *
- * How a key follows the last one is v7_advance() in uuid_layout.h.  The state
- * is one backend's; a parallel worker would have its own, which is why
- * the two generators are PARALLEL RESTRICTED.
+ * v7_advance() in uuid_layout.h computes a key from the last one.  Each
+ * backend has its own state, and so would a parallel worker: the two
+ * generators are therefore PARALLEL RESTRICTED.
  */
 #include "postgres.h"
 

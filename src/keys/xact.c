@@ -6,9 +6,8 @@
  * pg_current_xact_id() shows, plus a base.  Savepoints and EXCEPTION blocks
  * have ids of their own, but not a number of their own: a reader needs the
  * transaction that commits.  Asking for it assigns the id if there is none,
- * which a standby cannot do.  A parallel worker, with a tail of its own,
- * would make keys that do not continue the leader's: the functions are
- * PARALLEL UNSAFE.
+ * which a standby cannot do.  The keys of a parallel worker would not continue
+ * those of the leader: the functions are therefore PARALLEL UNSAFE.
  */
 #include "postgres.h"
 
@@ -27,8 +26,8 @@ PG_FUNCTION_INFO_V1(uuid_xact_id);
 PG_FUNCTION_INFO_V1(uuid_xact_floor);
 
 /*
- * The last key of this session.  A transaction id belongs to one transaction
- * for ever, so comparing it is all it takes to notice a new transaction.
+ * The last key of this session.  A 64-bit transaction id is never reused, so
+ * comparing the ids is enough to detect a new transaction.
  */
 static uint64 tail_xact = 0;	/* InvalidTransactionId */
 static XactTail tail;
@@ -43,7 +42,7 @@ check_xact_number(const char *name, int64 number)
 						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
 }
 
-/* Neither part exceeds 2^48 when this runs on any server, so the sum is safe. */
+/* Neither part exceeds 2^48 on any server, so the sum does not overflow. */
 uint64
 xact_plus_base(uint64 xact, int64 base)
 {
@@ -59,8 +58,9 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * No snapshot lists the transaction of a VACUUM, and readers would take it for
- * ended.  It runs functions of users when it summarizes a BRIN index.
+ * Snapshots do not list the transaction of a VACUUM, so readers would treat it
+ * as ended.  VACUUM executes functions of users when it summarizes a BRIN
+ * index.
  */
 static void
 refuse_vacuum(const char *function_name)
@@ -131,8 +131,8 @@ xact_id(PG_FUNCTION_ARGS)
  * The same number under another label.  A generated column takes only an
  * immutable function.  The executor evaluates its call when it starts a
  * statement, and never in a cached plan: each statement has the number of its
- * transaction.  Anywhere else the label would be wrong, which is why this is
- * a separate function.
+ * transaction.  Anywhere else the label would be wrong; therefore this is a
+ * separate function.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

@@ -2,11 +2,11 @@
  * as_made.c
  *	  Check by the relation cache that a table is as feed_enable() made it.
  *
- * The check succeeds, or decides nothing: then the queries of prove_table()
- * (sql/ports/proof.sql) report what is wrong, or that the table may be read all
- * the same.  For these a new session compiles functions and plans over ten
- * catalogs, which accesses hundreds of pages, and a hundred more for each
- * partition.
+ * If the check does not succeed, the queries of prove_table()
+ * (sql/ports/proof.sql) report the fault, or find that the table is readable
+ * nevertheless.  To run these queries, a new session has to compile functions
+ * and plan over ten catalogs, which accesses hundreds of pages, and a hundred
+ * more for each partition.
  */
 #include "postgres.h"
 
@@ -35,8 +35,9 @@
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * True unless more has to be examined: the primary key, which orders the rows
- * if the key is not a uuid, or the expression of a generated number.
+ * True if nothing else has to be examined.  Otherwise the primary key has to
+ * be examined, which orders the rows if the key is not a uuid, or the
+ * expression of a generated number.
  */
 static bool
 is_usual(const Reading *reading)
@@ -51,8 +52,8 @@ is_usual(const Reading *reading)
 }
 
 /*
- * True for a permanent table in a heap, with nothing below it, or a
- * partitioned one
+ * True for a permanent heap table without children, and for a partitioned
+ * table
  */
 static bool
 is_permanent(Form_pg_class class)
@@ -150,8 +151,8 @@ finds_rows(Oid index, AttrNumber key)
 }
 
 /*
- * The index by which the rows of a table are found; none if that is not
- * certain
+ * The index by which the rows of a table are found; none if this check cannot
+ * prove it
  */
 static Oid
 index_of(Relation table, const Reading *reading)
@@ -192,7 +193,7 @@ is_as_made(TableProof *proof)
 	/* In parallel mode no invalidation may be processed. */
 	if (IsInParallelMode() || !is_usual(&proof->reading))
 		return false;
-	AcceptInvalidationMessages();	/* the locks may have been taken before */
+	AcceptInvalidationMessages();	/* the locks may be older than this call */
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);
 	proof->leaf_count = 0;
 	for (int i = 0; i < proof->tree_count; i++)

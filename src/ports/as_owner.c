@@ -2,14 +2,14 @@
  * as_owner.c
  *	  Public functions whose bodies run as the owner of the extension's tables.
  *
- * A function AS 'MODULE_PATHNAME', 'as_owner' has its body in a twin in the
- * internal schema: of the same name, in PL/pgSQL, with the role of the caller
- * before the same arguments.  A twin accesses only catalogs and the state,
- * and nothing that a user made: see state.c.  A set is computed completely
- * before the caller sees its first row.  Only the owner may execute a twin,
- * or a function in PL/pgSQL that it calls: PL/pgSQL keeps plans for the
- * session, not for the role, and a plan that was parsed under the settings of
- * a caller would run as the owner.
+ * The body of a function AS 'MODULE_PATHNAME', 'as_owner' is in its twin in
+ * the internal schema: a PL/pgSQL function of the same name, whose first
+ * argument is the role of the caller, followed by the same arguments.  A twin
+ * accesses only catalogs and the state, and nothing that a user made: see
+ * state.c.  A set is computed completely before the caller sees its first row.
+ * Only the owner may execute a twin, or a function in PL/pgSQL that it calls.
+ * PL/pgSQL keeps plans per session, not per role, so a plan that was parsed
+ * under the settings of a caller would later run as the owner.
  */
 #include "postgres.h"
 
@@ -60,8 +60,8 @@ body_of(FunctionCallInfo face, Oid schema)
 }
 
 /*
- * A set in any other mode would be computed after we have become the caller
- * again.
+ * In any other mode the set would be computed later, with the privileges of
+ * the caller.
  */
 static int
 allow_materialize_only(ReturnSetInfo *set)
@@ -88,8 +88,8 @@ as_owner(PG_FUNCTION_ARGS)
 	Datum		result;
 
 	/*
-	 * Names are not compared by the caller's collation, by which another name
-	 * could be equal
+	 * Do not use the caller's collation: under it, a different name could
+	 * compare as equal
 	 */
 	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};

@@ -2,8 +2,8 @@
  * batches.c
  *	  Giving batches to workers, and finishing them.
  *
- * As in kept.c, the executor is not used.  A batch that another worker had, or
- * that is of a share, is given by take_batch() in sql/feed/batches.sql.
+ * As in kept.c, the executor is not used. take_batch() in sql/feed/batches.sql
+ * gives out the batches of shares, and batches that another worker has had.
  */
 #include "postgres.h"
 
@@ -112,7 +112,7 @@ new_token(void)
 	return (int64) (token & ((UINT64CONST(1) << (8 * TOKEN_BYTES)) - 1));
 }
 
-/* A batch as its first worker gets it: given() */
+/* A batch in its initial state for its first worker, as made by given() in SQL */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
@@ -139,7 +139,8 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
  * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
  *
  * A new batch of a feed that has no order, and in which no other batch waits.  If nothing follows the position,
- * the result has a feed and no number.  Null if SQL has to look.
+ * the result has a feed and no number.  Null if the SQL functions have to
+ * search.
  */
 Datum
 new_batch(PG_FUNCTION_ARGS)
@@ -189,7 +190,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch is one that the caller of feed_finish_batch() names */
+/* True if a batch is the one that the caller of feed_finish_batch() names */
 static bool
 is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {

@@ -20,8 +20,8 @@
 #include "ports/bounds.h"
 
 /*
- * Flipping this bit makes numbers of type bigint compare as the words of keys
- * do
+ * Flipping the sign bit makes numbers of type bigint compare like the words of
+ * keys
  */
 #define SIGN_BIT (UINT64CONST(1) << 63)
 
@@ -61,7 +61,7 @@ key_range(Range numbers, bool is_uuid)
 	};
 }
 
-/* The ranges of keys of a set, each at the place of its numbers, with room for one more */
+/* The ranges of keys for a set of numbers, in the same order, with room for one more */
 KeyRange *
 key_ranges(Numbers set, bool is_uuid)
 {
@@ -73,8 +73,8 @@ key_ranges(Numbers set, bool is_uuid)
 }
 
 /*
- * The key after the one that a batch remembers; false unless it remembers a
- * key of a single column
+ * The successor of the key that a batch stores; false unless the stored key is
+ * a single column
  */
 static bool
 key_after(Datum remembered, UuidWords *after)

@@ -1,10 +1,11 @@
 /*
  * counted.c
- *	  Exact counts of this session, to which later ones add the new rows.
+ *	  Exact counts of this session.  Later counts add only the new rows.
  *
- * A count is the number of rows of some transactions.  It holds in each snapshot in
- * which all of these have ended, if the table is unchanged (next.c).  A partition that
- * was created after the guard can be truncated, which gives it another file.
+ * A count is the number of rows of some transactions.  It is valid in each snapshot in
+ * which all of these transactions have ended, if the table is unchanged (next.c).  A
+ * partition that was created after the guard can be truncated, which gives it another
+ * file.
  */
 #include "postgres.h"
 
@@ -36,13 +37,13 @@ typedef struct Count
 	MemoryContext memory;		/* holds the position; null if there is none */
 	Oid			relation;
 	Oid			leaf;			/* the table itself, or its only partition */
-	Oid			file;			/* file of that */
+	Oid			file;			/* file of this leaf */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
 	int64		folded;			/* the count when this session last could fold */
 } Count;
 
-static Count counts[KEPT_COUNTS];	/* the place is that of count_of() */
+static Count counts[KEPT_COUNTS];	/* indexed by count_of() */
 
 static Count *
 count_of(Oid relation)
@@ -63,8 +64,8 @@ file_of(Oid table)
 }
 
 /*
- * known_count(t feed_table, caller oid) -> known_count: of a table that is locked; null if none holds again.  In a table
- * with partitions a count holds only if there is nothing to add.
+ * known_count(t feed_table, caller oid) -> known_count: the count of a table that is locked; null if there is no valid
+ * one.  In a table with partitions a count is valid only if there is nothing to add.
  */
 Datum
 known_count(PG_FUNCTION_ARGS)
@@ -95,7 +96,8 @@ known_count(PG_FUNCTION_ARGS)
 /*
  * keep_count(relation oid, leaf oid, counted feed_position, amount bigint, folded bigint) -> void
  *
- * A transaction that may have written rows keeps nothing, since these may be rolled back.
+ * A transaction that may have written rows stores no count, since its rows may be rolled
+ * back.
  */
 Datum
 keep_count(PG_FUNCTION_ARGS)
@@ -122,7 +124,10 @@ keep_count(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* may_fold(relation oid, amount bigint) -> boolean: if this query may write, in a snapshot newer than its locks */
+/*
+ * may_fold(relation oid, amount bigint) -> boolean: true if this query may write, and its snapshot is newer than its
+ * locks
+ */
 Datum
 may_fold(PG_FUNCTION_ARGS)
 {

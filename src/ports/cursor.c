@@ -3,9 +3,9 @@
  *	  A walk along the index of a table, through ranges of keys.
  *
  * Entries between two ranges are skipped one by one, or by another descent in the index if they are many.  No code of
- * the owner's runs: the first column of the index is a uuid or a bigint, compared as the server does (index_of()), and
- * of a row only the visibility is checked.  In an all-visible page even that is not necessary, as in an index-only
- * scan.
+ * the table's owner runs: the first column of the index is a uuid or a bigint with the server's own comparison
+ * (index_of()), and rows are only checked for visibility.  In an all-visible page even that is not necessary, as in an
+ * index-only scan.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ close_leaf(Opened leaf)
 	table_close(leaf.table, NoLock);
 }
 
-/* Begin at the first range that is left. */
+/* Begin at the first of the remaining ranges. */
 static void
 descend_to(Cursor *cursor)
 {
@@ -115,7 +115,7 @@ find_visible(Cursor *cursor)
 	return cursor->place != NULL;
 }
 
-/* Skip so many ranges, and move to the first entry after them; the cursor must have keys. */
+/* Skip a number of ranges, and move to the first entry after them; the cursor must have keys. */
 void
 skip_ranges(Cursor *cursor, int count)
 {

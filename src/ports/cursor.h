@@ -24,7 +24,7 @@ typedef struct Opened
 	TupleTableSlot *slot;
 } Opened;
 
-/* Ranges in ascending order; the last one has no end if that is LAST_KEY */
+/* Ranges in ascending order; if the end of the last range is LAST_KEY, it is unbounded */
 typedef struct Stretch
 {
 	const KeyRange *ranges;
@@ -38,13 +38,13 @@ typedef struct Cursor
 	bool		is_uuid;
 	const KeyRange *ranges;
 	int			count;			/* number of ranges that are left */
-	int			steps;			/* since the last entry that was in a range */
+	int			steps;			/* entries skipped since the last entry in a range */
 	ItemPointer place;			/* place of the row of an entry; null after the last one */
 	UuidWords	entry;			/* its key */
 	Buffer		map;
 	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
-	int			seen;			/* how many there are */
-	int			passed;			/* the cursor is at the row of the last one of these */
+	int			seen;			/* number of these keys */
+	int			passed;			/* the cursor is at the row of the last of these keys */
 } Cursor;
 
 /*

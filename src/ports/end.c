@@ -31,13 +31,13 @@ typedef struct End
 	int64		rows;			/* limit; rows counts at most one more */
 	UuidWords	key;			/* key of the last row within the limit */
 	int64		number;			/* its transaction */
-	int64		place;			/* its place among the rows of this */
-	bool		is_inside;		/* the row that follows is of the same one */
+	int64		place;			/* its place among the rows of its transaction */
+	bool		is_inside;		/* the next row is of the same transaction */
 } End;
 
 /*
- * Pass the entries of all indexes; the first visible row among them is
- * searched for.
+ * Pass the entries of all indexes, and search for the first visible row among
+ * them.
  */
 static void
 count_entries(End *end, const TableProof *proof, const Stretch *stretch)
@@ -134,8 +134,8 @@ key_text(UuidWords key)
 }
 
 /*
- * Where a batch ends that is limited to so many rows; false if its rows are not ranges of the index.  The table is
- * locked and proved.
+ * The end of a batch that is limited to a number of rows; false if its rows are not ranges of the index.  The
+ * table is locked and proved.
  */
 bool
 find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result)

@@ -60,7 +60,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 
 	LockRelationOid(relation, mode);
-	list_free(tree_of(relation, mode));	/* which locks only partitions */
+	list_free(tree_of(relation, mode));	/* the following call locks only partitions */
 	PG_RETURN_VOID();
 }
 
@@ -127,7 +127,7 @@ others_wrote(Relation classes, Oid relation, Snapshot snapshot)
 	return result;
 }
 
-/* A row of the catalog that is as old as the snapshot needs no closer look. */
+/* A catalog row that is as old as the snapshot needs no further check. */
 static bool
 sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
 {
@@ -195,7 +195,7 @@ check_partitions(const TableProof *proof, Snapshot snapshot)
 
 	if (proof->tree_count == 1 && get_rel_relkind(proof->relation) != RELKIND_PARTITIONED_TABLE)
 		return;
-	snapshot = RegisterSnapshot(snapshot);	/* the transaction's may not be registered */
+	snapshot = RegisterSnapshot(snapshot);	/* the transaction snapshot may not be registered */
 	inherits = table_open(InheritsRelationId, AccessShareLock);
 	for (int i = 0; i < proof->tree_count; i++)
 		if (get_rel_relkind(proof->tree[i]) == RELKIND_PARTITIONED_TABLE)

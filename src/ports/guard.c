@@ -3,8 +3,8 @@
  *	  The trigger that keeps a table readable by the number of its transactions.
  *
  * A feed and an exact count pass over a transaction for good once it has
- * ended.  So a row must carry the number of the transaction that inserts it,
- * and must neither lose it nor vanish afterwards.
+ * ended.  A row must therefore carry the number of the transaction that
+ * inserts it, the number must never change, and the row must never be deleted.
  *
  * Two triggers fire for rows.  The first, for INSERT and DELETE, has the base as
  * its argument.  It names the columns that readers rely on as UPDATE OF …, the one
@@ -66,8 +66,8 @@ refuse_trigger(Trigger *trigger, const char *fault)
 /*
  * Error if a trigger fires after the guard, whose name is given: it may change what the
  * guard has checked.  Triggers fire in the order of their names.  Both readers and the
- * guard look for such a trigger, because a trigger that existed for a while leaves no
- * trace.
+ * guard check for such a trigger, because a trigger that was created and dropped
+ * leaves no trace.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -84,7 +84,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Refuse later triggers on a locked table, as its readers look for them */
+/* Refuse triggers that fire after the guard of a locked table, by the same check as its readers */
 void
 refuse_later_triggers(Oid table)
 {

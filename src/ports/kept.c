@@ -120,7 +120,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 	return row;
 }
 
-/* True if a role has this name, or was stored by this server: is_right() in sql/ports/state.sql */
+/* True if a role has this name, or if this server stored its OID: is_right() in sql/ports/state.sql */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -178,7 +178,10 @@ may_move(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !feed.nulls[FEED_ID] && role_may_move(PG_GETARG_OID(0), &feed));
 }
 
-/* Find a feed of a role of this server that the caller may move; false if that is not certain */
+/*
+ * Find a feed that the caller may move, and that belongs to a role of this server.  False if these checks cannot prove
+ * it.
+ */
 static bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
 {
@@ -221,7 +224,7 @@ state_of(Datum feed)
 	return row_by_key("feed_state", STATE_COLUMNS, "feed_state_pkey", 1, &key, BackwardScanDirection);
 }
 
-/* The description of a table, if it is readable by transactions here; else null */
+/* The description of a table, if it can be read by transactions on this server; else null */
 static Datum
 description_of(Oid relation, bool *is_here)
 {
@@ -269,7 +272,7 @@ is_any(HeapTuple batch, TupleDesc columns, Datum worker)
 	return true;
 }
 
-/* True for the worker's own batch, and for one that any worker may have */
+/* True for a batch of this worker, and for a batch that any worker may get */
 static bool
 is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 {
@@ -314,7 +317,7 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* True if a poll that finds nothing is recorded: the first one after rows, and two a minute */
+/* True if a poll that finds no rows should be recorded: the first one after a poll with rows, then two a minute */
 static bool
 is_poll_due(const Feed *feed)
 {
@@ -330,7 +333,7 @@ is_poll_due(const Feed *feed)
 		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* The time of a look: not after the snapshot in which rows are looked for */
+/* The time of a look.  It is not later than the snapshot in which rows are searched. */
 static TimestampTz
 time_of_read(void)
 {
@@ -368,7 +371,7 @@ is_one_free(const Feed *feed, Datum worker)
 	return result;
 }
 
-/* Look up what a read needs to know of a feed; false if its table cannot be read as described */
+/* Look up the facts about a feed that a read needs; false if its table cannot be read as described */
 static bool
 read_details(Feed *feed, bool must_read)
 {
@@ -383,7 +386,7 @@ read_details(Feed *feed, bool must_read)
 	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
-	/* In the order of a column no batch goes before a dead one. */
+	/* In a feed in the order of a column, no batch may overtake a dead one. */
 	feed->is_shared = !feed->is_divided &&
 		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
 		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));
@@ -417,8 +420,8 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * Find a feed that the caller may move and read, as it is now; with moves, after the turns of other readers.
- * False if that is not certain.
+ * Find a feed that the caller may move and read, in its present state.  If moves is true, first wait for the
+ * turns of other readers.  False if these checks cannot prove it.
  */
 bool
 open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
@@ -431,7 +434,7 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 		take_turn(row.values[FEED_ID]);
 	if (read_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
 		return true;
-	/* Raise the error about what has changed meanwhile, unless it has changed back */
+	/* Raise the error about a concurrent change, unless the change was undone */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) owner_call("checked_feed", 4, (Value[]) {
 		value_of(row.values[FEED_ID], INT8OID), value_of(ObjectIdGetDatum(caller), OIDOID),
@@ -563,8 +566,9 @@ position_after(Datum from_position, HeapTupleHeader batch)
 }
 
 /*
- * Set the number of a new batch, and the lower bound of unfinished ones, which
- * is not set when a batch ends: then the feed is not locked
+ * Set the number of a new batch, and the lower bound of the numbers of
+ * unfinished batches.  The bound is not updated when a batch is finished,
+ * because the feed is not locked then.
  */
 static void
 give_batch(Row *state, Datum feed, Datum origin)
@@ -595,7 +599,7 @@ move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
 	PreventCommandIfReadOnly("UPDATE");
 	PreventCommandIfParallelMode("UPDATE");
 	states = table_open(state_table("feed_state"), RowExclusiveLock);
-	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the lock of the feed */
+	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the lock of the feed */
 	state = state_to_move(id);
 	page = ItemPointerGetBlockNumber(&state.tuple->t_self);
 	set_column(&state, STATE_POSITION, reached);
@@ -603,7 +607,7 @@ move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
 	set_column(&state, STATE_POLLED, TimestampTzGetDatum(asked));
 	if (is_all)
 		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(asked));
-	/* The row has left a page: see state_of() in sql/ports/state.sql. */
+	/* The new row version is on another page: see state_of() in sql/ports/state.sql. */
 	if (state.nulls[STATE_PAGE] || DatumGetInt64(state.values[STATE_PAGE]) != page)
 		state.values[STATE_SEQ] = Int64GetDatum(DatumGetInt64(state.values[STATE_SEQ]) + 1);
 	set_column(&state, STATE_PAGE, Int64GetDatum(page));

@@ -26,18 +26,18 @@ enum
 	KEPT_ROWS, KEPT_IS_OPEN, KEPT_WRITTEN_HERE, KEPT_FEED_SHARE, KEPT_COLUMNS
 };
 
-/* A feed as it is now */
+/* A feed in its present state */
 typedef struct Feed
 {
 	Row			row;
 	Row			state;
 	Row			position;
-	Row			order;			/* the position's */
+	Row			order;			/* order of the position */
 	Datum		table;			/* feed_table: its description, 0 if there is none */
-	bool		is_divided;		/* among workers, by a column */
+	bool		is_divided;		/* divided among workers by a column */
 	bool		is_shared;		/* workers have unfinished batches of it */
-	bool		is_poll_due;	/* a poll that finds nothing is to be recorded */
-	bool		is_renamed;		/* its owner has another name */
+	bool		is_poll_due;	/* a poll that finds nothing should be recorded */
+	bool		is_renamed;		/* the owner was renamed */
 	TimestampTz asked;			/* time of the look */
 } Feed;
 

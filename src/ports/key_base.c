@@ -2,9 +2,9 @@
  * key_base.c
  *	  The base of an expression that makes transaction numbers.
  *
- * It is a call of one function, without an argument or with a constant.  The
- * expression is examined as a tree, and never evaluated, because the owner of
- * a table wrote it.
+ * Such an expression is a call of one function, without an argument or with a
+ * constant.  The expression is examined as a tree, and never evaluated,
+ * because the owner of a table wrote it.
  */
 #include "postgres.h"
 
@@ -37,8 +37,8 @@ is_number(const Const *constant, int64 *number)
 }
 
 /*
- * The same for an argument, which may have a name, and be converted to bigint
- * by the server
+ * The same for an argument of a function, which may be a named argument, and
+ * may be cast to bigint by the server
  */
 static bool
 is_constant(Node *argument, int64 *number)

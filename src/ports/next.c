@@ -2,9 +2,9 @@
  * next.c
  *	  The batch that follows a position, if the indexes show it.
  *
- * Most looks find nothing, or rows of some transactions in a table that is as the position remembers
- * it: then the batch that follows is found by a few descents in the indexes (probe.c, end.c).  All
- * other cases are left to look() in sql/feed/next.sql.
+ * Most searches find nothing, or rows of some transactions in a table that is unchanged since the
+ * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
+ * All other cases are left to look() in sql/feed/next.sql.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(pages_read);
  */
 #define COSTLY_PAGES 1000
 
-static int64 pages_in_vain;		/* read by such a probe, before the look that is made instead */
+static int64 pages_in_vain;		/* pages read by a costly probe, before the full search that follows it */
 
 /* The format of positions and batches: position_format() in sql/ports/position.sql */
 #define FORMAT 1
@@ -101,7 +101,10 @@ pages_used(void)
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/* True unless a probe was costly: then another look finds out which transactions the position may pass. */
+/*
+ * True unless a probe was costly.  After a costly probe, find_batch() determines which transactions the position may
+ * pass.
+ */
 static bool
 is_cheap(int64 before)
 {
@@ -143,9 +146,9 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *others)
 }
 
 /*
- * True if it is known at once that the rows of a batch can be read: the batch is of the table as it is now, not in
- * the order of a column, and of transactions that have ended in the newest snapshot.  Then the table is locked and
- * proved.
+ * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made,
+ * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  Then the
+ * table is locked and proved.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -157,7 +160,7 @@ is_readable(Table *table, HeapTupleHeader batch)
 	if (!row.nulls[BATCH_ORDERING] || row.nulls[BATCH_MEMBERS] || !is_bounded(set))
 		return false;
 	prove_table(table);
-	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
+	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the locks */
 	result = are_members(table, row.values[BATCH_MEMBERS]) &&
 		difference(numbers_of(set), ended_numbers(table->reading.base, false)).count == 0;
 	if (result)
@@ -181,7 +184,7 @@ enum
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
 };
 
-/* The type of a batch, as the first attribute of found_batch has it */
+/* The type of a batch, which is the type of the first attribute of found_batch */
 static Oid
 batch_type(void)
 {
@@ -212,8 +215,8 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * The batch of a set, in the snapshot that is active, and its end; null if the set has no rows, unless the caller
- * passes over such transactions.  False if the indexes do not show the batch.
+ * The batch of a set in the active snapshot, and its end.  Null if the set has no rows, unless the caller passes
+ * over such transactions.  False if the indexes do not show the batch.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -238,7 +241,7 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 	return true;
 }
 
-/* Find what follows a position: the batch, which may be null, and its end.  False if it is not known at once. */
+/* Find what follows a position: the batch, which may be null, and its end.  False if the indexes do not show it. */
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
 {
@@ -251,8 +254,8 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	*end = (BatchEnd) {.is_all = true};
 	set = ended_numbers(table->reading.base, true);
 	/*
-	 * After a costly probe the other look follows, even if a probe seems cheap
-	 * now: the first has removed dead index entries.
+	 * After a costly probe the full search follows, even if another probe
+	 * would be cheap: the first probe has removed dead index entries.
 	 */
 	if (pages_in_vain > 0 || !is_between(position, table, &read))
 		return false;
@@ -261,7 +264,7 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 		return true;
 	if (!is_usual(table, position, set))
 		return false;
-	PushActiveSnapshot(GetTransactionSnapshot());	/* that is not older than the locks */
+	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the locks */
 	set = difference(ended_numbers(table->reading.base, true), read);
 	is_known = set.count > 0 && find_batch(table, set, request, batch, end) &&
 		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages));
@@ -269,7 +272,7 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	return is_known;
 }
 
-/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: whether it is known at once that nothing follows */
+/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: true if the indexes show that nothing follows */
 Datum
 nothing_follows(PG_FUNCTION_ARGS)
 {
@@ -284,7 +287,7 @@ nothing_follows(PG_FUNCTION_ARGS)
 /*
  * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> found_batch
  *
- * Null if it is not known at once.
+ * Null if the indexes do not show the batch.
  */
 Datum
 next_by_index(PG_FUNCTION_ARGS)

@@ -2,11 +2,11 @@
  * numbers.c
  *	  Sets of numbers, as arrays of their ranges.
  *
- * The server's operators on multiranges make a value of each range, and compare
- * those by functions of the type: 5 ms for 10,000 ranges, and a read needs a
- * dozen; 17 ms to write them as text.  Here a set is one array, and two are combined in one pass.  The result
- * is written in the form that multiranges have on the disk, which pg_upgrade
- * keeps.  Sets without a bound, which no server writes, are left to the server.
+ * The server's operators on multiranges construct a value for each range, and compare these values by
+ * functions of the type.  That takes 5 ms for 10,000 ranges, and a read needs a dozen such operations; the
+ * output as text takes 17 ms.  Here a set is one array, and two sets are combined in one pass.  The result is
+ * written in the form that multiranges have on the disk, which pg_upgrade keeps.  Sets without a bound, which
+ * no server writes, are left to the server.
  */
 #include "postgres.h"
 
@@ -123,8 +123,8 @@ in_either(bool in_first, bool in_second)
 }
 
 /*
- * One pass over the bounds of both, in order; after an odd number of them the
- * position is within a range
+ * One pass over the bounds of both sets, in order.  After an odd number of
+ * bounds of a set, the pass is within one of its ranges.
  */
 static Numbers
 combine(Numbers first, Numbers second, Holds holds)
@@ -222,7 +222,7 @@ numbers_text(PG_FUNCTION_ARGS)
 	if (!is_bounded(argument))
 		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_MULTIRANGE_OUT, MultirangeTypePGetDatum(argument))));
 	set = numbers_of(argument);
-	/* Each range has two numbers, and four other characters */
+	/* A range takes two numbers and four other characters */
 	at = text = palloc(sizeof("{}") + (Size) set.count * (2 * MAXINT8LEN + 4));
 	*at++ = '{';
 	for (int i = 0; i < set.count; i++)

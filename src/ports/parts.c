@@ -14,7 +14,8 @@
  *
  * The bounds are constants of types of the server, read as they are stored.  The
  * relation cache and pg_get_partition_constraintdef() would simplify the
- * expressions of all partition keys above, and so run functions of their owner.
+ * expressions in the partition keys of all parents, and thereby run functions of
+ * their owner.
  */
 #include "postgres.h"
 
@@ -39,11 +40,11 @@
 
 PG_FUNCTION_INFO_V1(partition_bounds);
 
-/* With more partitions, or values of a list, all are read */
+/* With more partitions, or more values of a list, all partitions are read */
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
-/* Types of keys.  Their text is the same value in every session if it is written with these settings. */
+/* Types of keys.  With these settings, the text of a value means the same value in every session. */
 static const struct
 {
 	Oid			type;

@@ -8,9 +8,9 @@
  * cache notices changes of the objects in the plan.  The executor checks the privileges of the caller, who
  * may have lost them since the plan was made.
  *
- * An invalid plan is made from the text again, which may mean something else then: the query is checked
- * again (query.c), before and after it is planned.  While the table is as it was proved, its names are
- * those in the text.
+ * If a plan became invalid, it is made from the text again.  The text may then mean something else, so
+ * the query is checked again (query.c), before and after it is planned.  As long as the proof of the
+ * table is valid, the names in the text are those of the table.
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@ typedef struct KeptPlan
 static KeptPlan kept_plans[KEPT_MAX];
 static uint64 uses = 0;
 
-/* True if a kept plan can read the rows of a batch; then also the keys between which they are */
+/* True if a kept plan can read the rows of a batch; returns also the ranges of their keys */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
@@ -79,7 +79,7 @@ forget_plan(KeptPlan *kept)
 	(void) SPI_freeplan(kept->plan);	/* a running execution keeps it until it ends */
 }
 
-/* The slot of a plan, or for a new one: that of the least recently used plan */
+/* The slot of a plan; for a new plan, the slot of the least recently used one */
 static KeptPlan *
 place_of(Oid relation, bool is_many)
 {

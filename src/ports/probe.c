@@ -66,7 +66,7 @@ stretch_of(const Table *table, Numbers set)
 	return (Stretch) {key_ranges(set, table->proof->reading.is_uuid), set.count};
 }
 
-/* The number of rows of a leaf in some ranges, at most so many */
+/* The number of rows of a leaf in some ranges, up to a limit */
 static int64
 count_rows(const Table *table, int leaf, const Stretch *stretch, int64 most)
 {
@@ -153,9 +153,9 @@ can_count(const Table *table, const MultirangeType *numbers)
 
 /*
  * True if one leaf has rows of these transactions that the active snapshot
- * sees.  Callers ask in about the order of proof->leaves, so the search
- * starts after the last hit.  A leaf that is not found is assumed to have
- * rows.
+ * sees.  Callers pass leaves in about the order of proof->leaves, so the
+ * search starts after the previous match.  A leaf that is not found is assumed
+ * to have rows.
  */
 static bool
 leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
@@ -234,8 +234,8 @@ parts_with_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * The number of rows of these transactions in the indexes, or with old, of the
- * rows of number 0 that are not in them; at most so many
+ * The number of rows of these transactions in the indexes, up to a limit.  If
+ * old is true, the number of rows of number 0, which are not in the indexes.
  */
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
@@ -268,7 +268,7 @@ probe_table(const Table *table, Value numbers)
 	bool		all = !old && table->proof->leaf_count >= MANY_LEAVES;
 	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
 
-	ranges[set.count] = key_range(beyond, is_uuid); /* all numbers of the set are below those */
+	ranges[set.count] = key_range(beyond, is_uuid); /* all numbers of the set are below this range */
 	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
 		int			passed = all || !probe.has_rows ? 0 : set.count;

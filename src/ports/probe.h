@@ -21,13 +21,13 @@ typedef struct ProbeResult
 	bool		has_beyond;		/* a row with a number that no transaction of this server has had yet */
 } ProbeResult;
 
-/* The end of a batch that is limited to so many rows: see batch_end in sql/ports/ports.sql */
+/* The end of a batch that is limited to a number of rows: see batch_end in sql/ports/ports.sql */
 typedef struct BatchEnd
 {
 	bool		has_row;
 	bool		is_all;			/* there are no more rows */
 	int64		number;			/* the transaction of the last row within the limit */
-	int64		place;			/* its place among the rows of this, if the next row is of it; else 0 */
+	int64		place;			/* its place in that transaction, if the next row is of it, too; else 0 */
 	Datum		last_key;		/* text[]: the key of that row, if it is a uuid */
 } BatchEnd;
 

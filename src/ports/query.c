@@ -7,8 +7,8 @@
  * partitions of it, contains no policy, and calls only immutable functions of the
  * server, and the extension's function that checks the name of the table.
  * Therefore neither a view that has taken the place of the table, nor an overload,
- * operator or cast made by a user, runs as the caller.  (Of the server's other
- * functions several run any SQL: ts_stat, query_to_xml, table_to_xml.)
+ * operator or cast made by a user, runs as the caller.  (Some functions of the
+ * server run any SQL: ts_stat, query_to_xml, table_to_xml.)
  */
 #include "postgres.h"
 
@@ -49,8 +49,8 @@ typedef struct Setting
 } Setting;
 
 /*
- * With outdated statistics, the planner starts workers and compiles for a
- * million rows where there are ten.
+ * With outdated statistics, the planner may use workers and JIT compilation
+ * for a million rows when there are ten.
  */
 static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -84,8 +84,8 @@ static const Setting reading[] = {
 };
 
 /*
- * A walk along an index ends after some rows.  The planner might instead sort
- * all rows of the index, if it takes these to be few.
+ * The query reads the first rows by an index.  The planner might instead sort
+ * all rows of the index, if it expects these to be few.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
@@ -272,8 +272,8 @@ query_texts(const Table *table, const char *query, const Setting *more, Datum *t
 /*
  * as_caller(t feed_table, query text, walks boolean, caller oid) -> text[]
  *
- * Changes of settings and of the role by the caller's policies and functions end
- * with the query, as in a function with SET.
+ * If policies or functions of the caller change settings or the role, these
+ * changes are undone after the query, as in a function with SET.
  */
 Datum
 as_caller(PG_FUNCTION_ARGS)
@@ -342,7 +342,7 @@ run_statement(const char *statement)
 	SPI_finish();
 }
 
-/* run_statements(statements text[], caller oid), of DDL */
+/* run_statements(statements text[], caller oid): execute DDL with the privileges of the caller */
 Datum
 run_statements(PG_FUNCTION_ARGS)
 {

@@ -11,13 +11,14 @@
  * anew, and whatever copies files or tuples as they are (VACUUM FULL, CLUSTER,
  * REPACK, pg_upgrade, standbys, backups) keeps it.
  *
- * The guard asks for the row of its table once in a session, and forgets the
- * answer when the server says that something about the table has changed.  A
- * row that the extension wrote here stays so until it is deleted, which
- * feed_disable() or a DROP does; both also drop the triggers.
+ * The guard looks up the row of its table once in a session, and forgets the
+ * result when the server invalidates the table.  A row that the extension
+ * wrote here remains until feed_disable() or a DROP deletes it; both also drop
+ * the triggers.
  *
- * On a subscriber rows of the state come by replication, or not at all.  Neither
- * is written here, so until feed_rebase() the table may receive rows of its publisher.
+ * On a subscriber rows of the state come by replication, or not at all.  In neither
+ * case has the extension written a row here, so until feed_rebase() the table may
+ * receive rows of its publisher.
  */
 #include "postgres.h"
 
@@ -63,7 +64,7 @@ is_written_here(PG_FUNCTION_ARGS)
 typedef struct KnownTable
 {
 	Oid			table;
-	Oid			guard;			/* the trigger that asked: anybody may make another one */
+	Oid			guard;			/* the trigger that asked; other roles may have created other triggers */
 	/* transaction in which that is known; 0 for all */
 	uint64		transaction;
 	SubTransactionId savepoint; /* subtransaction in which that is known */
@@ -73,7 +74,7 @@ static HTAB *known_tables = NULL;
 static Oid	last_guard = InvalidOid;	/* the last guard known in all transactions */
 static uint64 invalidations = 0;
 
-/* Everything is forgotten if the server does not say what has changed. */
+/* Forget all entries if the server does not report which object has changed. */
 static void
 forget(Datum argument, Oid table)
 {
@@ -226,8 +227,8 @@ is_known(const KnownTable *known, Oid guard, uint64 transaction)
 }
 
 /*
- * True if rows of a publisher may come and change as they do there: the table
- * is not read here before feed_enable() or feed_rebase(), which check all
+ * True if replicated rows of a publisher may be inserted and changed.  Nothing
+ * reads the table here before feed_enable() or feed_rebase(), which check all
  * numbers.
  */
 bool

@@ -89,7 +89,7 @@ hidden_from(Oid role, Oid relation)
 	return check_enable_rls(relation, role, true) == RLS_ENABLED;
 }
 
-/* hides_rows(caller oid, relation regclass) -> boolean: what was seen stays so until the rows are read */
+/* hides_rows(caller oid, relation regclass) -> boolean: the result stays valid until the rows are read */
 Datum
 hides_rows(PG_FUNCTION_ARGS)
 {

@@ -16,10 +16,10 @@
  * come when it commits.
  *
  * Numbers are top-level ids: no row carries the id of a savepoint, and on one
- * server it does not matter if a set includes ids of savepoints.  But a
- * standby does not know which of the ids in progress are of savepoints.  A
- * batch with the id of a savepoint would be refused there as long as its
- * transaction is open: batches and positions are therefore made of
+ * server it does not matter if a set includes ids of savepoints.  A standby,
+ * however, cannot distinguish ids of savepoints from other ids in progress.
+ * It would refuse a batch with the id of a savepoint as long as its
+ * transaction is open.  Batches and positions are therefore made of
  * ended_everywhere(), which leaves these ids out.  A set is checked against
  * ended_transactions(), because the smaller set may lose members again: a
  * snapshot does not list ids of savepoints when one transaction has more than
@@ -46,8 +46,8 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * An id of a snapshot in 64 bits.  It is older than the next one to be handed
- * out, and by less than 2^32 (VACUUM sees to that), so the distance is known.
+ * An id of a snapshot in 64 bits.  It is less than 2^32 below the next id,
+ * which VACUUM ensures, so its upper half can be computed.
  */
 static uint64
 widen(TransactionId xid, uint64 next)
@@ -77,12 +77,12 @@ current_snapshot(void)
 }
 
 /*
- * The transactions that have ended in the active snapshot, on its standbys too
- * or just here, as numbers of a table with this base.
+ * The transactions that have ended in the active snapshot, on this server only
+ * or also on its standbys, as numbers of a table with this base.
  *
- * Our own transaction has not ended, though its snapshot does not list it. On
- * a standby the list of top-level ids is empty, and subxip holds every id in
- * progress; when it says it overflowed, only ids of savepoints are missing.
+ * Our own transaction has not ended, although the snapshot does not list it.
+ * On a standby the list of top-level ids is empty, and subxip holds every id
+ * in progress; if suboverflowed is set, only ids of savepoints are missing.
  */
 Numbers
 ended_numbers(int64 base, bool everywhere)
@@ -163,7 +163,7 @@ end_of_wal(void)
 	return next;
 }
 
-/* When this process flushed the WAL last: transactions that had ended, and its own one */
+/* State at the last flush of the WAL by this process: the number of ended transactions, and its own transaction */
 static uint64 durable_count;
 static LocalTransactionId durable_in;
 
@@ -172,7 +172,7 @@ flush_wal(void)
 {
 	uint64		ended = ended_count();
 
-	/* A standby has nothing that its primary could lose */
+	/* All rows on a standby come from WAL that the primary has flushed */
 	if (RecoveryInProgress())
 		return;
 	XLogFlush(end_of_wal());
@@ -181,8 +181,8 @@ flush_wal(void)
 }
 
 /*
- * True if the rows that this transaction sees were flushed, because it has one
- * snapshot to its end
+ * True if the WAL of the rows that this transaction sees was flushed, because
+ * its snapshot does not change
  */
 static bool
 is_snapshot_durable(void)

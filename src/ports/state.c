@@ -4,12 +4,12 @@
  *
  * Everybody may call the functions of the extension, but nobody may access its
  * tables or its internal schema.  Each call therefore takes on the role that owns
- * these, for one internal function, with a search_path of the server's own schema
- * only.  Such a function reads catalogs and the extension's tables, and evaluates
+ * these, for one internal function, with pg_catalog alone in the search_path.
+ * Such a function reads catalogs and the extension's tables, and evaluates
  * nothing that a user made: no row, expression or type of a user's table.  Tables
  * of users are read in query.c, with the privileges of the caller: either after
- * the function of the owner, or by as_caller(), which becomes the caller for one
- * query and undoes all that it set.
+ * the internal function has returned, or by as_caller(), which becomes the
+ * caller for one query and undoes all its settings.
  *
  * No PG_TRY restores anything: when an error or a cancel ends the (sub)transaction, the
  * server restores role and settings.
@@ -79,7 +79,7 @@ text_of(Value value)
 	return TextDatumGetCString(value.value);
 }
 
-/* An attribute of a composite value; 0 if it is null, as a number may be, too */
+/* An attribute of a composite value; 0 if it is null (a number may also be 0) */
 Datum
 attribute_of(HeapTupleHeader row, const char *name)
 {
@@ -89,7 +89,7 @@ attribute_of(HeapTupleHeader row, const char *name)
 	return is_null ? (Datum) 0 : value;
 }
 
-/* A later version of the extension may have more columns than we know, which are then the last ones. */
+/* A later version of the extension may have additional columns, which follow those that we know. */
 void
 expect_columns(TupleDesc columns, int count, const char *what)
 {
@@ -198,10 +198,10 @@ find_table(const char *name, Oid *schema)
 /*
  * A table of the state, locked until the transaction ends.
  *
- * The role that installed the extension may drop it, and make another schema of that
- * name, while we run.  DROP EXTENSION needs a lock on all of its tables before it
- * removes anything, and under our lock every name leads to an object of the
- * extension.  Objects found before the wait are looked up again.
+ * While we run, the role that installed the extension may drop it, and create
+ * another schema of the same name.  DROP EXTENSION needs a lock on all of its tables
+ * before it removes anything, and under our lock every name leads to an object of
+ * the extension.  Objects found before the wait are looked up again.
  */
 static Oid
 lock_state(const char *name, Oid *schema)
@@ -251,19 +251,20 @@ static const char *const settings[][2] = {
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
 	/*
-	 * otherwise the plan of a session that found the state small would read
+	 * otherwise a plan that was made when the state was small would later read
 	 * all its dead versions
 	 */
 	{"enable_seqscan", "off"},
 	{"jit", "off"},				/* before 18 a plan with a sequential scan costs 10^10, and would be compiled */
 	{"plpgsql.extra_errors", "none"},
 	{"plpgsql.extra_warnings", "none"},
-	{"citus.override_table_visibility", "off"}	/* else it adds a condition to queries on pg_class that hides shards */
+	{"citus.override_table_visibility", "off"}	/* otherwise Citus hides shards in pg_class */
 };
 
 /*
- * A setting that has its value already is skipped, which takes a tenth of the
- * time.  So is one that no library has defined.
+ * Settings that already have the value are skipped, because comparing takes a
+ * tenth of the time.  Settings that no loaded library defines are skipped,
+ * too.
  */
 static void
 pin(const char *name, const char *value)
@@ -337,8 +338,8 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 }
 
 /*
- * True if an error comes from an internal function, and not from code that the
- * caller had it execute
+ * True if an error comes from an internal function, and not from code of the
+ * caller that it executes
  */
 static bool
 is_of_ours(const ErrorData *error)
@@ -350,8 +351,9 @@ is_of_ours(const ErrorData *error)
 }
 
 /*
- * Call an internal function.  Its errors come without the lines of context that
- * name such functions, which lead to no statement of the user's.
+ * Call an internal function.  Its errors are reported without the lines of
+ * context that name internal functions, because these point to no statement of
+ * the user.
  */
 Datum
 internal_call(FunctionCallInfo call)
@@ -378,7 +380,7 @@ internal_call(FunctionCallInfo call)
 			error->context = error->internalquery = NULL;
 			error->internalpos = 0;
 		}
-		ThrowErrorData(error);	/* adds the lines of those outside */
+		ThrowErrorData(error);	/* adds the context of the outer functions */
 	}
 	PG_END_TRY();
 	return result;
@@ -416,9 +418,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * Object locks whose class is a table of ours: no command of SQL takes these,
- * unlike advisory locks, and taking one writes nothing, unlike row locks.
- * Only a role whose privileges were checked before can therefore hold one.
+ * Object locks whose class is a table of ours.  Unlike advisory locks, no SQL
+ * command takes them, so only a role whose privileges were checked can hold
+ * one.  Unlike row locks, they write nothing.
  */
 static LOCKTAG
 feed_tag(Oid feed)
@@ -430,7 +432,7 @@ feed_tag(Oid feed)
 	return tag;
 }
 
-/* Readers of one feed take turns.  A standby takes no such lock; and nothing moves there. */
+/* Readers of one feed take turns.  A standby takes no such lock, because no feed moves there. */
 void
 take_turn(Datum feed)
 {

@@ -24,17 +24,17 @@ typedef struct Self
 	Oid			user;
 	int			context;
 	int			nest;
-	Oid			schema;			/* the internal one, which nobody but this session can drop until the transaction ends */
+	Oid			schema;			/* the internal schema, which only this session can drop until the transaction ends */
 	Oid			state;			/* a table in it, while we are the caller */
 } Self;
 
-/* The most columns that a row of ours has */
+/* Maximum number of columns of a row of the state */
 #define MANY_COLUMNS 24
 
 /* A row, taken apart */
 typedef struct Row
 {
-	HeapTuple	tuple;			/* the table's; null if there is none */
+	HeapTuple	tuple;			/* type of a row of the table; null if there is none */
 	Datum		values[MANY_COLUMNS];
 	bool		nulls[MANY_COLUMNS];
 } Row;

@@ -73,7 +73,7 @@ typedef struct TableProof
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: what a position remembers of them */
-	/* the next transaction then: the transactions of the proof are older */
+	/* the next transaction at the time of the proof: transactions that the proof depends on are older */
 	TransactionId next;
 	AttrNumber	order_column;	/* column in whose order rows were proved to be; 0 for none */
 	AttrNumber	share_column;	/* column by which rows were proved to be in shares; 0 for none */

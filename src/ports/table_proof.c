@@ -2,17 +2,16 @@
  * table_proof.c
  *	  Proofs about a table, made before a read and checked again after it.
  *
- * A batch has every row of its transactions only if nothing went past the guard and no
- * rows are somewhere else.  Before a read the table and all of its partitions are
- * therefore locked.  For each of them that holds rows it is proved that it has the
- * guard, that its numbers are made as before, and that an index finds them
- * (sql/ports/proof.sql); then, that the snapshot sees the files and partitions that are
- * read (files.c).  After the read the partitions must be the same: the locks of a reader
- * do not keep others from attaching one.
+ * A batch is complete only if no row bypassed the guard, and no row is outside the
+ * tables that are read.  Before a read the table and all of its partitions are therefore
+ * locked.  Each of them that holds rows must have the guard, its numbers must be made as
+ * before, and an index must find them (sql/ports/proof.sql).  The snapshot must see the
+ * files and partitions that are read (files.c).  After the read the partitions must be
+ * the same: the locks of a reader do not keep others from attaching one.
  *
  * The proof is kept for the session until the server invalidates the
- * table, a partition or an index.  Rights are not part of it: they are looked
- * at for each read.
+ * table, a partition or an index.  The proof does not include privileges: they
+ * are checked for each read.
  */
 #include "postgres.h"
 
@@ -85,7 +84,7 @@ is_untouched(const TableProof *proof, uint64 since)
 	return true;
 }
 
-/* The server invalidates an object; all of them if there is no oid */
+/* Called when the server invalidates an object, or all objects if the oid is invalid */
 static void
 notice_invalidation(Datum unused, Oid relation)
 {
@@ -216,8 +215,8 @@ table_with_proof(Datum description, Oid reader)
 }
 
 /*
- * The table described by the first argument of an internal function, for the
- * role in argument reader, if that is not negative
+ * The table described by the first argument of an internal function.  "reader"
+ * is the number of the argument with the role, or negative.
  */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
@@ -266,8 +265,8 @@ refuse_change(Oid relation)
 }
 
 /*
- * The latest snapshot; in parallel mode, in which none may be taken, the
- * active one
+ * The latest snapshot or, in parallel mode, in which no snapshot may be taken,
+ * the active one
  */
 static Snapshot
 latest_snapshot(void)
@@ -276,8 +275,8 @@ latest_snapshot(void)
 }
 
 /*
- * The result of an internal function under a snapshot; in parallel mode, in
- * which nothing new may be seen, under the active one
+ * The result of an internal function under the given snapshot or, in parallel
+ * mode, in which all processes must see the same, under the active one
  */
 static Value
 call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
@@ -356,7 +355,7 @@ make_proof(const Table *table)
 		refuse_later_triggers(proof.lock_order[i]);
 	proof.members = members_under(GetTransactionSnapshot(), table);
 	proof.next = ReadNextTransactionId();
-	/* An older snapshot is examined more closely (files.c). */
+	/* For an older snapshot, files.c makes further checks. */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&proof))
 		refuse_change(table->oid);
 	return proof;
@@ -369,7 +368,7 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * True if the catalog as it is now also has what a position remembers: this
+ * True if the present catalog, too, matches what a position remembers: this
  * transaction's snapshot may be older
  */
 static bool
@@ -465,8 +464,8 @@ check_reader(const Table *table)
 }
 
 /*
- * Error unless the caller's read of a table would be right; afterwards the
- * table is locked with all partitions
+ * Error unless a read by the caller would return the right rows; afterwards
+ * the table is locked with all partitions
  */
 void
 prove_table(Table *table)

@@ -1,7 +1,7 @@
 /*
  * table_ref.c
- *	  The type by which the state names a table: regclass, except for missing tables; and the
- *	  table that has a name now.
+ *	  The type by which the state names a table: like regclass, but it accepts missing
+ *	  tables.  A function that finds the table that has a name now.
  *
  * A dump includes the state of all tables, even of those that were left out of
  * the dump or of the restore.  With regclass the name of a missing table would
@@ -33,7 +33,7 @@ table_ref_in(PG_FUNCTION_ARGS)
 
 	/*
 	 * A number, or "-", is the text of regclass for a table that was dropped,
-	 * or never existed; here the number may be another table's
+	 * or never existed; here the number may belong to another table
 	 */
 	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);
@@ -75,7 +75,7 @@ namesake(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(other);
 }
 
-/* True if another table has the name that this one had when it was enabled, as after online changes of a schema */
+/* True if another table has the name that this table had when it was enabled, as after an online schema change */
 bool
 is_swapped(const Table *table)
 {

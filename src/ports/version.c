@@ -2,18 +2,19 @@
  * version.c
  *	  Check that this library and the SQL of the extension fit together.
  *
- * They are replaced at different times.  A package brings a new library, which each
- * new session loads, days before somebody runs ALTER EXTENSION UPDATE; pg_upgrade
- * brings the old SQL to the new library.  A session also keeps the library that it
- * has loaded after the SQL was updated.  A library therefore serves the SQL of all
- * earlier releases: no function of it goes away or takes other arguments.
+ * Library and SQL are replaced at different times.  A package brings a new library,
+ * which each new session loads, days before somebody runs ALTER EXTENSION UPDATE;
+ * pg_upgrade brings the old SQL to the new library.  A session also keeps the
+ * library that it has loaded after the SQL was updated.  A library therefore serves
+ * the SQL of all earlier releases: none of its functions is removed or gets other
+ * arguments.
  *
  * The state that it reads, and the internal functions that it calls, are an
  * interface with numbered versions.  The labels of the type interface_version are
  * the versions that the SQL serves; the library requires one of them.  The number
  * changes only in a release that cannot avoid it.  Then calls that need the state
- * are refused.  Keys and the guard need nothing of it that may change: writers are
- * not stopped.
+ * are refused.  Keys and the guard depend on no part of the interface that may
+ * change, so writers are not stopped.
  */
 #include "postgres.h"
 
@@ -36,8 +37,8 @@
 PG_FUNCTION_INFO_V1(check_library);
 
 /*
- * The version of the SQL in this database, or of the SQL that a script is
- * about to make; none if the functions belong to no extension
+ * The version of the SQL in this database, or of the SQL that a running script
+ * creates; none if the functions belong to no extension
  */
 static const char *
 version_of_sql(void)

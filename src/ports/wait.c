@@ -43,18 +43,17 @@ PG_FUNCTION_INFO_V1(await_look);
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define USUAL_CHECK_MS 0.4		/* CPU time of a first check whose queries are planned */
+#define USUAL_CHECK_MS 0.4		/* CPU time of the first check of a call if its queries were planned before */
 
 /*
- * State at the start of the last look: transactions that had ended, and CPU
- * time of this session
+ * State at the start of the last check: the number of ended transactions, and
+ * the CPU time of this session
  */
 static uint64 ended_before;
 static double used_before;
 static double began;			/* start of this call, in milliseconds of the clock below */
 /*
- * CPU time of the most expensive look of this call, at most that of a usual
- * one
+ * CPU time of the most expensive check of this call, at most USUAL_CHECK_MS
  */
 static double used_most;
 
@@ -95,14 +94,14 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Pause between two reads of the counter, after a call has waited so long */
+/* Pause between two reads of the counter, by the time that the call has waited so far */
 static double
 counter_pause(double waited)
 {
 	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
 }
 
-/* Pause between two checks, the last of which took so much CPU time */
+/* Pause between two checks, by the CPU time of the last check and the time waited so far */
 static double
 check_pause(double used, double waited)
 {
@@ -110,8 +109,8 @@ check_pause(double used, double waited)
 }
 
 /*
- * After a look that found nothing, wait until another one is worthwhile;
- * false if the time is over
+ * After a check that found nothing, wait until another one is worthwhile;
+ * false if the time to wait is over
  */
 static bool
 wait_for_look(double duration)
@@ -135,7 +134,7 @@ wait_for_look(double duration)
 
 /*
  * await_look(seconds float8, is_first boolean) -> boolean: called before each
- * look of a call that waits at most this long
+ * check of a call that waits at most this long
  */
 Datum
 await_look(PG_FUNCTION_ARGS)

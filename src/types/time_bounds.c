@@ -2,10 +2,11 @@
  * time_bounds.c
  *	  Bounds of keys by time, and comparing keys with timestamps.
  *
- * floor(t) is the smallest key of t's microsecond, after(t) the smallest of a
- * later one.  Beyond what keys can hold they are the lowest value or one above
- * all others; infinity needs no case of its own.  The planner compares with
- * them in the place of the operators: see time_support.c.
+ * floor(t) is the smallest key of the microsecond of t, after(t) the smallest
+ * key of the next microsecond.  For times outside the range of keys, the bound
+ * is the lowest value, or a value above all others; this includes infinity.
+ * The planner replaces the operators by comparisons with these bounds: see
+ * time_support.c.
  */
 #include "postgres.h"
 
@@ -31,8 +32,8 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * Bounds
  * ---------------------------------------------------------------------------
  *
- * "us" is microseconds in timestamptz's own count; infinity is the ends of its
- * range.
+ * "us" is the internal value of a timestamptz, in microseconds; its minimum
+ * and maximum stand for infinity.
  */
 
 /* The next microsecond, or the last one if there is no next */
@@ -55,7 +56,7 @@ v1_bound(TimestampTz us)
 	return bound;
 }
 
-/* The greatest uuid is of no version, so it is above every key; the least is below. */
+/* The greatest and the least uuid have no version, so they are above and below every key. */
 static UuidWords
 v7_bound(TimestampTz us)
 {
@@ -125,8 +126,9 @@ uuid_v7_time_bound(PG_FUNCTION_ARGS)
 }
 
 /*
- * Where the keys of a range begin (upper false) or have ended (upper true).
- * An empty range begins above all and ends at the lowest.
+ * The lower bound (upper false) or the upper bound (upper true) of the keys of
+ * a range.  For an empty range, the lower bound is above all values, and the
+ * upper bound is the lowest value.
  */
 static TimestampTz
 range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)
@@ -186,7 +188,7 @@ uuid_v7_ceiling(PG_FUNCTION_ARGS)
 }
 
 /* ---------------------------------------------------------------------------
- * The comparisons themselves, where they are not rewritten
+ * The comparisons, for calls that are not rewritten
  * ---------------------------------------------------------------------------
  */
 
@@ -197,8 +199,7 @@ v1_words(Datum id)
 }
 
 /*
- * Keys of other versions sort somewhere among the bounds of moments, but have
- * no time.
+ * Keys of other versions sort anywhere among the bounds, but have no time.
  */
 static UuidWords
 v7_words(Datum id)
@@ -217,8 +218,9 @@ v7_words(Datum id)
 }
 
 /*
- * uuid_v7_checked(uuid, "any"): true, or the error.  The other argument is what
- * the key is compared with; it puts the check where that comparison is.
+ * uuid_v7_checked(uuid, "any"): true, or the error.  The other argument is the
+ * operand of the comparison; it makes the planner evaluate the check together
+ * with that comparison.
  */
 Datum
 uuid_v7_checked(PG_FUNCTION_ARGS)

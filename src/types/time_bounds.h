@@ -1,6 +1,7 @@
 /*
  * time_bounds.h
- *	  How a function that returns a bound recognizes a call by the planner.
+ *	  The mark by which a function that returns a bound recognizes a call by
+ *	  the planner.
  */
 #ifndef INORDER_TIME_BOUNDS_H
 #define INORDER_TIME_BOUNDS_H
@@ -9,8 +10,9 @@
 
 /*
  * The collation of a call that time_support.c makes.  None of these functions
- * has an argument that could be collated, so no statement can give them one;
- * folding constants, sending a plan to a worker and estimating keep it.
+ * has an argument that could be collated, so no statement can set it.  It is
+ * kept when constants are folded, when a plan is sent to a worker, and when
+ * rows are estimated.
  */
 #define PLANNERS_CALL C_COLLATION_OID
 

@@ -4,10 +4,11 @@
  *
  * The simple form, uuid_v1_get_timestamp(id) >= t, hides the key behind a
  * function: no index, no statistics, no partition pruning.  A cross-type
- * operator in the btree family would be found by all three, but many keys
- * equal one timestamp, and a family's equality must be transitive.  So the
- * operators stay outside of it, and a planner support function rewrites each
- * into comparisons of the key with a bound of its own type (time_bounds.c):
+ * operator in the btree family would allow all three.  But equality in a
+ * family must be transitive, and many keys equal one timestamp.  The operators
+ * are therefore outside of the family, and a planner support function rewrites
+ * each operator into comparisons of the key with a bound of the key's own type
+ * (time_bounds.c):
  *
  *	  id <~ t	id < floor(t)
  *	  id <=~ t	id < after(t)
@@ -16,14 +17,15 @@
  *	  id =~ t	id >= floor(t) AND id < after(t)
  *	  id <>~ t	id < floor(t) OR id >= after(t)
  *
- * Bounds are functions of t, so parameters and now() do as well as constants.
+ * Bounds are functions of t, so t may also be a parameter or now().
  *
  * A uuid may be of a version that carries no time.  The operators themselves
- * refuse it; in the rewritten form uuid_v7_checked(id, t) does, beside the
- * bounds.  It costs more than they do and needs the same columns, so that it
- * is evaluated after them by every kind of scan and join, and sees the rows
- * that an index scan would find.  A column whose default makes such keys is
- * refused altogether: between the bounds there may be none of them.
+ * refuse such a key.  The rewritten form has uuid_v7_checked(id, t) in
+ * addition to the bounds.  Its cost is higher than theirs, and it needs the
+ * same columns, so every kind of scan and join evaluates it after them: it
+ * checks the rows that an index scan would find.  If the default of a column
+ * makes keys without a time, the comparison is always refused, because there
+ * may be no such key between the bounds.
  */
 #include "postgres.h"
 
@@ -102,8 +104,8 @@ calls_timeless(Node *node, void *context)
 }
 
 /*
- * The expression behind a column of a join, a grouping or a subquery; NULL if
- * it must not be seen.
+ * The expression that a column of a join, a grouping or a subquery stands for;
+ * NULL if it is not available.
  */
 static Node *
 meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
@@ -121,8 +123,8 @@ meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
 }
 
 /*
- * The column that an expression is, or NULL; a coercion without effect is
- * skipped.
+ * The column if an expression is a plain column, or NULL; a coercion without
+ * effect is skipped.
  */
 static Var *
 plain_column(Node *node)
@@ -133,9 +135,10 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query so many levels up, or NIL.  Once the planner has made
- * its relations, all expressions of the query have been simplified.  Those that
- * follow are CHECK constraints of tables, whose columns all refer to the first entry.
+ * The range table of the query a number of levels up, or NIL.  Once the planner has
+ * made its relations, all expressions of the query have been simplified.  Expressions
+ * that are simplified later are CHECK constraints of tables, whose columns all refer
+ * to the first entry.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -148,8 +151,8 @@ range_table(PlannerInfo *root, Index levels)
 }
 
 /*
- * The column of a table that an expression is, even through subqueries and
- * views; its table, or InvalidOid.
+ * The table and column if an expression is a column of a table, also by way of
+ * subqueries and views; otherwise InvalidOid.
  */
 static Oid
 column_of(PlannerInfo *root, Node *node, AttrNumber *column)
@@ -173,7 +176,7 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 
 /*
  * An error if the key is a column whose default makes keys without a time.
- * What has been written without the default is not known here.
+ * Keys that were inserted without the default are not considered.
  */
 static void
 refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
@@ -228,9 +231,9 @@ typedef struct Comparison
 } Comparison;
 
 /*
- * A function of the extension's, or InvalidOid if the current user may not
- * execute it.  Found without asking for USAGE on the schema: the
- * reader of a view need not have it.
+ * A function of the extension, or InvalidOid if the current user may not
+ * execute it.  USAGE on the schema is not checked, because the reader of a
+ * view need not have it.
  */
 static Oid
 own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)
@@ -253,7 +256,7 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 	return own_function(namespace, name, is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID);
 }
 
-/* The bound on this side of the moment, folded if that is constant */
+/* The lower or upper bound of the moment, evaluated if the moment is a constant */
 static Node *
 bound_expression(Comparison *comparison, bool second)
 {
@@ -284,8 +287,8 @@ clause_of(Comparison *comparison, Oid operator, Node *bound)
 
 /*
  * id < bound, or its negation id >= bound.  If the bound is above all values,
- * the comparison is with the greatest value instead, which can be shown, and
- * sent to another server.
+ * the key is compared with the greatest value instead, because that can be
+ * shown by EXPLAIN and sent to another server.
  */
 static Node *
 below(Comparison *comparison, bool second, bool negated)
@@ -307,7 +310,7 @@ repeats(Node *node)
 	return !contain_volatile_functions(node) && !contain_subplans(node);
 }
 
-/* In the order of btree strategies */
+/* Names of operators, in the order of btree strategies */
 typedef enum TimeOperator
 {
 	TIME_LT, TIME_LE, TIME_EQ, TIME_GE, TIME_GT, TIME_NE
@@ -333,8 +336,8 @@ bounds(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * The check comes first, for places where the planner keeps the order, such as
- * the select list: a key without a time is not compared.  Its argument only
+ * The check comes first: where the planner keeps the order, as in the select
+ * list, a key without a time is then not compared.  Its argument only
  * determines where it is evaluated, and is left out if it is a constant.  One
  * check then implies another, as partial indexes require.
  */
@@ -352,8 +355,8 @@ with_check(Comparison *comparison, Node *compared)
 }
 
 /*
- * A key that is given, or that would be evaluated twice, is left to the
- * operator, which checks it itself.
+ * If the key is a constant, or would be evaluated twice, the operator is not
+ * rewritten: it checks the key itself.
  */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)
@@ -393,7 +396,7 @@ static Node *
 simplify(SupportRequestSimplify *request)
 {
 	Comparison	comparison;
-	TimeOperator operator = TIME_EQ;	/* a range is an equality with two ends */
+	TimeOperator operator = TIME_EQ;	/* a range is rewritten like =~, with its two bounds */
 	List	   *args = request->fcall->args;
 	bool		id_first = exprType(linitial(args)) != TIMESTAMPTZOID && exprType(linitial(args)) != TSTZRANGEOID;
 	bool		is_range;

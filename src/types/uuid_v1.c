@@ -64,7 +64,7 @@ parse_words(const char *text, UuidWords *words)
 {
 	char		digits[2 * UUID_LEN];
 
-	/* The standard form, which nearly all text has, needs no copy. */
+	/* The standard form, which is by far the most frequent, needs no copy. */
 	if (strnlen(text, UUID_TEXT_LENGTH + 1) == UUID_TEXT_LENGTH &&
 		text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-')
 		return words_from_digits(text, text + 9, text + 14, text + 19, text + 24, words);
@@ -125,7 +125,7 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 	return uuid_datum(v1_from_words(words));
 }
 
-/* V1_ABOVE_ALL is for comparing with; as a UUID it would be another value. */
+/* V1_ABOVE_ALL is only an operand of comparisons; as a UUID it would be another value. */
 static UuidWords
 words_of_value(UuidWords value)
 {
@@ -178,7 +178,9 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 {
 	int64		ticks = (int64) uuid_load(PG_GETARG_UUID_P(0)).high - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
-	/* Seconds and fraction apart: ticks alone have more digits than a double, and would be rounded twice. */
+	/*
+	 * Seconds and fraction are converted separately: ticks have more digits than a double, and would be rounded twice.
+	 */
 	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
 					 (double) (ticks % V1_TICKS_PER_SECOND) / (double) V1_TICKS_PER_SECOND);
 }
@@ -206,9 +208,9 @@ uuid_v1_get_node(PG_FUNCTION_ARGS)
  * Values whose ticks never repeat within a session
  * ---------------------------------------------------------------------------
  *
- * A session makes up a node and a clock sequence when it first needs them, as
- * RFC 9562 asks of those who do not want to show a network address: the node
- * is random with the multicast bit, which no network card has (section 6.10).
+ * A session chooses a random node and clock sequence when it first needs them.
+ * The node has the multicast bit, which no network card has, as RFC 9562
+ * requires for nodes that are not a network address (section 6.10).
  */
 #define NODE_MULTICAST (UINT64CONST(1) << 40)	/* lowest bit of the first byte */
 

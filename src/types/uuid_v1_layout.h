@@ -38,9 +38,9 @@
 #define V1_RANGE_TEXT "1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00"
 
 /*
- * A time that no value has and that is above all: the bound of a moment later
- * than every value can be, while a query runs.  No input makes one, and neither
- * binary output nor a cast takes one.
+ * A time above the times of all values.  While a query runs, it is the bound
+ * for moments that no value can reach.  No input function returns it, and
+ * binary output and casts refuse it.
  */
 #define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
 
@@ -77,8 +77,8 @@ v1_to_words(UuidWords value)
 /* State that a session keeps about its last value. */
 typedef struct V1State
 {
-	uint64		clock;			/* as last read */
-	uint64		tick;			/* as last used: the clock's, or ahead of it */
+	uint64		clock;			/* last reading of the clock */
+	uint64		tick;			/* last tick used: equal to the clock, or ahead of it */
 	uint64		clockseq;
 	uint64		node;
 } V1State;
@@ -111,8 +111,8 @@ v1_advance(V1State *last, uint64 clock)
  * ---------------------------------------------------------------------------
  *
  * Each byte of the word is one character, the first one on top.  No sum below
- * carries into the next byte, since every addend is at most 0x7F and is added
- * to at most 0x7F.
+ * carries into the next byte, since both addends of each byte are at most
+ * 0x7F.
  */
 #define EACH_BYTE(b)		(UINT64CONST(0x0101010101010101) * (b))
 

@@ -109,7 +109,7 @@ def last(metric: Metric, step: str = "") -> Reading:
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
-    """The ratio to another kind, or to another step, in the same round. ``itself``: the value for the base."""
+    """The ratio to another kind, or to another step, in the same round. ``itself``: the value shown for the base."""
 
     def read(row: Row) -> Estimate | float | None:
         at = step or row.step

@@ -20,7 +20,7 @@ RANDOM = "random"
 
 
 def density(entries: float) -> float:
-    """The leaf density, in percent, of pages with an average number of entries, and a high key each.
+    """The leaf density, in percent, of pages with this average number of entries, each with a high key.
 
     >>> round(density(leaf_capacity(RANDOM)), 1)
     100.0
@@ -41,7 +41,10 @@ def built_entries(fillfactor: int) -> int:
 
 
 def change(pages: Pages, capacity: int) -> Pages:
-    """The change, per ln N, of the number of pages with 0 to ``capacity`` entries. A full page splits in the middle."""
+    """The change of the numbers of pages with 0 to ``capacity`` entries, per unit of ln N.
+
+    A full page splits in the middle.
+    """
     moving = pages * np.arange(capacity + 1)
     gain = -moving
     gain[1:] += moving[:-1]

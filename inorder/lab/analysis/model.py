@@ -20,13 +20,13 @@ LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: where the last leaf page is 
 UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
 RANDOM_FILL = log(2)  # average fill of pages that split in the middle
 
-# A heap tuple of one column: HeapTupleHeaderData of 23 bytes, padded to 24. The record has xl_heap_header (5 bytes)
-# instead of the 23 bytes.
+# A heap tuple of one column: HeapTupleHeaderData of 23 bytes, padded to 24. The WAL record contains xl_heap_header (5
+# bytes) in place of these 23 bytes.
 TUPLE_HEADER_LOGGED = 5 + 1
 
-# Parts of WAL records: XLogRecord; the header of a block with its RelFileLocator and number; the header of a block of
-# the same relation, without a RelFileLocator; the short header of the main data; the main data of xl_heap_insert,
-# xl_btree_insert and xl_btree_split.
+# Parts of WAL records: XLogRecord; the header of a block, with RelFileLocator and block number; the header of another
+# block of the same relation, without RelFileLocator; the short header of the main data; and the main data of
+# xl_heap_insert, xl_btree_insert and xl_btree_split.
 RECORD = 24
 BLOCK = 4 + 12 + 4
 SAME_RELATION_BLOCK = 4 + 4
@@ -37,7 +37,7 @@ BTREE_SPLIT = 10
 IMAGE_HEADER = 5  # XLogRecordBlockImageHeader
 COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: only the time
 SEQUENCE_RECORD = 99  # RECORD, BLOCK, an xl_seq_rec of 12 bytes and the sequence's tuple
-VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS of 32, and the value that is returned
+VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS (32), plus the value that is returned
 
 KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
@@ -49,9 +49,9 @@ IN_BLOCKS = ("time", "sequence")
 # Measured: 3 to 18 with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # WAL relative to ordered keys below which the key is not called expensive
+LITTLE = 1.2  # ratio of WAL to that of ordered keys; below it, the key is not called expensive
 
-PHASES = 50  # positions of a checkpoint within a block to average over, if it is unknown
+PHASES = 50  # positions of a checkpoint within a block that are averaged if the position is unknown
 
 
 def few_images(clients: Sequence[int]) -> int:
@@ -92,7 +92,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of one kind of key, per row where a name says so. Pages and images are per checkpoint interval."""
+    """The cost of one kind of key, per row if the name ends with "per_row".
+
+    Pages and images are per checkpoint interval.
+    """
 
     kind: str
     leaf_pages_touched: float
@@ -155,7 +158,7 @@ def page_bytes(fill: float) -> float:
 class IndexShape:
     kind: str
     block: float
-    earlier: float  # rows that each block has from earlier passes of the prefix
+    earlier: float  # rows of each block from earlier passes of the prefix
     fill: float
     leaf_pages: float
     levels: tuple[float, ...]
@@ -246,7 +249,7 @@ def record_bytes(shape: IndexShape) -> float:
 
 
 def misses(shape: IndexShape, conditions: Conditions) -> float:
-    """Index pages read per row, once memory is full. Upper levels stay in memory, leaf pages share the rest.
+    """Index pages read per row after memory is full. Upper levels stay in memory, leaf pages use the remaining memory.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
     >>> [round(misses(shape_of("random", one), one), 1) for one in (small, large)]
@@ -302,7 +305,7 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The index cost of the inserts, and of ``elsewhere`` more entries for old rows, in a share of the leaf pages.
+    """The index cost of the inserts, and of ``elsewhere`` entries for old rows in a share of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -11,7 +11,7 @@ from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 # Timed metrics; the first one that a run has is examined. Counters are exact, and may change for good reasons.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
-# Smaller deviations count as this: otherwise three equal measurements would make any fourth an outlier.
+# Least deviation assumed: otherwise, after three equal measurements, any different fourth one would be an outlier.
 LEAST_SCATTER = 0.005
 
 # ratio of the standard deviation to the median absolute deviation, for normally distributed values

@@ -1,12 +1,12 @@
 """Statistics of repeated, interleaved runs: medians, paired ratios, exact intervals.
 
-Imports no other module of the tool. Too few rounds for an interval are never called a difference.
+This module imports no other module of the tool. With too few rounds for an interval, no difference is reported.
 
 The interval of a median is computed from order statistics. The k-th smallest and the k-th largest of n independent
-values enclose the median of the distribution, unless fewer than k values fall on one side of it. The side of each value
-is a coin toss, for any distribution. The usual choice would be the percentile bootstrap, but with so few values it
-misses its 95 %: of 1,500 simulated A/A comparisons it reported 28 % as different with 3 rounds, and 13 % with 4 and
-with 7. This interval stays below 5 % with every number of rounds.
+values enclose the median of the distribution, unless fewer than k values are on one side of the median. For any
+distribution, a value is on either side with probability 1/2. The usual choice would be the percentile bootstrap, but
+with so few values it does not reach 95 %: in 1,500 simulated A/A comparisons it reported a difference in 28 % with 3
+rounds, and in 13 % with 4 and with 7. This interval stays below 5 % with every number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -51,7 +51,8 @@ class Estimate:
 def outer_rank(count: int) -> int:
     """The number of values below the interval, which is also the number of values above it.
 
-    This is the largest k for which fewer than k heads, or fewer than k tails, in ``count`` tosses are rarer than ERROR.
+    This is the largest k such that ``count`` tosses of a coin have fewer than k heads, or fewer than k tails, with a
+    probability below ERROR.
 
     >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
     [0, 0, 0, 0, 1, 3, 9]

@@ -1,4 +1,4 @@
-"""The actors of a schedule, which are writers and a reader. Each runs words, which may wait for another session."""
+"""The actors of a schedule: writers and a reader. Each actor runs words, and a word may wait for another session."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -36,7 +36,7 @@ class World:
 
     clock: int = 0
     moment: int = 0
-    row: int = 1  # the last of the initial rows that was changed
+    row: int = 1  # the initial row that was changed last
     history: History = field(default_factory=History)
 
     def tick(self) -> int:

@@ -73,7 +73,10 @@ class Outcome:
 
 
 class Arena:
-    """``own`` creates the reader, from a search_path as an option of libpq, instead of the reader of the way."""
+    """``own`` creates a reader that replaces the reader of the way.
+
+    Its argument is the search_path, as an option of libpq.
+    """
 
     def __init__(self, target: Target, way: Way, own: Callable[[str], Reader] | None = None) -> None:
         self.target, self.way, self.own = target, way, own
@@ -139,7 +142,10 @@ class Arena:
         return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
-        """The sessions that a server process waits for; 0 stands for all processes that are not of these sessions."""
+        """The names of the sessions that a server process waits for.
+
+        The process ID 0 stands for a prepared transaction.
+        """
         own = {actor.source.pid: name for name, actor in self.actors.items()} | {0: "a prepared transaction"}
         listed = ",".join(map(str, {*own, self.control.pid}))
         rows = self.control.run(BLOCKERS.format(pid, listed)).rows
@@ -242,7 +248,10 @@ def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) 
 
 
 def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) -> Judgement:
-    """Keep the first schedule of each fault, or the longest stall; of runs of the same schedule, keep the last."""
+    """Keep the first schedule of each fault, and the longest stall.
+
+    If a schedule was run several times, keep the last run.
+    """
     judged = arena.judged(history)
     for name in judged.faults:
         earlier = outcome.failures.get(name)
@@ -305,5 +314,5 @@ def write(writer: Writer, kinds: list[Transaction], until: float, seed: float) -
 
 
 def nobody(_pid: int) -> tuple[str, ...]:
-    """Returns no session, so that a statement that waits for a lock just waits."""
+    """Return no session, so that a statement that waits for a lock is not treated as blocked."""
     return ()

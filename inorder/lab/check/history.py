@@ -43,9 +43,11 @@ class Event:
 
 @dataclass
 class History:
-    """The events of a schedule. After the moment ``end`` there are only the last polls, each an hour later.
+    """The events of a schedule.
 
-    ``differs``: for a reader that keeps a copy, the rows in which the copy finally differs from the table.
+    After the moment ``end`` there are only the last polls, each an hour after the previous one.
+
+    ``differs``: for a reader that keeps a copy, the rows in which the copy differs from the table at the end.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -68,7 +70,7 @@ class History:
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that a poll did not return although a later poll did, and the transactions open at that poll.
+    """A committed row that only a later poll returned, and the transactions that were open at the earlier poll.
 
     ``seconds``: from the commit to the last poll that did not return the row, by the clock of the schedule.
     """
@@ -110,7 +112,10 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows returned after a row of a transaction that began after their own had committed: effect before cause."""
+    """Rows that were returned too late: after a row whose transaction began when theirs had already committed.
+
+    The effect came before the cause.
+    """
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for transaction in history.transactions:
         ended = transaction.ended

@@ -23,7 +23,9 @@ class Lossless:
         self, reader: str | Called, *, start: Mapping[str, str] | None = None, schedules: int | None = None,
         load: float = 1, seed: int = 1, fail_on: Sequence[str] = FATAL, **fields: Any,
     ) -> None:  # fmt: skip
-        """Fail if a reader has one of the faults. It is a query, or a function of connection string and position.
+        """Fail if a reader has one of the faults.
+
+        The reader is a query, or a function of a connection string and a position.
 
         The other arguments are options of ``inorder lab check``, and fields of a file of readers.
         """

@@ -32,7 +32,7 @@ PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
-    """A suite for each reader and a test for each case, which fails with the diagram of its schedule."""
+    """A suite for each reader, and a test for each case. A failed test shows the diagram of its schedule."""
     root = ElementTree.Element("testsuites", name="inorder lab check")
     for checked in checks:
         suite = ElementTree.SubElement(root, "testsuite", name=checked.way.title, tests=str(len(checked.outcomes)))
@@ -75,7 +75,7 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
 
 
 def place_of(ways: Sequence[Way], file: Path | None) -> str:
-    """The file to which a finding refers: the file of readers, or of the program, or else the folder."""
+    """The file to which a finding refers: the file of readers or of the program, otherwise the folder."""
     words = shlex.split(ways[0].program) if ways else []
     return next((word for word in ([str(file)] if file else words) if Path(word).is_file()), ".")
 

@@ -39,11 +39,11 @@ class Reader(ABC):
 
 
 class SqlReader(Reader):
-    """Runs SQL. The first column of each row is a key, unless it is null; :last is the last key.
+    """A reader in SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
     Each column of the last row that a statement returns is a name for the next statements; if the table events has a
-    column of that name, the value has its type. A poll and the work on its rows are one transaction; with ``finish``
-    there are two, and the rows are stored in between.
+    column of that name, the value has its type. A poll and the work on its rows are one transaction. With ``finish``
+    there are two transactions, and the rows are stored between them.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:

@@ -72,7 +72,9 @@ class Case:
     apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, shortest first; the ``statements`` of a poll are separate steps if ``apart``.
+        """Every order of the steps, the shortest schedule first.
+
+        If ``apart``, the ``statements`` of a poll are separate steps.
 
         >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
         ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
@@ -93,7 +95,10 @@ class Case:
             yield from self.in_order(((KILLED if self.kill else POLL), *(POLL,) * (polls - 1)), useless=True)
 
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
-        """Every order of the steps. ``useless``: leave out those with a poll at an end, which the last polls cover."""
+        """Every order of the steps.
+
+        ``useless``: leave out orders with a poll at the beginning or the end, which the last polls cover.
+        """
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
             left = {name: iter(words) for name, words in scripts.items()}
@@ -103,7 +108,7 @@ class Case:
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """True if equal transactions do not begin in the order of their names: such a schedule is a repetition."""
+        """True if equal transactions do not begin in the order of their names: the schedule repeats another one."""
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
         return equal != sorted(equal)

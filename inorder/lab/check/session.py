@@ -9,7 +9,7 @@ from inorder.connection.database import Connection
 from inorder.errors import InputError
 
 LOOK_SECONDS = 0.005  # interval of the checks if a statement waits for a lock
-# Errors that other transactions can cause, and that a way may retry: serialization failure, deadlock, aborted
+# Errors that other transactions can cause, after which a way may retry: serialization failure, deadlock, aborted
 # transaction.
 FAILED = ("40001", "40P01", "25P02")
 # libpq returns the same result until the data are copied.

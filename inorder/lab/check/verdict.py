@@ -1,4 +1,4 @@
-"""The result of a reader in words: a sentence, and texts for cells. Pure."""
+"""The result of a reader in words: a sentence, and the texts of table cells. Pure."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from inorder.lab.check.arena import Failure, Outcome
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.ways import Way
 
-# The rows that a case endangers.
+# The rows that may be lost in each case.
 ROWS = {
     "overlap": "rows of transactions that commit late",
     "three": "rows of transactions that commit late",
@@ -52,7 +52,7 @@ class Checked:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def worst(self, fault: str) -> tuple[str, Failure] | None:
-        """The case and the failure to show for a fault: the fewest steps or, for stalls, the longest."""
+        """The case and the failure to show for a fault: the fewest steps or, among stalls, the longest one."""
         failures = [(outcome.case, outcome.failures[fault]) for outcome in self.outcomes if fault in outcome.failures]
         if fault == "stalled":
             return max(failures, key=lambda pair: pair[1].judged.longest, default=None)

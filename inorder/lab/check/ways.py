@@ -48,8 +48,8 @@ class Way:
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
     ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that it needs. ``listen``:
     a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``, ``version``,
-    ``source``: the project that documents the way. ``run``: the part of the project that is run here: the program, its
-    query, or its rule in another query. ``note``: a remark. ``verdict``: the recorded result.
+    ``source``: the project that documents the way. ``run``: the part of the project that the check runs: the program,
+    its query, or another query by the same rule. ``note``: a remark. ``verdict``: the recorded result.
     """
 
     name: str

@@ -26,7 +26,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import measuring_settings
 from inorder.units import MB, short
 
-SERIES = "series"  # the bigint of study P1 in bulk inserts: numbers of generate_series, without nextval
+SERIES = "series"  # the bigint keys of study P1 in bulk inserts: numbers from generate_series, without nextval
 KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
 KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
 

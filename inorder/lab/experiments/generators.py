@@ -45,7 +45,7 @@ INSERTS = (
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
-AT_ONCE = 20  # calls of a type's input or output function per row, so that the rows themselves cost little
+AT_ONCE = 20  # calls of a type's input or output function per row; with many calls, the cost of the row itself is small
 CALLED = (
     "SELECT count(*) FROM (SELECT '{example}'::{of} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
     "WHERE ROW({calls}) IS NOT NULL"

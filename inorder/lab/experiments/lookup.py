@@ -29,11 +29,11 @@ RECENT = "recent"
 ANY = "any"
 COUNT_KEY = "count_key"
 
-LIMIT = 100  # rows of a page
+LIMIT = 100  # rows per page of results
 SAMPLES = 1000  # keys drawn from each table for look-ups, at most one per query
 RECENT_SHARE = 0.01  # share of the rows that count as the newest
 
-# The rows that each query looks up, and its text; {key} and {moment} are replaced by values from the table.
+# For each query, the rows that it looks up, and its text. {key} and {moment} are replaced by values from the table.
 LOOKS = {
     NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
     "newest_created": (
@@ -51,10 +51,10 @@ LOOKS = {
         "Counting the newest hundredth by created_at", "SELECT count(*) FROM {table} WHERE created_at >= {moment}"
     ),
 }  # fmt: skip
-IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key is the newest row's
+IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key belongs to the newest row
 WITH_TIME = "v7"
 
-# EXPLAIN would use a parallel plan for a count, summing up its processes, and would JIT-compile it.
+# For a count, EXPLAIN would otherwise use a parallel plan, adding up the times of its processes, and JIT compilation.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
 # Bytes per row of a heap with 60 more bytes a row, of both indexes, and of the WAL kept from the fill.

@@ -28,7 +28,7 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# The column's default after the table was filled, and its label.
+# The default of the column after the fill, and its label.
 GENERATORS = {
     "random": ("gen_random_uuid()", "random as before"),
     "v7": ("uuid_v7_nextval()", "version 7"),
@@ -53,7 +53,7 @@ BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting 
 # Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, until an interrupt takes effect
+FILL_BATCH = 100_000  # rows of one INSERT of the fill: it takes about a second, by which an interrupt is delayed
 
 # Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """

@@ -35,7 +35,7 @@ KINDS = {
     BUILT_IN: KeyKind("nodes_uuid", "uuid, version 1", "uuid"),
     V7: KeyKind("nodes_v7", "uuid, version 7", "uuid"),
 }
-SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the keys of a kind; two kinds have the same keys
+SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the data set of each kind; two kinds have the same keys
 CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
 LINE = 37  # bytes of a key in its file
 BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL

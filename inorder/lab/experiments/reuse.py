@@ -26,7 +26,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import fill_settings
 from inorder.units import MB
 
-KEPT = 1.3  # growth of the table: a new tenth is inserted before the old one is deleted, and leaf pages are not full
+KEPT = 1.3  # growth of the table: each turn inserts a tenth before it deletes one, and leaf pages are not full
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
@@ -48,7 +48,7 @@ DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind th
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, by number of arrival: the same rows for every kind of key, and as many as a turn inserts.
+# Rows to delete, by number of arrival. They are the same for every kind of key, and as many as a turn inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("

@@ -114,7 +114,7 @@ YEAR = 365 * 86_400  # seconds over which the keys are spread
 NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
-FILE_BYTES_PER_ROW = 37  # a line with a UUID; the keys of one kind at a time are in files
+FILE_BYTES_PER_ROW = 37  # a line with a UUID; only the keys of one kind at a time are in files
 BYTES_PER_ROW = 320  # these files, and the largest table with its indexes and WAL: 302 with a million rows
 
 
@@ -248,7 +248,10 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
-        """The first tenth to arrive. COPY stores rows in order, with the same number on every page."""
+        """The tenth of the rows that arrived first.
+
+        COPY stores rows in the order of arrival, with the same number on every page.
+        """
         (on_first_page,) = one_row(session, f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'")
         block, before = divmod(self.plan.total // 10 - 1, on_first_page)
         return f"ctid <= '({block},{before + 1})'"
@@ -278,7 +281,7 @@ QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
-# Counted metrics are in the table only for these steps; the data have them all.
+# The table shows counted metrics only for these steps; the data have them for all steps.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
 
 MEANINGS = {

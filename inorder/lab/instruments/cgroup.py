@@ -130,7 +130,7 @@ class ControlGroup:
                     left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
-        self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that lifts its limit
+        self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that removes its limit
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
@@ -186,7 +186,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
 
 
 def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
-    """Pairs of a file and the text of a limit, which follows the number of a disk; None lifts the limit.
+    """Pairs of a file and the text of a limit, which is written after the number of a disk. None removes the limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]

@@ -37,7 +37,7 @@ def read_numbers(
     """The answer of a query of counters. The query is run twice, the first time to warm up.
 
     With checksums, the first reading after a checkpoint writes 20 to 60 kB of images of catalog pages whose hint bits
-    it sets. Without the warm-up, only the next reading would include them.
+    it sets. Without the warm-up, these images would be counted in the next reading.
     """
     connection.execute(query(name), parameters)
     report_own(connection)
@@ -64,7 +64,7 @@ def wait_for_sessions(connection: Connection, application: str) -> None:
 
 
 BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
-BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # the oldest major version that has the columns -> query
+BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # queries by the oldest major version that has the columns
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
@@ -97,7 +97,7 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
     try:
         row = one_row(connection, query("index_pages"), {"index": kind.index})
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
-        return {}  # pgstattuple is missing, or not granted to this role: left out, which the report mentions
+        return {}  # pgstattuple is missing, or not granted to this role: a note in the report says so
     density = {} if row[0] is None else {"leaf_density": float(row[0])}
     return density | {"leaf_pages": float(row[1])}
 
@@ -111,7 +111,7 @@ def wal_place(connection: Connection) -> str:
 
 
 class CheckpointMarks:
-    """The seconds of a run in which a checkpoint ended. ``second`` is called once a second."""
+    """The seconds of a run in which a checkpoint ended. ``second`` must be called once a second."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

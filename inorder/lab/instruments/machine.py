@@ -60,8 +60,8 @@ SECTOR = 512  # bytes, on any device
 class DeviceTimes:
     """Totals of a device since boot, and the time of reading.
 
-    Requests, and the number and bytes of the writes among them; the sum of the durations of all requests, the time in
-    the queue or being served, and the busy time of the device, in milliseconds.
+    Requests; the number and bytes of writes among them; and, in milliseconds, the durations of all requests, the times
+    that requests were queued or served, and the time that the device was busy.
     """
 
     requests: int

@@ -141,11 +141,11 @@ def take_percentiles(log: Path) -> dict[str, float]:
 
 
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
-    """p50 to p99.9 in milliseconds, without percentiles that no value exceeds; empty without values.
+    """p50 to p99.9 in milliseconds. Percentiles that no value exceeds are left out. Empty without values.
 
     Percentiles that are 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy,
-    pgbench.c), so a transaction that is answered in the meantime has a time of 0. On a fast machine more than half of
-    the transactions had.
+    pgbench.c), so a transaction that is answered in the meantime has a time of 0. On a fast machine, more than half of
+    the transactions had a time of 0.
 
     >>> percentiles(range(1, 101))
     {'p50_ms': 0.0505, 'p90_ms': 0.0901, 'p95_ms': 0.09505, 'p99_ms': 0.09901}

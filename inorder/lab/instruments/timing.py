@@ -65,7 +65,7 @@ def ended_cpu(server: int, connection: Connection) -> float:
         return there <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
-    fields = stat_of(server)  # among them cutime and cstime, the 16th and 17th with the two before
+    fields = stat_of(server)  # the sum includes cutime and cstime, which are the 16th and 17th field of stat
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -169,7 +169,10 @@ SAME = Apart(0.0, 0.0)
 
 
 def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """The difference of the clocks, by the quickest of some round trips: the server reads its clock during it."""
+    """The difference of the clocks, by the quickest of some round trips.
+
+    The server reads its clock during the round trip.
+    """
     return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda look: look.error)
 
 

@@ -72,7 +72,7 @@ class Adapted(Generic[P]):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """An experiment on the user's own server: the figures that it reads there, and notes for the report.
+    """The use of the user's own server by an experiment: the figures that it reads there, and notes for the report.
 
     ``counts``: it counts WAL and blocks. ``reads_vacuum``: it reads the output of VACUUM. ``leaf_density``: it measures
     the leaf density. ``checkpoints``: it requests a checkpoint before each measurement. ``unseen``: the figures that

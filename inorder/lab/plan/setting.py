@@ -20,7 +20,7 @@ from inorder.options import Value
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day: with any settings, a server makes a checkpoint after a day
+MOST_SECONDS = 43_200  # half a day, because checkpoint_timeout is at most a day
 QUICK, FULL = "quick", "full"
 COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)

@@ -80,7 +80,10 @@ WRITERS = {"json": as_json, "csv": as_csv}
 
 
 def section_table(section: Section) -> Group:
-    """The section for a terminal, with fewer columns. Its title is not the table's, which would be cut to its width."""
+    """The section for a terminal, with fewer columns.
+
+    The title is printed separately, because the title of a table would be cut to the width of the table.
+    """
     section = section.of_columns(lambda column: column.terminal)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, column in enumerate(section.columns):

@@ -67,7 +67,7 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
-    """Lengths of bars, in percent of the longest bar of a row, of a column, or (``both``) of columns of one name."""
+    """Lengths of bars, in percent of the longest bar of a row, a column, or (``both``) all columns with one name."""
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
         for row, values in enumerate(section.rows):
@@ -91,7 +91,7 @@ def number_of(value: Value) -> float | None:
 
 
 class Terms:
-    """Names with their meanings, each listed once. A name may have different meanings in two tables."""
+    """Names with their meanings. Each pair is listed once, because a name may have different meanings in two tables."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

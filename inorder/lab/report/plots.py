@@ -83,7 +83,7 @@ def powers(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps the values of an axis to pixels; ``ticks`` are named."""
+    """Maps the values of an axis to pixels. ``ticks`` are the values that have names."""
 
     axis: Axis
     ticks: Sequence[float]
@@ -130,7 +130,7 @@ class Chart:
 
     @property
     def drawn(self) -> list[Line]:
-        """The lines in the order of their ends, without points that a logarithmic axis cannot show."""
+        """The lines, ordered by their last values, without points that a logarithmic axis cannot show."""
         lines = []
         for line in self.lines:
             points = tuple((x, y) for x, y in line.points

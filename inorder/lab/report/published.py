@@ -120,7 +120,10 @@ class PublishedRow(Row):
 
 
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """The measured number of rows that matches the study's; the smallest for an empty table; None if none matches."""
+    """The measured number of rows that matches the number in the study.
+
+    For an empty table, the smallest; None without a match.
+    """
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
         return min((rows for rows in there if rows <= SMALLEST), default=None)

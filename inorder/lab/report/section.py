@@ -50,7 +50,8 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
 
 
 interval_text = number(2, interval=True)
-# Three significant figures for numbers of very different size, all digits of integers, tenths of a percent near 100.
+# Formats: three significant figures for numbers of very different size; all digits of integers; tenths of a percent
+# near 100.
 figures = number(lambda size: 0 if size == 0 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0)
 percent = number(lambda size: int(99 < size < 99.95), "%")
 
@@ -70,7 +71,7 @@ def ratio(value: Value) -> str:
 
 
 def to_base(value: Value) -> str:
-    """Show a ratio to a base that has its own row, where the ratio is 1.
+    """Show a ratio to a base. The base has its own row, in which the ratio is 1.
 
     >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(1)
     ('0.50 [0.40–0.60]', '1', '1')
@@ -85,7 +86,7 @@ class Column:
 
     ``data``: its name in CSV and JSON, which have all columns. A terminal has no room for some columns, and a page does
     not need some. ``wrap``: for sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
-    ``alarming``: values stand out, except a value that means none.
+    ``alarming``: values are highlighted, except "", "-" and "no".
     """
 
     name: str

@@ -20,7 +20,7 @@ UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
 PLAIN = "series-1"  # the default colour of a bar
-UNSTEADY = 0.2  # the largest possible loss for "no difference"; if a larger loss is possible, nothing is decided
+UNSTEADY = 0.2  # if the possible loss is larger, the question is open instead of "no difference"
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ percent = number(0, "%", interval=True)
 class Compared:
     """The ratio of a metric of one kind to its base, in each round.
 
-    ``speed``: less is worse; of other metrics, more is worse. ``counted``: the server counts the metric, for the same
-    work, so one round is enough.
+    ``speed``: less is worse; for other metrics, more is worse. ``counted``: the server counts the metric exactly, and
+    each round does the same work, so one round is enough.
     """
 
     metric: str

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST_VALUE = 80  # in an error message
+LONGEST_VALUE = 80  # characters in an error message
 
 # max_wal_size while measuring. The server starts a checkpoint when 1 / (1 + checkpoint_completion_target) of it was
 # written since the last one (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a limit the disk could fill up.
@@ -16,7 +16,7 @@ def checkpoint_wal(max_wal_size: int | None) -> int:
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 
-# The method that makes a table "larger than memory".
+# Methods by which a table is "larger than memory".
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"

@@ -27,7 +27,9 @@ TURNS = (
 
 
 class Experiment(ABC, Generic[P]):
-    """An experiment of the lab, on one target. Each is a module in ``lab/experiments``, where it is found by its name.
+    """An experiment of the lab, on one target.
+
+    Each experiment is a module in ``lab/experiments``, and is found by its name.
 
     ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
     the question that the first verdict answers. ``studies``: the published studies that it follows. ``programs``: the
@@ -96,7 +98,7 @@ class Experiment(ABC, Generic[P]):
 
     @abstractmethod
     def stages(self) -> Sequence[Stage]:
-        """All measurements, in stages."""
+        """The stages, which contain all measurements."""
 
     def outcome(self, metrics: Metrics) -> str:
         """The result of a measurement for its progress line: by default, its duration."""

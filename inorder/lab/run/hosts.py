@@ -25,8 +25,8 @@ from inorder.lab.targets.throw_away import ThrowAway
 # An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The index's share, in percent, of the bytes that a row of an insert table needs when filled (253): 48 bytes of
-# char(32) in pages that are 70 % full.
+# The share of the index, in percent, in the bytes per row of a filled insert table (253): 48 bytes for char(32), in
+# pages that are 70 % full.
 INDEX_SHARE = 28
 
 # Properties of a machine on which the speed of a measurement depends.

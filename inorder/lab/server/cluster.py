@@ -1,6 +1,6 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
-Nothing remains in any case: the server ends with this process, even if this process is killed. The folder is removed at
+Nothing remains afterwards: the server ends with this process, even if this process is killed. The folder is removed at
 the end or, after a kill, by a helper process that waits for it, or by the next run.
 """
 

@@ -31,7 +31,10 @@ LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
 
 def service_account() -> pwd.struct_passwd | None:
-    """The account that runs a server: None for the current one; for root, which PostgreSQL refuses, another one."""
+    """The account that runs a server: None for the current account.
+
+    PostgreSQL refuses root, so for root it is another account.
+    """
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -140,10 +143,10 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         with uninterrupted():
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            stack.callback(remove, folder)  # if the next steps fail
+            stack.callback(remove, folder)  # removes the folder if the next steps fail
             stack.enter_context(claim(folder))
             stack.enter_context(cleared_after_a_kill(folder))
-            stack.callback(remove, folder)  # while the folder is still claimed and watched
+            stack.callback(remove, folder)  # the folder must still be locked and watched here
         try:
             yield folder
         finally:
@@ -207,7 +210,10 @@ def sweep(parent: Path) -> None:
 
 
 def sweep_one(folder: Path) -> None:
-    """Remove an own folder that is not locked; a folder without an owner file only if it is empty, and old."""
+    """Remove a folder of this user that is not locked.
+
+    A folder without an owner file is removed only if it is empty and old.
+    """
     owner = folder / OWNER_FILE
     if owner.exists():
         if is_own(owner, stat.S_ISREG):
@@ -221,6 +227,9 @@ def sweep_one(folder: Path) -> None:
 
 
 def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
-    """True if a path is of a kind, and of this user; never for a link, which anyone can create in /tmp."""
+    """True if a path has this type and belongs to this user.
+
+    False for a link, because anyone can create links in /tmp.
+    """
     status = path.lstat()
     return kind(status.st_mode) and status.st_uid == os.geteuid()

@@ -33,7 +33,7 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# Rows of one INSERT while filling: about half a second, until an interrupt takes effect.
+# Rows of one INSERT of the fill. It takes about half a second, by which an interrupt is delayed.
 FILL_BATCH = 250_000
 
 # Bytes of heap and index per row, with the free space of random keys, as measured at 10 M rows; and WAL of the fill.
@@ -165,12 +165,16 @@ class InsertTables:
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Insert between two readings of the counters; ``show`` gets the TPS per second. ``dump_wal``: read the WAL."""
+        """Insert between two readings of the counters. ``show`` is called with the TPS of each second.
+
+        ``dump_wal``: read the WAL.
+        """
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Blocks of the kind are seconds. A block that the last measurement has half filled would cost up to 500
-                # images, in one measurement of six, and in an interval of seconds instead of minutes.
+                # Blocks of the kind are seconds. A block that the previous measurement has half filled would cause up
+                # to 500 images. This would happen in one of six measurements, and would be overrated, because a
+                # measurement takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)

@@ -23,7 +23,7 @@ from inorder.lab.server.temporary import claimed_folder, require_free, temporary
 from inorder.lab.targets.target import Target, release_tables, with_settings
 
 MARK = "inorder lab: made for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # to remove the schema, which a dump may be reading
+LOCK_TIMEOUT = "60s"  # for dropping the schema, which a dump may be reading
 
 
 class OwnServer(Target):

@@ -19,8 +19,8 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    Bytes of memory in all, requests per second of the disks (None: unlimited), the folder of a tablespace ("": none),
-    and bytes of page cache in addition to the memory (None: none, or unlimited).
+    Total bytes of memory; requests per second of the disks (None: unlimited); the folder of a tablespace ("": none);
+    bytes of page cache in addition to the memory (None: none, or unlimited).
     """
 
     memory_bytes: int

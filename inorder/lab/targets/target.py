@@ -48,7 +48,7 @@ def release_tables(connection: Connection, schema: str) -> None:
 
 
 class Target(ABC):
-    """A server. Counts lack the figures that it cannot show; actions that are not allowed are skipped.
+    """A server. Figures that the server cannot show are missing from counts; actions that are not allowed are skipped.
 
     ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
     are those of a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
@@ -112,7 +112,7 @@ class Target(ABC):
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Restart the server durably, with this memory, and without tables in memory, if allowed."""
+        """Restart the server with durable settings and this memory, and with no tables cached, if allowed."""
         return
 
     def end_throttling(self) -> None:
@@ -158,11 +158,11 @@ class Target(ABC):
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The WAL counted so far, read after this run's other sessions have ended; empty if it cannot be read."""
+        """The counters of WAL, read after the other sessions of this run have ended; empty if unreadable."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        """The WAL, and the blocks of a table and its index, counted so far, read like ``wal``."""
+        """The counters of WAL, and of the blocks of a table and its index, read in the same way as ``wal``."""
         return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
@@ -186,7 +186,7 @@ class Target(ABC):
         return Measured({})
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
-        """The WAL since a position by file of a relation: see waldump.by_relation."""
+        """The WAL since a position, for each file of a relation: see waldump.by_relation."""
         return {}
 
     def clock(self) -> Apart:

@@ -1,7 +1,8 @@
 """Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
-after rows have arrived while a transaction was open, which stays open; and after as many rows without such a one.
+after rows have arrived during an open transaction, which stays open; and after as many rows without an open
+transaction.
 """
 
 import random

@@ -59,14 +59,14 @@ READERS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a large table: calls per sample, its name, the target in milliseconds (20 million rows)."""
+    """A query of a large table: calls per sample, name, and target in milliseconds (for 20 million rows)."""
 
     calls: int
     label: str
     target_ms: float | None = None
 
 
-# Queries run in this order, because more and more rows arrive for the counts.
+# Queries run in this order, because each count needs more new rows than the previous one.
 IDLE = "idle"
 PIECE = "piece"
 NEW = "new"

@@ -35,8 +35,8 @@ from inorder.units import MB
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
     """The conditions of a measurement, which is one checkpoint interval.
 
-    The sequence is at the number of rows. A block of time, which is a second here, is new, because the rows before
-    the checkpoint are from earlier seconds.
+    The sequence has reached the number of rows. A block of time, which is a second here, is new at the checkpoint,
+    because earlier rows are from earlier seconds.
     """
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
@@ -46,7 +46,9 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 @dataclass(frozen=True)
 class Modelled:
-    """The sum over all rounds of a kind. Each round begins with more rows, at another place in the sequence's block.
+    """The sum over all rounds of a kind.
+
+    Each round begins with more rows, and at another position in a block of the sequence.
 
     ``few``: no round has enough images for a percentage, measured or predicted.
     """
@@ -304,7 +306,7 @@ COLUMNS = (
 
 UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes instead of primary keys
 
-GROWN = 1.1  # growth of a table between rounds from which there is a note
+GROWN = 1.1  # growth of a table between rounds above which a note is shown
 
 
 def grown(result: Result, rows: int) -> str:

@@ -1,6 +1,6 @@
 """The verdicts of the insert experiment: the cost of random keys, the key to use, the effect of the table's size.
 
-The server counts WAL. If noise hides a difference in speed, WAL decides.
+The server counts WAL exactly. If noise hides a difference in speed, WAL decides.
 """
 
 import re
@@ -23,15 +23,15 @@ from inorder.lab.tables.insert_tables import INSERT
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# WAL ratio of random keys in the tables of docs/like.md, by the other writes of these tables.
+# WAL ratio of random keys in the tables of docs/like.md, depending on the other writes of each table.
 LIKE = {"one index more, text keys": 3.17, "twelve partitions": 1.41, "five indexes more, half updates": 1.02}
 BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
-# The explanation of a label where it first stands: on the page with the first bar, in a terminal with the answer.
+# The explanation of a label at its first use: on a page at the first bar, on a terminal in the answer.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
-# The tables that each kind of key is for, even if the kinds cost the same.
+# The tables for which each kind of key is suited, even if the kinds cost the same.
 CASES = {
     "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
     "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
@@ -108,7 +108,7 @@ def loses(speed: Compared) -> bool:
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Kinds with about the least WAL, the least first, that are not significantly slower by TO_FIND."""
+    """Kinds with about the least WAL that are not significantly slower by TO_FIND, in ascending order of WAL."""
 
     def wal(kind: KindRow) -> float:
         ratio = wal_of(result, kind).ratio

@@ -1,4 +1,4 @@
-"""The plan of the experiment on a table like another."""
+"""The plan of the experiment on a table like the user's."""
 
 from dataclasses import dataclass
 

@@ -22,7 +22,7 @@ N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # the share of newest sampled rows that give new rows the values of a rising column
+NEWEST = 0.01  # share of newest sampled rows from which new rows get the values of a rising column
 FRACTION = 0.1  # share of the rows above which the number of distinct values grows with the table (as in ANALYZE)
 FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 
@@ -57,7 +57,7 @@ def can_be_unique(column: ShapeColumn) -> bool:
 
 
 def scrambled(number: str) -> str:
-    """SQL of a permutation of the numbers below 2^31, in no apparent order."""
+    """SQL for a permutation of the numbers below 2^31, in no apparent order."""
     return f"(({number})::bigint * {ODD} & 2147483647)"
 
 
@@ -82,7 +82,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Sample:
-    """The sample on the measured server, and facts about its columns. ``plain``: unique indexes that become plain."""
+    """The sample on the measured server, and facts about its columns.
+
+    ``plain``: unique indexes to be created without UNIQUE.
+    """
 
     shape: Shape
     rows: int
@@ -100,7 +103,9 @@ class Sample:
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
     def values(self, number: str, share: str = "") -> list[str]:
-        """SQL of the values of the new row ``number``: from the sampled row s, and rising values from the row o.
+        """SQL for the values of the new row ``number``.
+
+        They come from the sampled row s; rising values come from the row o.
 
         While filling, ``share`` is the position of the new row between the row o and the next one.
         """
@@ -123,12 +128,12 @@ class Sample:
 
 
 def beside(shape: Shape, column: ShapeColumn) -> str:
-    """The sample's column with the next value of a rising column or, for others, the ordinal of a single value."""
+    """The sample's column with the next value, if it rises; otherwise with the ordinal of a single value."""
     return f"{N}_{shape.columns.index(column)}"
 
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
-    """SQL of a value that differs for different numbers; the sampled value if the type has too few values."""
+    """SQL for a value that differs for different numbers, or for the sampled value if the type has too few values."""
     (kind, limit), other = base_type(column), scrambled(number)
     share, span = f"({other} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:
@@ -147,7 +152,7 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 
 
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
-    """SQL of a value between the column's value and the value ``after`` it; in a load, times advance."""
+    """SQL for a value between the value of the column and the next one (``after``). In a load, times advance."""
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
@@ -160,7 +165,7 @@ def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: s
 
 
 def moment(kind: str, seconds: str) -> str:
-    """SQL of a time in seconds after 1970; pgbench would read the colons in a time literal as variables."""
+    """SQL for a time in seconds since 1970: pgbench would read the colons in a time literal as variables."""
     text = f"to_timestamp({seconds})"
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 

@@ -34,7 +34,7 @@ BLOCKS = 5000  # blocks read of a large table: 40 MB
 
 @dataclass(frozen=True)
 class ShapeColumn:
-    """A column. ``counts``: numbered by identity or a sequence; ``clock``: its default is the current time."""
+    """A column. ``counts``: its default is an identity or a sequence. ``clock``: its default is the current time."""
 
     name: str
     type: str
@@ -73,7 +73,10 @@ class ShapePartition:
 
 @dataclass(frozen=True)
 class Shape:
-    """The structure of a table. The first index is the index of the key. ``partitions`` includes the table itself."""
+    """The structure of a table. The first index is the index of the key.
+
+    ``partitions`` also contains the table itself.
+    """
 
     key: str
     columns: tuple[ShapeColumn, ...]

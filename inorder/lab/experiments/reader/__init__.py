@@ -30,7 +30,7 @@ from inorder.lab.run.experiment import Experiment
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
-CLOCK_ERROR = 0.005  # seconds; with a larger error, the usual wait of 5 to 10 ms would be meaningless
+CLOCK_ERROR = 0.005  # seconds; a larger error would hide the usual wait of 5 to 10 ms
 
 # Default settings, with commits that wait for the disk, and track_commit_timestamp; the planner is made to use indexes,
 # because the table is never analyzed.
@@ -47,7 +47,7 @@ TWO_CLOCKS = (
 class Reading:
     """The rows of a reader: for each poll that returned rows, the time in seconds since 1970 and the ids.
 
-    ``held``: committed rows that the reader had not returned at the end, but would return later.
+    ``held``: committed rows that the reader had not yet returned at the end, but would return later.
     """
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -127,7 +127,8 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     def measure(self, seed: int) -> Iterator[Measured]:
         """Read while pgbench writes, then until no new rows come.
 
-        An interrupt of the writers is raised again after the figures of the shorter load were yielded.
+        If the writers are interrupted, the figures of the shorter load are yielded before the interrupt is raised
+        again.
         """
         interrupt: BaseException | None = None
         writing, clocks = threading.Event(), self.target.clock()
@@ -253,7 +254,7 @@ def caption(runs: Sequence[Run]) -> str:
 
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
-    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # fewer seconds after an interrupt
+    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt makes the load shorter
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     title = f"Losing rows: {plan.writers} writers, {took:.0f} s{which}"
     return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))

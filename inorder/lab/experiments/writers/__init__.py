@@ -35,7 +35,8 @@ from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.server_settings import fill_memory, measuring_settings
 from inorder.lab.targets.target import release_tables
 
-# Bytes of a second of the fastest form, 1.2 million rows: table, index, sort, WAL of this measurement and the last one.
+# Bytes that the fastest form writes per second, for 1.2 million rows: table, index, sort, and WAL of this and the
+# previous measurement.
 BYTES_PER_SECOND = 5 * 2**28
 
 

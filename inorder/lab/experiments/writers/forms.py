@@ -34,7 +34,7 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-# The statements of a transaction, by form; forms without a table name are one INSERT, or a choice of several.
+# The statements of a transaction, by form. Forms that are not listed run one INSERT, or one of several INSERTs.
 STATEMENTS = {
     LOCK: ("lock", "discard", "insert", "unlock"),
     LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
@@ -65,7 +65,7 @@ def numbered_insert(table: str, rows: int, writer: int | str) -> str:
 def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
     """A script with a statement for each writer, because pgbench cannot put variables into table names.
 
-    The statement is selected by bisection: for one of 512, pgbench makes nine comparisons.
+    The statement is selected by bisection: with 512 statements, pgbench makes nine comparisons.
     """
     if len(statements) == 1:
         return [f"{statements[0]};"]
