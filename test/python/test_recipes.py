@@ -19,7 +19,7 @@ from tail_runs import Tail
 
 pytestmark = pytest.mark.server
 
-BLOCKS = programs("docs/recipes.md")
+BLOCKS = programs("docs/recipes.md") | {"events: project": text("docs/recipes/project.py")}
 (EXPORT,) = re.findall(r"^inorder tail (clicks .*)$", text("docs/recipes.md"), re.M)
 DAY = "2024-05-01"
 

@@ -1,0 +1,12 @@
+"""Read a feed in the transaction of a session."""
+
+from models import Event
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+READ = select(Event).from_statement(text("SELECT * FROM feed_read('mailer', null::events, :most)"))
+
+
+def new_events(session: Session, most: int = 1000) -> list[Event]:
+    """Events that came since the last call whose transaction committed."""
+    return list(session.scalars(READ, {"most": most}))
