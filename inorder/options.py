@@ -1,5 +1,6 @@
 """Types of option values, with ranges and messages; options shared by several commands; combinations of options."""
 
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,12 +84,12 @@ def several(element: Value[T]) -> Value[tuple[T, ...]]:
 
 def connection_string(text: str, option: str) -> str:
     from psycopg import ProgrammingError  # noqa: PLC0415  # the driver, which the help does not need
-    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
 
     try:
         conninfo_to_dict(text)
     except ProgrammingError as error:
-        hint = "" if "=" in text or ":" in text else f"\nHINT:  {option} dbname={text}"
+        hint = "" if "=" in text or ":" in text else f"\nHINT:  {option} {shlex.quote(make_conninfo(dbname=text))}"
         raise InputError(f"{option}: {str(error).strip()}{hint}") from error
     return text
 

@@ -14,12 +14,11 @@ from inorder.options import dsn_option, duration, format_option, option
 from inorder.text import print_text
 
 EVERY_MINUTE = "* * * * *"
-NO_GROUPS = {"--by": "groups are counted on the coordinator"}
 
 of_table = click.argument("table")
 formatted = format_option(["text", "json", "csv"], "Output format; json is an object, with --by one for each line.")
 shards_option = option(
-    "--shards", is_flag=True, excludes=NO_GROUPS, help="Add up the shards of a TABLE that Citus has distributed."
+    "--shards", is_flag=True, excludes=["--by"], help="Add up the shards of a TABLE that Citus has distributed."
 )
 
 

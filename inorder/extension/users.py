@@ -15,17 +15,17 @@ def require_unused(server: Installation, dsn: str) -> list[str]:
         with connect_as_user(dsn) as connection:
             names, version = one_row(connection, query("library_databases"))
     except psycopg.Error as error:
-        return [f"cannot tell if a database uses the library: {first_line(error)}; HINT: --dsn"]
+        return [f"cannot determine whether a database uses the library: {first_line(error)}; HINT: --dsn"]
     if int(version) // 10000 != server.major:
         reason = f"the server that answers is PostgreSQL {int(version) // 10000}, not {server.major}"
-        return [f"cannot tell if a database uses the library: {reason}; HINT: --dsn"]
+        return [f"cannot determine whether a database uses the library: {reason}; HINT: --dsn"]
     users, unknown = list[str](), list[str]()
     for name in names:
         try:
             with connect_as_user(psycopg.conninfo.make_conninfo(dsn, dbname=name)) as connection:
                 users += [name] if one_row(connection, query("library_used"))[0] else []
         except psycopg.Error as error:
-            unknown.append(f"cannot tell if database {listed([name])} uses the library: {first_line(error)}")
+            unknown.append(f"cannot determine whether database {listed([name])} uses the library: {first_line(error)}")
     if users:
         raise InputError(
             f"these databases still use the library: {listed(users)}\n"

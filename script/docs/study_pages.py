@@ -16,7 +16,7 @@ from inorder.lab.results.result import Result
 
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS
-from study_tables import MISSING, distinct, fullest, lines, main_tables, place, size_words
+from study_tables import MISSING, distinct, fullest, lines, main_tables, place, size_text, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
 # Runs that other pages cite. The pages of the studies have the figures of all others.
@@ -221,16 +221,6 @@ def line_of(label: str, cells: Sequence[Published], by_run: Mapping[str, Any], r
     sizes = joined([size_text(cell.rows) for cell in cells])
     details = "; ".join(cell.detail for cell in cells if cell.detail)
     return [label, sizes, joined([there(cell) for cell in cells]), how, details, *ours]
-
-
-def size_text(rows: int | str) -> str:
-    """Rows, written shorter for millions.
-
-    >>> size_text(50_000_000), size_text(600), size_text("small")
-    ('50 M', '600', 'small')
-    """
-    millions = isinstance(rows, int) and rows and rows % 1_000_000 == 0
-    return f"{int(rows) // 1_000_000} M" if millions else shown(rows)
 
 
 def parts_part(study: str) -> Iterator[str]:

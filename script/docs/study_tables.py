@@ -82,6 +82,16 @@ def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
             yield cell
 
 
+def size_text(rows: int | str) -> str:
+    """Rows, written shorter for millions.
+
+    >>> size_text(50_000_000), size_text(600), size_text("small")
+    ('50 M', '600', 'small')
+    """
+    millions = isinstance(rows, int) and rows and rows % 1_000_000 == 0
+    return f"{int(rows) // 1_000_000} M" if millions else shown(rows)
+
+
 def size_words(rows: int | str) -> str:
     """The number of rows as a column's head.
 
@@ -90,5 +100,4 @@ def size_words(rows: int | str) -> str:
     """
     if isinstance(rows, str):
         return rows
-    words = f"{rows // 1_000_000} M" if rows and rows % 1_000_000 == 0 else shown(rows)
-    return f"{words} row{'s' * (rows != 1)}"
+    return f"{size_text(rows)} row{'s' * (rows != 1)}"

@@ -3,7 +3,7 @@
 -- There are two ways to find a piece. The first way walks the index of the column from the first value on, and skips
 -- the rows of other transactions. It is better if most rows belong to the set, as in a backlog. The second way fetches
 -- the rows of the set by number, and sorts them. It is better if the set has few rows. The planner and statistics
--- cannot tell which way is better. Both ways are therefore tried in turn with a budget of rows, which grows until one
+-- do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows until one
 -- of them succeeds. The search then costs a small multiple of the better way.
 
 -- The result of a search for rows after a position. batch: its transactions are null if none has ended. has_rows: the

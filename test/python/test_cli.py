@@ -132,11 +132,13 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
         ("count show", "inorder: Missing argument 'TABLE'\nHINT:  inorder count show --help\n"),
         ("install -d shop", 'inorder: --dsn: missing "=" after "shop" in connection info string\n'
          "HINT:  --dsn dbname=shop\n"),
+        ("install -d 'my shop'", 'inorder: --dsn: missing "=" after "my" in connection info string\n'
+         """HINT:  --dsn 'dbname='"'"'my shop'"'"''\n"""),
         ("install -d x=y=z", "inorder: --dsn: invalid connection option"),
     ],
 )  # fmt: skip
 def test_an_error_of_usage_looks_like_any_other(tmp_path: Path, words: str, said: str) -> None:
-    done = inorder(*words.split(), folder=tmp_path)
+    done = inorder(*shlex.split(words), folder=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith(said) and done.stdout == ""
 
 

@@ -173,8 +173,8 @@ def published_sections(
                 lines.append(PublishedRow(result, step, kind, rows, label(cell.step, cell.kind), cell=cell,
                                     base=(steps.get(base_step, base_step), base)))  # fmt: skip
             lines = [line for line in lines if line.here or line.ratio]
-            told = any(line.ratio for line in lines) if "base" in study_table else lines
-            if told:
+            has_figures = any(line.ratio for line in lines) if "base" in study_table else lines
+            if has_figures:
                 sections.append(section_of(study, study_table, lines, label))
     return sections
 
