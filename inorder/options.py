@@ -86,6 +86,8 @@ def connection_string(text: str, option: str) -> str:
     from psycopg import ProgrammingError  # noqa: PLC0415  # the driver, which the help does not need
     from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
 
+    if "\0" in text:
+        raise InputError(f"{option}: {text!r} contains a null character")
     try:
         conninfo_to_dict(text)
     except ProgrammingError as error:

@@ -128,9 +128,17 @@ class Run:
             self.wanted.set()
             self.stop.wait()
 
+    def wait_for(self, seconds: float, *events: str) -> None:
+        """Wait for the seconds; on a slow machine also until each of the events has been noted."""
+        self.stop.wait(seconds)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not all(self.seen[event] for event in events) and time.monotonic() < deadline:
+            if self.stop.wait(0.1):
+                return
+
     def wait(self, seconds: float) -> None:
         """Run until the end, or until a crash. The thread that starts a server must outlive it."""
-        self.stop.wait(seconds)
+        self.wait_for(seconds, "compared")
         if self.crashing is not None and not self.stop.is_set():
             self.is_due.set()
             self.wanted.wait(PATIENCE_SECONDS)

@@ -103,7 +103,7 @@ def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -
     threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
     for thread in threads:
         thread.start()
-    run.stop.wait(seconds)
+    run.wait_for(seconds, "compared in REPEATABLE READ", "folded")
     if crashing is not None and not run.stop.is_set():
         kill_all(crashing)
         run.note("kill -9")
