@@ -83,6 +83,20 @@ def near(ratio: Estimate) -> Answer:
     return Answer.NOT if ratio.high < NEAR[0] or ratio.low > NEAR[1] else Answer.OPEN
 
 
+def close_to(published: float) -> Callable[[Estimate], Answer]:
+    """Holds if the figure is as near to the published figure as ``near`` requires of a ratio.
+
+    >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
+    ['HOLDS', 'OPEN', 'NOT']
+    """
+
+    def judge(value: Estimate) -> Answer:
+        assert value.low is not None and value.high is not None
+        return near(Estimate(value.median / published, value.low / published, value.high / published, value.rounds))
+
+    return judge
+
+
 def kept(ratio: Estimate) -> Answer:
     """Holds if the speed is not reduced by a loss that matters.
 
@@ -186,6 +200,11 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
         return unpaired_ratio(*sizes) if all(sizes) else None
 
     return figure
+
+
+def table_and_index_mb(run: Run) -> float | None:
+    sizes = [run.metrics.get(name) for name in ("table_bytes", "index_bytes")]
+    return (sizes[0] + sizes[1]) / 2**20 if sizes[0] is not None and sizes[1] is not None else None
 
 
 def share(step: str, kind: str, metric: str, whole: str) -> Figure:

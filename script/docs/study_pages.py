@@ -16,7 +16,7 @@ from inorder.lab.results.result import Result
 
 from claims import Answer, Claim, overall
 from study_claims import CLAIMS
-from study_tables import MISSING, distinct, fullest, lines, main_tables, place, size_text, size_words
+from study_tables import MISSING, distinct, lines, main_tables, place, run_of, size_text, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
 # Runs that other pages cite. The pages of the studies have the figures of all others.
@@ -149,6 +149,11 @@ def there(cell: Published) -> str:
     return f"{value} ({ratio:,.2f})" if isinstance(ratio, int | float) else value
 
 
+def marked(cell: Published) -> str:
+    """A published figure, marked if the study does not print it."""
+    return there(cell) if cell.how == "printed" else f"{there(cell)}, {cell.how}"
+
+
 def here(row: Mapping[str, Any], rows: int | str) -> str:
     """A measured figure with its ratio, and the rows of the table if their number differs from the study's."""
     value, ratio = row.get("here"), row.get("ratio here")
@@ -164,16 +169,18 @@ def main_part(study: str, results: Results) -> Iterator[str]:
     missing = False
     for study_table in main_tables(study):
         runs = published_rows(results, study_table)
-        name = fullest(runs, results)
-        measured = runs[name] if name else {}
-        cells = []
+        cells, used = [], dict[str, str]()
         for cell in distinct(study, study_table):
             label = LABELS[study_table["experiment"]](cell.step, cell.kind)
-            row = measured.get((label, shown(cell.rows), cell.detail), {})
-            cells.append((*place(label, cell.rows, size_words(cell.rows)), there(cell), here(row, cell.rows)))
+            name = run_of(label, runs, results)
+            row = runs.get(name, {}).get((label, shown(cell.rows), cell.detail), {})
+            cells.append((*place(label, cell.rows, size_words(cell.rows)), marked(cell), here(row, cell.rows)))
+            if row and name not in used:
+                size = f", {size_words(row['rows here'])}" if cell.rows == "" and row.get("rows here") else ""
+                used[name] = f"{label}: " * bool(used) + run_link(name) + size
         yield table(*lines(study_table["title"], cells))
         missing = missing or not all(ours for *_, ours in cells)
-        yield f"Ours: {run_link(name)}." if name else ""
+        yield f"Ours: {'; '.join(used.values())}." if used else ""
     if missing:
         yield f"{MISSING}: not measured yet. `script/studies` lists the runs that are left."
 
@@ -236,7 +243,8 @@ def page(study: str, results: Results) -> str:
     original = f", in the original *{about['original']}*" if "original" in about else ""
     yet = " ".join([
         f"{about['author']}: *{about['title']}*{original}; {about['address']}. It measures {about['summary']}",
-        "Its machine and server were others: compare ratios, in parentheses, not speeds.",
+        "Its machine and server were others: compare ratios (computed, in parentheses), not speeds.",
+        "What has no figure of ours was not measured.",
         "[All studies, and what the answers mean](README.md).",
     ])  # fmt: skip
     parts = [

@@ -33,14 +33,21 @@ def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
     return (head, tail) if by_clients else (label, size)
 
 
-def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str | None:
+def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
     """The run that has the most figures of a table; of several, that of the newest server and the most rows."""
 
     def rank(name: str) -> tuple[int, int, int]:
         filled = sum(row.get("here") is not None or row.get("ratio here") is not None for row in runs[name].values())
         return filled, "-18" in name, max(run.rows for run in results[name].runs)
 
-    return max(runs, key=rank, default=None)
+    return max(runs, key=rank, default="")
+
+
+def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
+    """The run that a row of the main table shows: the fullest one, or the fullest of those that have this row."""
+    having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
+    main = fullest(runs, results)
+    return main if main in having else fullest(having, results)
 
 
 def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:

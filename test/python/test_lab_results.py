@@ -16,11 +16,13 @@ from inorder.lab.results.journal import load_all
 from inorder.lab.results.result import Result
 
 import pictures
+import studies
 from results_page import ENDED_EARLY, ENDING, NAME, PAGE, RESULTS, command, page, read_results
 from sources import ROOT
 from study_claims import CLAIMS
-from study_pages import PLACES, WITH_PAGE, run_link
+from study_pages import PLACES, WITH_PAGE, run_link, there
 from study_pages import page as study_page
+from study_tables import MISSING, distinct, main_tables, run_of
 from tool import inorder
 
 DOCS = RESULTS.parent
@@ -65,6 +67,33 @@ def test_a_picture(name: str, theme: str) -> None:
 def test_the_page_of_a_study_has_the_figures_of_the_runs(study: str) -> None:
     written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8")
     assert study_page(study, RESULT) == written, "python script/docs/results_page.py writes it"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_main_table_marks_what_a_study_does_not_print(study: str) -> None:
+    written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8").partition("## What it claims")[0]
+    for cell in (cell for study_table in main_tables(study) for cell in distinct(study, study_table)):
+        assert cell.how == "printed" or f" {there(cell)}, {cell.how}" in written, cell
+
+
+def test_a_row_of_the_main_table_is_of_the_fullest_run_that_has_it() -> None:
+    row = {"here": 1.0}
+    runs: dict[str, dict[Any, Any]] = {
+        "p3-blocks-18": {("random", "", ""): row, ("blocks", "", ""): row},
+        "p3-18": {("random", size, ""): row for size in ("small", "medium", "large")},
+    }
+    assert [run_of(label, runs, RESULT) for label in ("random", "blocks", "none")] == ["p3-18", "p3-blocks-18", ""]
+
+
+def test_what_is_missing_is_a_run_of_studies() -> None:
+    """The page of a study says of missing figures that script/studies lists their runs."""
+    commands = [run.command for run in studies.runs() if run.study == "P1"]
+    page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")
+    heads = next(line for line in page_text.splitlines() if line.startswith("| TPS with a primary key |")).split(" | ")
+    empty = f"**{MISSING}**"
+    rows = [line.split(" | ") for line in page_text.splitlines() if empty in line]
+    missing = {head.split(" M ")[0] for row in rows for head, cell in zip(heads, row, strict=True) if empty in cell}
+    assert [size for size in missing if not any(f"--rows {size}M" in command for command in commands)] == []
 
 
 def test_the_runs_are_reported(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from study_pages import DISTURBED, PLACES, answers
 RESULTS = read_results()
 FIGURE = re.compile(r"\d")
 PRINTED = {  # figures of claims that the study prints as they are here
-    "P1 6, in char(32)", "P1 9, in char(32)", "P3 1", "P3 under 0.30", "P3 0.20", "P3 3", "P3 0.50", "P3 over 2",
-    "P4 7.8", "P4 1.5", "P4 1", "P4 4–5", "P4 1.1–1.2", "P5 0", "P5 1",
+    "P1 6, in char(32)", "P1 9, in char(32)", "P1 6,072", "P3 1", "P3 under 0.30", "P3 0.20", "P3 3", "P3 0.50",
+    "P3 over 2", "P4 7.8", "P4 1.5", "P4 1", "P4 4–5", "P4 1.1–1.2", "P5 0", "P5 1",
 }  # fmt: skip
 NOT_ITS_WORDS = {"P3": {"more", "less"}}
 

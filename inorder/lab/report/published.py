@@ -173,10 +173,17 @@ def published_sections(
                 lines.append(PublishedRow(result, step, kind, rows, label(cell.step, cell.kind), cell=cell,
                                     base=(steps.get(base_step, base_step), base)))  # fmt: skip
             lines = [line for line in lines if line.here or line.ratio]
-            has_figures = any(line.ratio for line in lines) if "base" in study_table else lines
-            if has_figures:
+            if tells_something(study_table, lines):
                 sections.append(section_of(study, study_table, lines, label))
     return sections
+
+
+def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow]) -> bool:
+    """A table with a base is shown with a ratio or, if sizes may differ, with any figure but that of the base."""
+    if "base" not in study_table:
+        return bool(lines)
+    nearest = "nearest" in study_table
+    return any(line.ratio or (nearest and (line.step, line.kind) != line.base) for line in lines)
 
 
 def section_of(study: str, study_table: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
