@@ -68,7 +68,7 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
-/* 16 can insert into summarizing indexes only */
+/* 16 added an argument to insert into summarizing indexes only */
 #if PG_VERSION_NUM < 160000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL)
 #elif PG_VERSION_NUM < 190000

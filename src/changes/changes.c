@@ -2,10 +2,10 @@
  * changes.c
  *	  Changes of a table, as they are returned to the caller.
  *
- * sql/changes/changes.sql says what is read, and why a copy that takes it equals
- * the table.  The query returns the columns of the table one by one, since a
- * query text cannot name the table's type.  The functions below make a row of
- * that type from them.
+ * sql/changes/changes.sql describes which rows are read, and why a copy that
+ * applies them equals the table.  The query returns the columns of the table one
+ * by one, since a query text cannot name the table's type.  The functions below
+ * make a row of that type from these columns.
  */
 #include "postgres.h"
 

@@ -52,8 +52,8 @@ PG_FUNCTION_INFO_V1(changes_trigger);
 #define MOST_KEYS 32
 
 /*
- * The trigger on a log that names its table; it never does anything, because
- * the guard refuses TRUNCATE
+ * Name of the trigger on a log whose argument is the logged table.  It never
+ * fires, because it is AFTER TRUNCATE, which the guard refuses.
  */
 #define MARK "zz_inorder_changes"
 
@@ -142,10 +142,9 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * Open and lock the log that the trigger names.  The trigger has its OID, since the
- * name may temporarily belong to another table.  Null if that table is not a log of
- * this table, for example if this table is a detached partition, or if another role
- * created the trigger.
+ * Open and lock the log that the trigger names by its OID: another table may have the
+ * name of the log for some time.  Null if the log is not of this table, for example if
+ * this table is a detached partition, or if another role created the trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -168,7 +167,9 @@ key_column(const Log *log, TupleDesc row, int i)
 	return TupleDescAttr(row, log->numbers[i] - 1);
 }
 
-/* The columns of a log: the key of the row, arrays of the primary key of the table, op; others are null */
+/*
+ * A log has the key of its row, an array for each column of the table's primary key, and op.  Other columns are null.
+ */
 static bool
 has_columns_of_log(const Log *log, Relation table)
 {
@@ -194,9 +195,9 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * The key for which the trigger was made.  The present key of the table may be another one, and may be changed back
- * before the log is read.  The trigger for rows that move is made for the partitioned table, and the server copies it
- * to partitions, where the columns may have other numbers.
+ * Find the key columns that the trigger names.  The table may have another primary key now, and may get the former one
+ * back before the log is read.  The trigger for rows that move is created on the partitioned table.  The server copies
+ * it to partitions, in which the columns may have other numbers.
  */
 static void
 find_columns(Log *log, TriggerData *data)
@@ -231,10 +232,11 @@ is_trusted(Oid function, Oid owner)
 }
 
 /*
- * Error if a row of a log fires code of another role, which would run as each role that
- * writes into the other table.  A role with TRIGGER on the log or on a partition of it,
- * for example by default privileges, may have created such a trigger.  The functions that
- * a condition calls are not looked up here, so a condition is refused, too.
+ * Error if inserting a row into the log fires a function of another role.  That function
+ * would run with the privileges of every role that changes the logged table.  A role with
+ * TRIGGER on the log or on a partition of it, for example by default privileges, may have
+ * created such a trigger.  Conditions of triggers are refused, too, because the functions
+ * that they call are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -256,8 +258,8 @@ refuse_strange_triggers(Relation table, Oid owner)
 }
 
 /*
- * Prepare as the server does to write rows of logical replication (its
- * worker.c)
+ * Prepare to write rows, as the server's worker.c does for logical
+ * replication
  */
 static void
 begin_log(Log *log)
@@ -296,7 +298,7 @@ end_log(Log *log)
 	MemoryContextDelete(log->memory);
 }
 
-/* Insert the row into its partition */
+/* Find the partition of the row; return the row with the columns of that partition */
 static TupleTableSlot *
 find_partition(Log *log, ResultRelInfo **target)
 {
@@ -314,7 +316,7 @@ find_partition(Log *log, ResultRelInfo **target)
 	return map != NULL ? execute_attr_map_slot(map->attrMap, log->row, row) : ExecCopySlot(row, log->row);
 }
 
-/* Write the waiting keys; without any, the marker of TRUNCATE */
+/* Write the collected keys as one row; a row without keys stands for TRUNCATE */
 static void
 write_row(Log *log)
 {

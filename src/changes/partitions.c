@@ -1,13 +1,14 @@
 /*
  * partitions.c
- *	  The partitions of a log, into which rows are written as any role.
+ *	  Check the partitions of a log, before rows are written into them.
  *
  * All partitions must be tables of the owner of the log.  Writing into a foreign
- * table requires a plan, and a partition of another owner may have triggers that run
- * code of that owner.  The partitions are those to which rows are routed, which the
- * partition directory keeps.  Examining each of a thousand for every statement would
- * cost more than the rest of it.  The result is therefore kept for the session, until
- * the server invalidates the log or a partition (ports/table_proof.c).
+ * table requires a plan.  Triggers on a partition of another owner may run code of
+ * that owner, as any role that changes the logged table.  The partitions to which
+ * rows are routed are in the partition directory.  Examining a thousand of them for
+ * every statement would cost more than the statement.  The result is therefore kept
+ * for the session, until the server invalidates the log or a partition
+ * (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -27,7 +28,7 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* The number of logs that are remembered: with more, all are examined again */
+/* Number of logs whose proofs are kept; the next log discards all of them */
 #define MOST_LOGS 256
 
 /* A log whose partitions were proved */
@@ -54,8 +55,8 @@ check_partition(Oid partition, Oid owner)
 }
 
 /*
- * Count a table and the partitions below it in the directory, and append them to the list if there is one.  This
- * evaluates constants in a partition key, which must therefore be the owner's.
+ * Count a table and the partitions below it in the directory, and append them to the list if there is one.  The lookup
+ * evaluates the constants of a partition key: the owner of a table is checked before its partitions are looked up.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)

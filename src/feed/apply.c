@@ -5,8 +5,7 @@
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table of that name would lose the whole batch.  A statement that reads
  * the batch below LIMIT or OFFSET may lose part of it, whatever else it reads.
- * Other ways to leave rows out (WHERE, a join, an aggregate) are what the
- * statement asks for.
+ * Rows that WHERE, a join or an aggregate leaves out are left out on purpose.
  */
 #include "postgres.h"
 
@@ -190,7 +189,7 @@ batch_of(Query *query)
 	return NULL;
 }
 
-/* Nothing is left of a statement if a rule says DO INSTEAD NOTHING. */
+/* The list is empty if a rule says DO INSTEAD NOTHING. */
 static void
 check_statement(List *queries, const Table *table)
 {

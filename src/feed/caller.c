@@ -27,17 +27,14 @@
 
 #include "feed/caller.h"
 
-/*
- * A search for a call in the plan of a statement: is_whole if some node takes
- * all of its rows
- */
+/* A search for a call in the plan of a statement */
 typedef struct CallSearch
 {
 	PlannedStmt *statement;
 	Node	   *call;
 	Bitmapset  *searched;		/* subplans, by number */
-	bool		is_whole;
-	const char *cut;			/* name of the node that may stop early, or NULL */
+	bool		is_whole;		/* a node takes all rows of the call */
+	const char *cut;			/* place of the call below a node that may stop early, or NULL */
 } CallSearch;
 
 static void search_plan(CallSearch *search, Plan *plan, const char *cut);
@@ -79,7 +76,7 @@ search_subplan(CallSearch *search, int number, const char *cut)
 	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
 }
 
-/* Subqueries that run once. A query of WITH is taken by the nodes that scan it, unless it writes. */
+/* Search subqueries that run once. A query of WITH is searched where a node scans it, unless it writes. */
 static void
 search_links(CallSearch *search, List *links)
 {
@@ -106,7 +103,7 @@ search_list(CallSearch *search, List *plans, const char *cut)
 		search_plan(search, (Plan *) lfirst(cell), cut);
 }
 
-/* The depth of the plan is limited by the stack. A query of WITH may be scanned any number of times. */
+/* A query of WITH may be scanned by several nodes. */
 static void
 search_plan(CallSearch *search, Plan *plan, const char *cut)
 {
@@ -136,7 +133,7 @@ search_plan(CallSearch *search, Plan *plan, const char *cut)
 		search_list(search, ((CustomScan *) plan)->custom_plans, cut);
 }
 
-/* A subquery in an expression runs to its end. Inner subqueries have lower numbers. */
+/* A subquery in an expression runs to its end. Outer subqueries, which have higher numbers, are searched first. */
 static void
 search_statement(CallSearch *search)
 {
@@ -147,8 +144,8 @@ search_statement(CallSearch *search)
 }
 
 /*
- * EXECUTE makes an invisible portal, and the loops of procedural languages pin
- * theirs.
+ * The portals of EXECUTE, which are invisible, and those of loops in procedural
+ * languages, which are pinned, take all rows.
  */
 static bool
 is_cursor(const EState *state)

@@ -88,7 +88,7 @@ found_column(HeapTupleHeader result, const char *name, Oid type)
 	return value;
 }
 
-/* Call an internal function that finds rows: note the table and, if the function has proved it, the proof */
+/* Call an internal function that finds rows; store the table and, if the function has proved it, the proof */
 HeapTupleHeader
 look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments)
 {
@@ -154,7 +154,8 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 }
 
 /*
- * Find an unfinished batch that is not of a share.  False if the quick checks cannot prove that its rows are readable.
+ * Find an unfinished batch that belongs to no share.  False if the quick checks cannot prove that its rows are
+ * readable.
  */
 static bool
 look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
@@ -180,9 +181,7 @@ look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 	return is_readable(&found->table, found->batch);
 }
 
-/*
- * The next batch of a feed, over which the position moves if moves is true.
- */
+/* Find the next batch of a feed, and move the position over it if moves is true. */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
 {

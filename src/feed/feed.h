@@ -11,7 +11,7 @@
 typedef struct FoundRows
 {
 	Table		table;
-	HeapTupleHeader batch;		/* null if there are none */
+	HeapTupleHeader batch;		/* null if there are no rows */
 } FoundRows;
 
 extern Value owner_argument(FunctionCallInfo fcinfo, int number);

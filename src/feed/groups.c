@@ -9,9 +9,9 @@
  * Triggers and rules of the deltas are not executed.
  *
  * Anybody with the privilege TRIGGER on a table may create a trigger with this function.
- * The deltas are therefore found by another trigger of the table, with whose function only
- * the owner may create triggers.  A detached partition has no such trigger, and is not
- * counted.  Unusual cases are left to that function.
+ * The deltas are therefore found by another trigger of the table: only the owner may
+ * create triggers with the function of that trigger.  A detached partition has no such
+ * trigger, and is not counted.  Unusual cases are left to the other function.
  *
  * Deltas of a partitioned table keep a hash of its partitions: if a partition is dropped
  * later, its deltas are not counted.
@@ -51,7 +51,7 @@ PG_FUNCTION_INFO_V1(exact_count_trigger);
 #define MOST_COLUMNS 4
 #define MOST_GROUPS 10000		/* in memory */
 
-/* Columns of deltas after those of the group; others are null */
+/* Columns of deltas after the columns of the group; columns without a value are null */
 enum
 {
 	DELTA_N, DELTA_XACT, DELTA_OPEN, DELTA_PROOF, DELTA_COLUMNS
@@ -82,7 +82,7 @@ typedef struct Counter
 	char	   *tree;			/* null if the table has no partitions */
 } Counter;
 
-/* The tree of the table that was counted last */
+/* The hash of the partitions of the table that was counted last */
 static Oid	known_root;
 static uint64 known_tree;
 static uint64 changes;
@@ -135,8 +135,8 @@ common_length(const Trigger *trigger)
 }
 
 /*
- * The function of the trigger for rows of the set, or none.  If another role with TRIGGER on the table replaces that
- * trigger, it is no longer ENABLE REPLICA, which only the owner can set.
+ * The function of the row trigger of the set, or none.  If another role with TRIGGER on the table replaces that
+ * trigger, the trigger is no longer ENABLE REPLICA, which only the owner can set.
  */
 static Oid
 function_of_set(TriggerData *data)
@@ -278,8 +278,9 @@ hash_of_tree(Oid root)
 }
 
 /*
- * The text by which deltas of a partitioned table identify its partitions, or
- * null.  The server reports a new partition before it is used.
+ * The text by which deltas of a partitioned table identify its partitions; null
+ * for other tables.  The server reports a new partition before rows are written
+ * into it.
  */
 static char *
 tree_of(Relation table)
@@ -304,7 +305,7 @@ tree_of(Relation table)
 	return psprintf(INT64_FORMAT, (int64) known_tree);
 }
 
-/* Write the changes of all groups as deltas, and forget them */
+/* Write the changes of all groups as deltas, and remove the groups from memory */
 static void
 write_deltas(Counter *counter)
 {
@@ -427,8 +428,8 @@ count_rows(Counter *counter)
 }
 
 /*
- * True if this transaction has updated rows that move to another partition,
- * which MERGE does not show to the trigger
+ * True if rows may have moved to another partition in this transaction.  MERGE
+ * does not pass such rows to the trigger.
  */
 static bool
 may_have_moved(TriggerData *data)

@@ -2,10 +2,10 @@
  * entropy.c
  *	  A pool of cryptographically strong random words, one per backend.
  *
- * pg_strong_random() costs about as much for 4 KiB as for 16 bytes: the price
- * is the call (a system call, or OpenSSL's locking), not the bytes.
- * gen_random_uuid() pays it for every value.  The pool pays it once for 512
- * words.
+ * pg_strong_random() takes about as long for 4 KiB as for 16 bytes, because
+ * most of the time is spent in the call itself (a system call, or OpenSSL's
+ * locking).  gen_random_uuid() makes a call for every value.  The pool makes
+ * one for 512 words.
  *
  * Contract:
  *	- A word is handed out once and overwritten with zero at that moment, so

@@ -1,6 +1,6 @@
 /*
  * mask.c
- *	  uuid_mask and uuid_unmask: keys in order inside, random-looking outside.
+ *	  uuid_mask and uuid_unmask: ordered keys that look random outside the database.
  *
  * A mask is a permutation of the 122 bits that version and variant leave free.
  * AES permutes blocks of 128 bits, of which one in 64 is a UUID of version 4.
@@ -10,9 +10,9 @@
  * hard to distinguish from a random permutation as that of AES. uuid_unmask()
  * decrypts as many times.
  *
- * A walk takes 64 steps on average, more than 1,000 once in 10^7 calls.  It
- * always ends, because a permutation returns to its start, which is of version
- * 4.
+ * A walk takes 64 steps on average, and more than 1,000 steps once in 10^7
+ * calls.  It always ends, because a permutation returns to its start, which is
+ * of version 4.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Conversion between keys as two words and uuid values of the server; and the keys and number of a transaction.
+ *	  Conversion of keys from two words to the server's uuid and back; the keys and number of a transaction.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H

@@ -3,7 +3,7 @@
  *	  The layout of the bits of every key.
  *
  * Pure arithmetic: nothing here allocates, reports an error, reads a clock or
- * draws a random number; all of that is passed in.  A key is handled as two
+ * draws a random number.  Callers pass time and random bits.  A key is two
  * 64-bit words whose big-endian bytes are the UUID, so that comparing
  * (high, low) as numbers equals the server's memcmp() of the 16 bytes.
  *
@@ -111,7 +111,8 @@ block_number(int64 position, int32 size, int32 count)
  *	  count		1	2..256	..65536  ..2^24  ..2^31-1
  *	  bytes		0	   1	   2	    3	    4
  *
- * Ends after at most four rounds: each takes eight bits off a 31-bit number.
+ * The loop ends after at most four rounds: each takes eight bits off a 31-bit
+ * number.
  */
 static inline int
 block_prefix_bytes(int32 count)
@@ -147,8 +148,8 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
 /*
  * The first tick of a microsecond since 1970.
  *
- * Rounded up, so that v7_tick_us() gives the same microsecond back: of the
- * 4096 fractions, 4 or 5 belong to each microsecond.
+ * The tick is rounded up, so that v7_tick_us() returns the same microsecond: of
+ * the 4096 fractions, 4 or 5 belong to each microsecond.
  *
  *	  us in the ms	   0   1   2   3  ...  999
  *	  first tick	   0   5   9  13  ... 4092
@@ -162,7 +163,7 @@ v7_us_tick(int64 us)
 	return ms * V7_TICKS_PER_MS + fraction;
 }
 
-/* The microsecond since 1970 that a tick lies in. */
+/* The microsecond since 1970 that contains a tick. */
 static inline int64
 v7_tick_us(uint64 tick)
 {
@@ -234,9 +235,9 @@ v7_key_tick(UuidWords key)
  * After random keys: one bits, then 54 bits of a tick, the rest random (version 8)
  * ---------------------------------------------------------------------------
  *
- * Among n random keys, n / 2^ones keys begin with this number of one bits.  54
- * bits of tick last until 2109; they begin in the first 60 bits and go on in the
- * last 62.
+ * Of n random keys, n / 2^ones keys begin with that number of one bits.  A tick
+ * of 54 bits lasts until 2109.  Its upper bits are in the first 60 bits of the
+ * key, its lower bits in the last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48
@@ -263,9 +264,9 @@ after_key(int ones, uint64 tick, uint64 tail)
  * Transaction order: 48 bits of transaction number, then 74 bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key, so 2^30
- * keys fit for certain: 2^73 + 2^30 * 2^43 = 2^74.  A reader of a key
- * guesses its successor with probability 2^-43.
+ * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key.  At least
+ * 2^30 keys fit: 2^73 + 2^30 * 2^43 = 2^74.  Whoever knows a key guesses the
+ * next one with probability 2^-43.
  */
 #define XACT_NUMBER_MAX		UUID_FIELD48_MAX
 #define XACT_STEP_BITS		43

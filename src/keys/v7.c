@@ -1,11 +1,11 @@
 /*
  * v7.c
- *	  Version-7 UUIDs that never decrease within a session, and their time;
- *	  and keys that ascend likewise, after all random ones.
+ *	  Version-7 UUIDs that ascend within a session, and their time; keys that
+ *	  sort after random keys, and ascend within a session.
  *
  * v7_advance() in uuid_layout.h computes a key from the last one.  Each
- * backend has its own state, and so would a parallel worker: the two
- * generators are therefore PARALLEL RESTRICTED.
+ * backend has its own state.  The two generators are PARALLEL RESTRICTED,
+ * because a parallel worker would have a state of its own.
  */
 #include "postgres.h"
 
@@ -53,7 +53,7 @@ uuid_v7_nextval(PG_FUNCTION_ARGS)
 /*
  * uuid_after_random_nextval(leading_ones int)
  *
- * A session that changes the argument goes on from the tick that it has reached.
+ * A session that changes the argument continues from the tick that it has reached.
  */
 Datum
 uuid_after_random_nextval(PG_FUNCTION_ARGS)
@@ -77,7 +77,7 @@ uuid_v7_time(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(v7_tick_us(v7_key_tick(key)) - POSTGRES_EPOCH_US);
 }
 
-/* uuid_v7_floor(timestamptz) -> the smallest key whose time is not before it */
+/* uuid_v7_floor(timestamptz) -> the smallest key of this time or later */
 Datum
 uuid_v7_floor(PG_FUNCTION_ARGS)
 {

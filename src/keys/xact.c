@@ -3,11 +3,12 @@
  *	  Keys and numbers that carry the inserting transaction.
  *
  * The number is the top-level 64-bit transaction id, the one that
- * pg_current_xact_id() shows, plus a base.  Savepoints and EXCEPTION blocks
- * have ids of their own, but not a number of their own: a reader needs the
- * transaction that commits.  Asking for it assigns the id if there is none,
- * which a standby cannot do.  The keys of a parallel worker would not continue
- * those of the leader: the functions are therefore PARALLEL UNSAFE.
+ * pg_current_xact_id() shows, plus a base.  Rows of savepoints and EXCEPTION
+ * blocks carry the same number, although these have ids of their own: a reader
+ * needs the transaction that commits.  The functions assign an id to a
+ * transaction that has none, which a standby cannot do.  They are PARALLEL
+ * UNSAFE, because the keys of a parallel worker would not continue those of the
+ * leader.
  */
 #include "postgres.h"
 
@@ -128,11 +129,11 @@ xact_id(PG_FUNCTION_ARGS)
 /*
  * xact_id_generated(base bigint) -> bigint
  *
- * The same number under another label.  A generated column takes only an
- * immutable function.  The executor evaluates its call when it starts a
- * statement, and never in a cached plan: each statement has the number of its
- * transaction.  Anywhere else the label would be wrong; therefore this is a
- * separate function.
+ * The same number, from a function that is declared IMMUTABLE, as a generated
+ * column requires.  The executor evaluates the call when it starts a statement,
+ * and never in a cached plan: each statement has the number of its transaction.
+ * Anywhere else the declaration would be wrong.  This is therefore a separate
+ * function.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

@@ -35,9 +35,9 @@
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * True if nothing else has to be examined.  Otherwise the primary key has to
- * be examined, which orders the rows if the key is not a uuid, or the
- * expression of a generated number.
+ * True if the number is in a uuid column that is not generated, and this column
+ * alone orders the rows.  In other tables the primary key, or the expression of
+ * the generated number, has to be examined, too.
  */
 static bool
 is_usual(const Reading *reading)
@@ -75,9 +75,9 @@ key_of(Relation table, const Reading *reading)
 }
 
 /*
- * The function of a trigger, if feed_enable() creates such triggers (on all
- * columns if the key is 0); otherwise none.  Nothing here may rebuild the
- * relation cache.
+ * The function of the trigger of this name, if the trigger is as feed_enable()
+ * creates it (without a column list if the key is 0); otherwise none.  Nothing
+ * here may rebuild the relation cache.
  */
 static Oid
 guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
@@ -150,10 +150,7 @@ finds_rows(Oid index, AttrNumber key)
 	return result;
 }
 
-/*
- * The index by which the rows of a table are found; none if this check cannot
- * prove it
- */
+/* The first index that finds the rows of a table by their key, or none */
 static Oid
 index_of(Relation table, const Reading *reading)
 {
@@ -184,8 +181,8 @@ is_member_as_made(Oid member, TableProof *proof)
 }
 
 /*
- * True if a table, locked with all partitions, has its guard and indexes;
- * notes its leaves by their oid
+ * True if a table, which is locked with all partitions, has its guard and
+ * indexes.  The leaves are stored in the order of their OIDs.
  */
 bool
 is_as_made(TableProof *proof)

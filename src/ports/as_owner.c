@@ -43,8 +43,8 @@ twin_of(Oid face, Oid schema)
 }
 
 /*
- * Looked up at each call, under the lock of become_owner(): the extension may
- * have been created again in between.
+ * The twin is looked up at each call, under the lock of become_owner(): the
+ * extension may have been created again since the last call.
  */
 static FmgrInfo *
 body_of(FunctionCallInfo face, Oid schema)
@@ -73,7 +73,7 @@ allow_materialize_only(ReturnSetInfo *set)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	modes = set->allowedModes;
-	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;	/* the first is never chosen */
+	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;	/* chooses Materialize */
 	return modes;
 }
 

@@ -3,7 +3,7 @@
  *	  Giving batches to workers, and finishing them.
  *
  * As in kept.c, the executor is not used. take_batch() in sql/feed/batches.sql
- * gives out the batches of shares, and batches that another worker has had.
+ * gives out the batches of shares, and batches that another worker had before.
  */
 #include "postgres.h"
 
@@ -67,7 +67,7 @@ insert_row(Relation table, HeapTuple row)
 	CommandCounterIncrement();
 }
 
-/* Store a batch under its number. If a row has that number, a restore brought it, and it is replaced. */
+/* Store a batch under its number. A row that has that number already comes from a restore, and is replaced. */
 static void
 store_batch(Row *batch)
 {
@@ -138,8 +138,8 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 /*
  * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
  *
- * A new batch of a feed that has no order, and in which no other batch waits.  If nothing follows the position,
- * the result has a feed and no number.  Null if the SQL functions have to
+ * Give a new batch to a worker, if the feed is not in the order of a column and has no batch that could be given
+ * again.  If no rows follow the position, the result has a feed and no number.  Null if the SQL functions have to
  * search.
  */
 Datum
@@ -176,7 +176,7 @@ new_batch(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &given, KEPT_COLUMNS));
 }
 
-/* Lock the newest version of a row, after transactions that change it; false if it was deleted */
+/* Wait for transactions that change a row, and lock its newest version; false if the row was deleted */
 static bool
 lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 {
@@ -190,7 +190,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch is the one that the caller of feed_finish_batch() names */
+/* True if feed_finish_batch() may delete a batch: it has the given token or, if no token is given, it is dead */
 static bool
 is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {
@@ -202,7 +202,10 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
 }
 
-/* True if the caller may still move the feed, and its table exists: the lock on a batch may have been waited for. */
+/*
+ * True if the caller may move the feed, and its table exists.  Both may have changed while the lock on the batch was
+ * waited for.
+ */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
 {
@@ -217,8 +220,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 /*
  * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
  *
- * Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes.  False unless
- * it exists, and the caller may finish it.
+ * Delete a batch with this token or, if the token is null, a dead batch.  False unless the batch exists, and the
+ * caller may finish it.
  */
 Datum
 delete_batch(PG_FUNCTION_ARGS)

@@ -8,7 +8,7 @@
 #include "keys/uuid_layout.h"
 #include "ports/table.h"
 
-/* Keys from low on, below high, as the index on the number has them; a number of type bigint is the high word */
+/* Keys from low to below high, in the order of the index on the number; a number of type bigint is in the high word */
 typedef struct KeyRange
 {
 	UuidWords	low;
@@ -18,12 +18,15 @@ typedef struct KeyRange
 /* The end of a range without an upper bound */
 #define LAST_KEY ((UuidWords) {PG_UINT64_MAX, PG_UINT64_MAX})
 
-/* In the order of the batch.  The rest of a transaction comes first, whatever its number is; all others ascend. */
+/*
+ * Ranges in the order of the batch.  If the batch begins with the rest of a transaction, the range of that rest comes
+ * first, whatever its number is; the other ranges ascend.
+ */
 typedef struct Bounds
 {
 	int			count;
 	KeyRange   *ranges;
-	bool		rest_first;		/* the first one is not in the order of the others */
+	bool		rest_first;		/* the first range is not in the order of the others */
 } Bounds;
 
 static inline int

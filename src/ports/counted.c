@@ -40,7 +40,7 @@ typedef struct Count
 	Oid			file;			/* file of this leaf */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
-	int64		folded;			/* the count when this session last could fold */
+	int64		folded;			/* the count when may_fold() last returned true */
 } Count;
 
 static Count counts[KEPT_COUNTS];	/* indexed by count_of() */
@@ -79,7 +79,7 @@ known_count(PG_FUNCTION_ARGS)
 
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
-	AcceptInvalidationMessages();	/* the lock may be an older one */
+	AcceptInvalidationMessages();	/* the lock may be older than this call */
 	if (file_of(count->leaf) != count->file ||
 		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &others) ||
 		(others.count > 0 && count->leaf != table.oid) ||

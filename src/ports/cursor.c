@@ -2,7 +2,7 @@
  * cursor.c
  *	  A walk along the index of a table, through ranges of keys.
  *
- * Entries between two ranges are skipped one by one, or by another descent in the index if they are many.  No code of
+ * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code of
  * the table's owner runs: the first column of the index is a uuid or a bigint with the server's own comparison
  * (index_of()), and rows are only checked for visibility.  In an all-visible page even that is not necessary, as in an
  * index-only scan.
@@ -24,7 +24,7 @@
 #include "compat.h"
 #include "ports/cursor.h"
 
-/* Number of index entries that are skipped in the time of a descent */
+/* Number of index entries that can be skipped in the time of a descent */
 #define STEPS_MAX 16
 
 /* The table is locked: see lock_tree() in table_proof.c. */
@@ -128,9 +128,9 @@ skip_ranges(Cursor *cursor, int count)
 }
 
 /*
- * The visible rows of one page from an entry on, examined under one lock on
- * the page.  The lock is not held while the index is read: a session that
- * checks a key there has a lock on the index, and waits for the page.
+ * Find the visible rows of one page, from the current entry on, under one lock
+ * on the page.  The lock is not held while the index is read: a session that
+ * checks a key in the index holds a lock there, and waits for the page.
  */
 static void
 read_page(Cursor *cursor)

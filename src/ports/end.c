@@ -2,9 +2,9 @@
  * end.c
  *	  The end of a batch: the last row within a limit, found by the indexes.
  *
- * The entries of the indexes are passed in the order of the batch, up to one more than the limit.  If there are
- * no more of them, the batch has no more rows.  If there are, they are passed again, without those whose rows
- * the active snapshot does not see: any number of them may be dead.
+ * The entries of the indexes are counted first, up to one more than the limit.  If they do not exceed the limit, the
+ * batch has all rows.  Otherwise the rows that the active snapshot sees are counted in the order of the batch: any
+ * number of entries may be of dead rows.
  */
 #include "postgres.h"
 
@@ -26,19 +26,16 @@ PG_FUNCTION_INFO_V1(end_by_index);
 /* The rows passed so far */
 typedef struct End
 {
-	int64		most;
-	bool		has_row;		/* visible */
-	int64		rows;			/* limit; rows counts at most one more */
+	int64		most;			/* the limit */
+	bool		has_row;		/* a visible row was found */
+	int64		rows;			/* number of rows or entries, at most one more than the limit */
 	UuidWords	key;			/* key of the last row within the limit */
 	int64		number;			/* its transaction */
 	int64		place;			/* its place among the rows of its transaction */
 	bool		is_inside;		/* the next row is of the same transaction */
 } End;
 
-/*
- * Pass the entries of all indexes, and search for the first visible row among
- * them.
- */
+/* Count the entries of all indexes, and find out if any row is visible. */
 static void
 count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 {
@@ -113,7 +110,7 @@ pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* Process in order: the rest of a transaction, then whole ones */
+/* Pass the rest of a transaction first, then the other ranges */
 static void
 pass_bounds(End *end, const TableProof *proof, const Bounds *bounds, void (*pass) (End *, const TableProof *, const Stretch *))
 {

@@ -6,8 +6,8 @@
  * a command that rewrites a table (ALTER TABLE ... TYPE, VACUUM FULL,
  * CLUSTER, REPACK, TRUNCATE), an older snapshot finds none or only some of
  * the rows in the new file.  Partitions that were detached or dropped since
- * the snapshot was taken are not read at all, although it includes their
- * rows.
+ * the snapshot was taken are not read at all, although the snapshot includes
+ * their rows.
  */
 #include "postgres.h"
 
@@ -31,7 +31,6 @@
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
-
 
 /*
  * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless it is
@@ -114,8 +113,8 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if another transaction has rewritten the table since. file_before()
- * leaves out later changes by this transaction.
+ * True if another transaction has rewritten the table since the snapshot was
+ * taken. file_before() leaves out changes by this transaction.
  */
 static bool
 others_wrote(Relation classes, Oid relation, Snapshot snapshot)
@@ -154,7 +153,7 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 		refuse_snapshot(relation, "was written anew");
 }
 
-/* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
+/* Count the partitions of a table in a snapshot; error if one of them is not read */
 static int
 count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot snapshot)
 {
@@ -181,11 +180,12 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees the partitions that are read.  The tables may
- * include partitions that were attached since, and are not in the snapshot
- * (each table but the first has a parent).  The snapshot may also have more
- * partitions: new snapshots see a commit before the server sends its
- * invalidations, and attaching a partition waits for no reader.
+ * Error unless a snapshot sees the partitions that are read.  The tables that
+ * are read may include partitions that were attached after the snapshot was
+ * taken.  Such partitions are noticed by their number, because each table but
+ * the first has one parent.  The snapshot may also have more partitions: new
+ * snapshots see a commit before the server sends its invalidations, and
+ * attaching a partition waits for no reader.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

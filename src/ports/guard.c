@@ -2,7 +2,7 @@
  * guard.c
  *	  The trigger that keeps a table readable by the number of its transactions.
  *
- * A feed and an exact count pass over a transaction for good once it has
+ * Feeds and exact counts read the rows of a transaction once, after it has
  * ended.  A row must therefore carry the number of the transaction that
  * inserts it, the number must never change, and the row must never be deleted.
  *
@@ -84,7 +84,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Refuse triggers that fire after the guard of a locked table, by the same check as its readers */
+/* Error if a trigger of a locked table fires after its guard; this is the check of readers */
 void
 refuse_later_triggers(Oid table)
 {
@@ -157,7 +157,7 @@ columns_of(TriggerData *data)
 	return NULL;
 }
 
-/* Refuse a row whose key is given, with the number in that key, if any */
+/* Refuse a row with this key; said is the number in the key, or null */
 static void
 refuse_key(Relation table, AttrNumber column, Value key, Value said, uint64 current)
 {
@@ -224,7 +224,7 @@ check_update(TriggerData *data)
 	Trigger    *trigger = columns_of(data);
 	int			count = trigger->tgnattr;
 
-	/* A copy, since the relation cache may be built anew when a value is fetched from a TOAST table */
+	/* A copy, since the relation cache may be rebuilt when a value is fetched from a TOAST table */
 	int16	   *columns = memcpy(palloc(count * sizeof(int16)), trigger->tgattr, count * sizeof(int16));
 
 	if (TRIGGER_FIRED_BEFORE(data->tg_event) && data->tg_trigger->tgnattr == 0)

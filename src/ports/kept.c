@@ -1,13 +1,13 @@
 /*
  * kept.c
- *	  The stored state of a feed: found by the name of the feed, read as it is
- *	  now, and moved.
+ *	  Find the stored state of a feed by its name, read it as it is now, and move
+ *	  the feed.
  *
- * Each read of a feed needs this, and starting the executor takes ten times as
- * long as finding the rows by their keys.  They are therefore found as the
- * server finds rows of the catalog: by the index, in a snapshot.  The current
- * role is the owner of the tables, under the lock of become_owner().  If a feed
- * cannot be read, SQL reports why (checked_feed(), find_feed()).
+ * Each read of a feed needs the state.  Starting the executor would take ten
+ * times as long as finding the rows by their keys.  The rows are therefore found
+ * as the server finds rows of the catalog: by the index, in a snapshot.  The
+ * current role is the owner of the tables, under the lock of become_owner().  If
+ * a feed cannot be read, SQL reports why (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 
@@ -120,7 +120,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 	return row;
 }
 
-/* True if a role has this name, or if this server stored its OID: is_right() in sql/ports/state.sql */
+/* True if a role has this name, or if this server stored its OID, as in is_right() in sql/ports/state.sql */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -169,7 +169,7 @@ role_may_move(Oid caller, const Row *feed)
 		is_mover(caller, feed->values[FEED_MOVERS], system);
 }
 
-/* may_move(caller oid, f feed) -> boolean; false for no feed */
+/* may_move(caller oid, f feed) -> boolean; false if the feed is null */
 Datum
 may_move(PG_FUNCTION_ARGS)
 {
@@ -215,7 +215,7 @@ feed_by_id(Datum feed)
 	return row_by_key("feed", FEED_COLUMNS, "feed_pkey", 1, &key, ForwardScanDirection);
 }
 
-/* The newest version of it */
+/* The newest version of the state of a feed */
 static Row
 state_of(Datum feed)
 {
@@ -224,7 +224,7 @@ state_of(Datum feed)
 	return row_by_key("feed_state", STATE_COLUMNS, "feed_state_pkey", 1, &key, BackwardScanDirection);
 }
 
-/* The description of a table, if it can be read by transactions on this server; else null */
+/* The description of a table, or null; is_here is true if the table can be read by transactions on this server */
 static Datum
 description_of(Oid relation, bool *is_here)
 {
@@ -283,9 +283,9 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number, from the given one on, of an unfinished batch that
- * satisfies a condition, among the dead ones or the others.  0 if there is
- * none.
+ * The lowest number of an unfinished batch that satisfies a condition; 0 if
+ * there is none.  The search is among dead batches or, if dead is false, among
+ * other batches whose numbers are not below from.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -333,7 +333,7 @@ is_poll_due(const Feed *feed)
 		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* The time of a look.  It is not later than the snapshot in which rows are searched. */
+/* The time of a read, which is not later than the snapshot in which rows are searched */
 static TimestampTz
 time_of_read(void)
 {
@@ -358,7 +358,7 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
-/* True if a worker that asks would get an unfinished batch: has_free() */
+/* True if this worker would get an unfinished batch, as in has_free() in SQL */
 bool
 is_one_free(const Feed *feed, Datum worker)
 {
@@ -481,7 +481,7 @@ refuse_concurrent(void)
 			 errmsg("could not serialize access due to concurrent update")));
 }
 
-/* The newest version of a state, which is locked; error in a transaction whose snapshot sees an older one */
+/* The newest state of a feed, which is locked; error if the snapshot of the transaction sees an older version */
 static Row
 state_to_move(Datum feed)
 {
@@ -499,7 +499,7 @@ state_to_move(Datum feed)
 	return seen;
 }
 
-/* True if a position is between two batches of whole transactions, and a batch begins with a whole one */
+/* True if neither the position nor the start of the batch is inside a transaction, and no column gives the order */
 static bool
 is_plain_step(const Row *position, const Row *batch)
 {
@@ -518,7 +518,7 @@ are_apart(Numbers set, Numbers other)
 		are_numbers(set) && are_numbers(other);
 }
 
-/* The transactions of a position after a batch; false unless the batch follows it */
+/* The transactions that were read after a batch; false if the batch does not follow the position */
 static bool
 add_batch(const Row *position, const Row *batch, Numbers *read)
 {
@@ -538,7 +538,7 @@ add_batch(const Row *position, const Row *batch, Numbers *read)
 	return true;
 }
 
-/* The position after a batch: the part of advance() that most calls need */
+/* The position after a batch; advance() in SQL handles the unusual cases */
 Datum
 position_after(Datum from_position, HeapTupleHeader batch)
 {

@@ -38,7 +38,7 @@ typedef struct Feed
 	bool		is_shared;		/* workers have unfinished batches of it */
 	bool		is_poll_due;	/* a poll that finds nothing should be recorded */
 	bool		is_renamed;		/* the owner was renamed */
-	TimestampTz asked;			/* time of the look */
+	TimestampTz asked;			/* time of the read */
 } Feed;
 
 extern Oid	state_table(const char *name);
@@ -53,13 +53,13 @@ extern Datum position_after(Datum from_position, HeapTupleHeader batch);
 extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives);
 
 /* next.c */
-/* The request for a batch: at most max_rows rows if it is limited; whole transactions; including ones without rows */
+/* The request for a batch */
 typedef struct BatchRequest
 {
-	bool		is_limited;
+	bool		is_limited;		/* to max_rows rows */
 	int			max_rows;
-	bool		whole;
-	bool		passes;
+	bool		whole;			/* the batch may have whole transactions only */
+	bool		passes;			/* the batch may have no rows */
 } BatchRequest;
 
 extern bool is_readable(Table *table, HeapTupleHeader batch);

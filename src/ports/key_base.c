@@ -37,8 +37,8 @@ is_number(const Const *constant, int64 *number)
 }
 
 /*
- * The same for an argument of a function, which may be a named argument, and
- * may be cast to bigint by the server
+ * The value of an argument that is such a constant.  The argument may be named,
+ * and the parser may have added a cast to bigint.
  */
 static bool
 is_constant(Node *argument, int64 *number)
@@ -56,7 +56,7 @@ is_constant(Node *argument, int64 *number)
 	return IsA(argument, Const) && is_number((Const *) argument, number);
 }
 
-/* key_base(expression pg_node_tree, function oid) -> bigint: null if it is not a call of this function alone */
+/* key_base(expression pg_node_tree, function oid) -> bigint: null unless the expression is a call of this function */
 Datum
 key_base(PG_FUNCTION_ARGS)
 {

@@ -33,9 +33,10 @@ PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * The number of pages above which a probe counts as costly: index entries of a load that
- * was rolled back are read at each probe, until VACUUM removes them.  The look that is
- * made instead may pass these transactions: see find_next_batch().
+ * A probe that reads more pages counts as costly.  For example, each probe reads the index
+ * entries of a load that was rolled back, until VACUUM removes them.  The full search that
+ * follows a costly probe may move the position over such transactions: see
+ * find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
@@ -58,14 +59,14 @@ is_between(const Row *position, const Table *table, Numbers *read)
 	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table->reading.base);
 }
 
-/* True if members are those of a table that was proved, as it is now */
+/* True if these are the partitions of the table that was proved */
 static bool
 are_members(const Table *table, Datum members)
 {
 	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* True if a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
+/* True if the table that was proved, and the column that orders its rows, if any, are as the position remembers them */
 static bool
 is_remembered(const Table *table, const Row *position)
 {
@@ -94,17 +95,14 @@ probe_files(const Table *table, Numbers set)
 	return probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 }
 
-/* Pages of tables and indexes that this process has looked at in the buffers */
+/* The number of pages of tables and indexes that this process has accessed so far */
 static int64
 pages_used(void)
 {
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/*
- * True unless a probe was costly.  After a costly probe, find_batch() determines which transactions the position may
- * pass.
- */
+/* True unless a probe was costly.  After a costly probe the next call makes the full search. */
 static bool
 is_cheap(int64 before)
 {
@@ -123,8 +121,8 @@ position_row(HeapTupleHeader position)
 }
 
 /*
- * True if the active snapshot sees all rows of a position, and the table is as it was then.  Returns the other
- * numbers, or none if the snapshot sees no row of these.
+ * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets others
+ * to the numbers outside the position, or to none if the snapshot sees no rows with such numbers.
  */
 bool
 holds_again(Table *table, HeapTupleHeader position, Numbers *others)
@@ -169,7 +167,7 @@ is_readable(Table *table, HeapTupleHeader batch)
 	return result;
 }
 
-/* The members of a set up to a number */
+/* The numbers of a set that are not above a number */
 static Numbers
 up_to(Numbers set, int64 number)
 {
@@ -215,8 +213,8 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * The batch of a set in the active snapshot, and its end.  Null if the set has no rows, unless the caller passes
- * over such transactions.  False if the indexes do not show the batch.
+ * Find the batch of a set in the active snapshot, and its end.  The batch is null if the set has no rows and the
+ * request does not accept that.  False if the indexes do not show the batch.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -241,7 +239,10 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 	return true;
 }
 
-/* Find what follows a position: the batch, which may be null, and its end.  False if the indexes do not show it. */
+/*
+ * Find the batch that follows a position, and its end; the batch is null if nothing follows.  False if the indexes do
+ * not show the batch.
+ */
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
 {

@@ -29,8 +29,8 @@ PG_FUNCTION_INFO_V1(numbers_plus);
 PG_FUNCTION_INFO_V1(numbers_text);
 
 /*
- * Every fourth range has its offset, the others the length of the previous
- * range (MULTIRANGE_ITEM_OFFSET_STRIDE)
+ * Every fourth item is the offset of its range, the other items are the length
+ * of the previous range (MULTIRANGE_ITEM_OFFSET_STRIDE)
  */
 #define OFFSET_STRIDE 4
 #define OFFSET_BIT ((uint32) 0x80000000)
@@ -62,7 +62,7 @@ is_bounded(const MultirangeType *set)
 	return !lowest.infinite && !highest.infinite;
 }
 
-/* The ranges of a set that is bounded */
+/* The ranges of a bounded set */
 Numbers
 numbers_of(const MultirangeType *set)
 {
@@ -101,7 +101,7 @@ numbers_datum(Numbers set)
 	return MultirangeTypePGetDatum(result);
 }
 
-/* Both bounds of each range, in order */
+/* A bound of a set by its number: range i has the bounds 2 * i and 2 * i + 1 */
 static int64
 bound_of(Numbers set, int number)
 {
@@ -123,8 +123,9 @@ in_either(bool in_first, bool in_second)
 }
 
 /*
- * One pass over the bounds of both sets, in order.  After an odd number of
- * bounds of a set, the pass is within one of its ranges.
+ * Combine two sets in one pass over the bounds of both, in ascending order.
+ * After an odd number of bounds of a set, the pass is within a range of that
+ * set.
  */
 static Numbers
 combine(Numbers first, Numbers second, Holds holds)
@@ -176,7 +177,7 @@ are_numbers(Numbers set)
 	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
 }
 
-/* Combine two sets; the server does it if one of them has no bound */
+/* Combine two sets, by the function of the server if one of them is unbounded */
 static Datum
 combine_arguments(FunctionCallInfo fcinfo, Holds holds, Oid server)
 {

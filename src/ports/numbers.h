@@ -9,7 +9,7 @@
 #include "access/xlogdefs.h"
 #include "utils/multirangetypes.h"
 
-/* from low on, below high */
+/* Numbers from low to below high */
 typedef struct Range
 {
 	int64		low;

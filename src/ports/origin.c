@@ -41,10 +41,9 @@ timeline_here(void)
 }
 
 /*
- * The result of a call belongs to one origin: the call finds the same origin
- * at its start and at its end.  If a standby were promoted in between, the
- * checks would apply to the old timeline, and the rows would be of the new
- * one.
+ * Error if the timeline has changed since the start of a call.  If a standby is
+ * promoted during the call, the checks are of the old timeline, and the rows of
+ * the new one.
  */
 void
 expect_timeline(TimeLineID timeline)

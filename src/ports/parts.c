@@ -1,12 +1,12 @@
 /*
  * parts.c
- *	  Queries over those partitions only that have rows.
+ *	  Restrict queries to the partitions that have rows.
  *
  * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
- * rows of a batch.  The indexes show which do, in a few microseconds each.  The
- * query still reads the table, since a reader needs no privilege on partitions.
- * A condition that all rows of these partitions satisfy lets the planner leave
- * out others.
+ * rows of a batch.  The indexes show in a few microseconds each which partitions
+ * have rows.  The query names the table and not the partitions, because a reader
+ * needs no privilege on partitions.  It gets a condition that all rows of these
+ * partitions satisfy, by which the planner leaves out other partitions.
  *
  * The condition is taken from the bounds of partitions by range or list, for
  * the first column of each key.  It need not be exact: other partitions may
@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(partition_bounds);
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
-/* Types of keys.  With these settings, the text of a value means the same value in every session. */
+/* Types of partition keys.  With the settings below, the text of a value means the same value in every session. */
 static const struct
 {
 	Oid			type;
@@ -74,10 +74,9 @@ first_of(HeapTuple key, AttrNumber attribute)
 }
 
 /*
- * The first column of the partition key of a table, if it is compared as the
- * server compares such a column in a query; otherwise none.  It is read from
- * the catalog: the relation cache would evaluate expressions of the key,
- * which the owner wrote.
+ * The first column of the partition key of a table, if the key compares the
+ * column as a query does; otherwise none.  The key is read from the catalog: the
+ * relation cache would evaluate its expressions, which the owner wrote.
  */
 static const char *
 key_column(Oid table)
@@ -123,7 +122,7 @@ bound_of(Oid partition)
 	return bound == NULL || bound->is_default ? NULL : bound;
 }
 
-/* Compare the column with a value; false if the value cannot be written */
+/* Append a comparison of the column with a value; false if the value cannot be written as text */
 static bool
 compare(StringInfo to, const char *column, const char *operator, const Const *value)
 {
@@ -171,8 +170,8 @@ compare_values(StringInfo to, const char *column, List *values)
 }
 
 /*
- * The condition that all rows of a partition satisfy by its bound in the table
- * above; null if nothing is known
+ * The condition that the bound of a partition sets for its rows; null if
+ * nothing is known
  */
 static char *
 bound_condition(Oid partition, Oid above)
@@ -200,8 +199,8 @@ bound_condition(Oid partition, Oid above)
 }
 
 /*
- * The condition that all rows of a table below another satisfy; null if
- * nothing is known
+ * The condition that the bounds of a leaf and of the partitions above it set
+ * for the rows of the leaf; null if nothing is known
  */
 static char *
 leaf_condition(Oid leaf, Oid root)
@@ -272,8 +271,8 @@ partition_bounds(PG_FUNCTION_ARGS)
 }
 
 /*
- * Remember for this call which leaves have rows of these transactions, all of
- * which have ended
+ * Store for this call which leaves have rows of these transactions.  All of the
+ * transactions have ended.
  */
 void
 note_parts(const Table *table, Value numbers, const bool *has)

@@ -1,16 +1,16 @@
 /*
  * plan.c
- *	  Rows of a batch by a plan that is kept.
+ *	  Read the rows of a batch by a plan that is kept for the session.
  *
- * Parsing and planning a query takes longer than reading some hundred rows.  A batch whose rows are ranges
- * of keys (bounds.c) is one of two queries over its table: of one range, or of several, with parameters
- * for their bounds.  The plan of each is kept for the session, as those of foreign keys are.  The plan
- * cache notices changes of the objects in the plan.  The executor checks the privileges of the caller, who
- * may have lost them since the plan was made.
+ * Parsing and planning a query takes longer than reading some hundred rows.  A batch that consists of ranges
+ * of keys (bounds.c) is read by one of two queries, for one range or for several.  The bounds are
+ * parameters.  Both plans are kept for the session, as the plans of foreign keys are.  The plan cache
+ * notices changes of the objects in the plan.  The executor checks the privileges of the caller, who may
+ * have lost them since the plan was made.
  *
- * If a plan became invalid, it is made from the text again.  The text may then mean something else, so
- * the query is checked again (query.c), before and after it is planned.  As long as the proof of the
- * table is valid, the names in the text are those of the table.
+ * An invalid plan is made again from its text.  The text may then mean something else.  The query is
+ * therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is
+ * valid, the names in the text refer to the table.
  */
 #include "postgres.h"
 
@@ -56,8 +56,8 @@ bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/*
-	 * Other batches have other texts, which name the partitions that have
-	 * rows, or have the condition of a share.
+	 * Queries for other batches have other texts, with a condition for the
+	 * partitions that have rows, or for a share.
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES ||
 		table->is_share || !bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
@@ -155,8 +155,8 @@ valid_plan(const KeptPlan *kept)
 	CachedPlanSource *source = source_of(kept->plan);
 
 	/*
-	 * Other plans depend on the role, or on the transactions that were open
-	 * when they were made.
+	 * The plan is not valid if it depends on the role, or on the transactions
+	 * that were open when it was made.
 	 */
 	if (source->gplan == NULL || source->generation != kept->generation || source->dependsOnRLS ||
 		TransactionIdIsValid(source->gplan->saved_xmin) ||
@@ -211,7 +211,7 @@ parameters_of(const Table *table, const Bounds *bounds, bool is_many)
 	return parameters;
 }
 
-/* In the newest snapshot that the transaction can have */
+/* Execute a plan in the newest snapshot that the transaction can have */
 static void
 execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiver *rows)
 {
@@ -229,7 +229,7 @@ execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiv
 	PopActiveSnapshot();
 }
 
-/* Send the rows between some keys to a destination of the caller's */
+/* Send the rows in these ranges of keys to a destination of the caller's */
 void
 run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 {

@@ -1,6 +1,6 @@
 /*
  * plan.h
- *	  Rows of a batch by a plan that is kept.
+ *	  Read the rows of a batch by a plan that is kept for the session.
  */
 #ifndef INORDER_PLAN_H
 #define INORDER_PLAN_H

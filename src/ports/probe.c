@@ -33,12 +33,12 @@ PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
-/* Number of indexes in which counting takes about as long as a query */
+/* Number of searches in indexes that take about as long as a query */
 #define PROBES_MAX 4096
 
 /*
- * The number of rows of number 0, which a partial index lacks, up to a limit.
- * Rows that existed before feed_prepare() are at the beginning of the table.
+ * The number of rows with number 0, up to a limit.  A partial index lacks these
+ * rows.  They existed before feed_prepare(), at the beginning of the table.
  */
 static int64
 count_old(const Table *table, int leaf, int64 most)
@@ -82,13 +82,13 @@ count_rows(const Table *table, int leaf, const Stretch *stretch, int64 most)
 	return rows;
 }
 
-/* Ranges of a set, and which of them are known to have rows */
+/* A search for the ranges of a set that have rows */
 typedef struct RangeSearch
 {
 	Stretch		stretch;
-	bool	   *has;
-	int64		count;
-	int64		most;			/* enough ranges were found */
+	bool	   *has;			/* the range is known to have rows */
+	int64		count;			/* number of such ranges */
+	int64		most;			/* the search ends at this number */
 } RangeSearch;
 
 /*
@@ -216,7 +216,10 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 	PG_RETURN_ARRAYTYPE_P(construct_array(leaves, count, BOOLOID, 1, true, TYPALIGN_CHAR));
 }
 
-/* parts_with_rows(t feed_table, numbers int8multirange) -> text: of transactions that have ended; null for all partitions */
+/*
+ * parts_with_rows(t feed_table, numbers int8multirange) -> text: a condition for the partitions that have rows of
+ * these transactions, which have ended; null for all partitions
+ */
 Datum
 parts_with_rows(PG_FUNCTION_ARGS)
 {
@@ -251,9 +254,9 @@ sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
 }
 
 /*
- * True if there are rows of these transactions, and if there are rows with
- * numbers that no transaction has had yet.  In a table of many partitions,
- * note which have rows.
+ * Find out if a table has rows of these transactions, and if it has rows with
+ * numbers that no transaction has had yet.  If the table has many partitions,
+ * store which of them have rows of these transactions.
  */
 ProbeResult
 probe_table(const Table *table, Value numbers)
@@ -308,7 +311,8 @@ probe_numbers(PG_FUNCTION_ARGS)
 /*
  * ranges_with_rows(t feed_table, numbers int8multirange, most bigint) -> int8multirange
  *
- * Of a set of transactions that have ended, if an index shows quickly which ranges have rows.
+ * The ranges that have rows, up to a limit, of a set of transactions that have ended.  Null if the set has few ranges,
+ * or the indexes lack rows of it.
  */
 Datum
 ranges_with_rows(PG_FUNCTION_ARGS)
@@ -334,8 +338,8 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * The indexes are counted first.  If they have few rows, either all rows are
- * in them, or the others are at the beginning of the table.
+ * Count the rows in the indexes first.  If there are few, either the indexes
+ * have all rows, or the other rows are at the beginning of the table.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

@@ -14,11 +14,11 @@
  */
 #define MANY_RANGES 64
 
-/* The rows that the active snapshot sees */
+/* The result of a probe in the active snapshot */
 typedef struct ProbeResult
 {
-	bool		has_rows;		/* with one of the numbers */
-	bool		has_beyond;		/* a row with a number that no transaction of this server has had yet */
+	bool		has_rows;		/* there are rows with one of the numbers */
+	bool		has_beyond;		/* there is a row with a number that no transaction of this server has had yet */
 } ProbeResult;
 
 /* The end of a batch that is limited to a number of rows: see batch_end in sql/ports/ports.sql */
@@ -27,7 +27,7 @@ typedef struct BatchEnd
 	bool		has_row;
 	bool		is_all;			/* there are no more rows */
 	int64		number;			/* the transaction of the last row within the limit */
-	int64		place;			/* its place in that transaction, if the next row is of it, too; else 0 */
+	int64		place;			/* place of that row in its transaction, if the transaction has more rows; else 0 */
 	Datum		last_key;		/* text[]: the key of that row, if it is a uuid */
 } BatchEnd;
 

@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(count_as_caller);
 PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(feed_is_table);
 
-/* Settings that restrict the planner, and how values are written */
+/* A setting that restricts the planner, or determines how values are written */
 typedef struct Setting
 {
 	const char *name;
@@ -72,7 +72,7 @@ static const Setting planning[] = {
 	{NULL, NULL}
 };
 
-/* The key of its last row is stored as text that any session can read. */
+/* The key of the last row of a batch is stored as text that any session can read. */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},
@@ -99,7 +99,7 @@ apply_settings(const Setting *settings)
 		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* Settings for a plan, whose names do not depend on the search_path */
+/* Settings for planning a text whose names do not depend on the search_path */
 int
 begin_planning(void)
 {
@@ -139,8 +139,8 @@ belongs_to(Oid relation, const Table *table)
 }
 
 /*
- * The extension has one function of this name; others, even superusers, may
- * have created overloads of it
+ * The extension has one function of this name; other roles, even superusers,
+ * may have created overloads of it
  */
 static bool
 is_own_function(Oid function)
@@ -174,10 +174,7 @@ is_foreign_entry(RangeTblEntry *entry, const Table *table)
 	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
 }
 
-/*
- * True if the query contains anything that is not allowed; ends with the tree,
- * whose size is bounded by the text that made it
- */
+/* True if the query contains anything that is not allowed */
 static bool
 has_foreign(Node *node, void *context)
 {

@@ -4,20 +4,20 @@
  *
  * A dump includes the positions of feeds: the numbers that were read, on the
  * server and at the time of the dump.  In the restored database these numbers
- * may still be in the future.  Feeds would pass over the rows that get them, and
- * the numbers would not show it afterwards.  Each row of the state therefore
- * says whether the extension wrote it here.  The column is a generated one:
- * nobody supplies its value, a dump leaves it out, COPY and INSERT compute it
- * anew, and whatever copies files or tuples as they are (VACUUM FULL, CLUSTER,
- * REPACK, pg_upgrade, standbys, backups) keeps it.
+ * may still be in the future.  Feeds would skip the rows that get these numbers
+ * later, and nothing would show it afterwards.  Each row of the state therefore
+ * says whether the extension wrote it here.  This column is generated: nobody
+ * supplies its value, a dump leaves it out, and COPY and INSERT compute it again.
+ * Commands and tools that copy files or tuples unchanged (VACUUM FULL, CLUSTER,
+ * REPACK, pg_upgrade, standbys, backups) keep it.
  *
  * The guard looks up the row of its table once in a session, and forgets the
  * result when the server invalidates the table.  A row that the extension
  * wrote here remains until feed_disable() or a DROP deletes it; both also drop
  * the triggers.
  *
- * On a subscriber rows of the state come by replication, or not at all.  In neither
- * case has the extension written a row here, so until feed_rebase() the table may
+ * A subscriber gets rows of the state by replication, or no such rows.  In both cases
+ * the extension has written no row here.  Until feed_rebase() the table may therefore
  * receive rows of its publisher.
  */
 #include "postgres.h"
@@ -57,17 +57,17 @@ is_written_here(PG_FUNCTION_ARGS)
 }
 
 /*
- * A table that takes rows.  State that was written in this transaction, or
- * does not exist yet, may change until the end of the transaction or of a
- * savepoint: the answer is then kept until either ends.
+ * A table that may take rows.  State that was written in this transaction, or
+ * does not exist yet, may change until the transaction or a savepoint ends.  The
+ * result of the check is then kept until either ends.
  */
 typedef struct KnownTable
 {
 	Oid			table;
-	Oid			guard;			/* the trigger that asked; other roles may have created other triggers */
-	/* transaction in which that is known; 0 for all */
+	Oid			guard;			/* the trigger that was checked; other roles may have created other triggers */
+	/* transaction in which the result is kept; 0 for all transactions */
 	uint64		transaction;
-	SubTransactionId savepoint; /* subtransaction in which that is known */
+	SubTransactionId savepoint; /* subtransaction in which the result is kept */
 } KnownTable;
 
 static HTAB *known_tables = NULL;
@@ -146,8 +146,8 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * The entry of a table in the state.  The trigger that asks is the
- * extension's, and its table is locked, so the extension exists and stays.
+ * The verdict about a table by its row in the state.  The caller is a trigger of
+ * the extension, and its table is locked: the extension cannot be dropped.
  */
 static Verdict
 verdict_of(Oid table)
@@ -166,9 +166,9 @@ verdict_of(Oid table)
 }
 
 /*
- * The table for which a guard was made: a partition inherits the guard of its
- * parent that was made readable.  State of the partition itself does not count:
- * no restore brings such state, which means that another role inserted it.
+ * The table for which feed_enable() created a guard; its partitions inherit the
+ * guard.  A row of the state for a partition does not count: no restore brings
+ * such a row, so another role must have inserted it.
  */
 static Oid
 guarded_table(Oid guard)

@@ -1,8 +1,8 @@
 /*
  * rights.c
- *	  The privileges of a role on a table, and the kind of a table, for the
- *	  internal functions.  Every call of these checks them, which takes a
- *	  microsecond.
+ *	  The privileges of a role on a table, and the kind of a table.
+ *
+ * Every call of an internal function checks them, which takes a microsecond.
  */
 #include "postgres.h"
 
@@ -79,10 +79,7 @@ is_plain(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(result);
 }
 
-/*
- * True if row security hides rows of a table, locked or about to be read, from
- * a role
- */
+/* True if row security hides rows of a table from a role */
 bool
 hidden_from(Oid role, Oid relation)
 {

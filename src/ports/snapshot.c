@@ -5,25 +5,25 @@
  * A reader wants to know what is new.  The simple form, "everything above the
  * last number I saw", loses rows: a transaction with a smaller number may
  * commit later.  The careful form, "everything below the oldest transaction
- * in progress" (two snapshots, an xmin each), loses nothing, but one session
- * left open holds back the whole table.  So a position is the set of the
- * transactions read already:
+ * in progress", the xmin of a snapshot, loses nothing.  But one transaction left
+ * open holds back the whole table.  A position is therefore the set of the
+ * transactions that were read already:
  *
  *	  ended	 =  [0, xmax)  minus the transactions in progress
  *	  new	 =  ended  minus  position
  *
- * A transaction open for hours costs one gap in the set, and its own rows
- * come when it commits.
+ * A transaction that is open for hours is one gap in the set, and its rows are
+ * delivered when it commits.
  *
  * Numbers are top-level ids: no row carries the id of a savepoint, and on one
  * server it does not matter if a set includes ids of savepoints.  A standby,
  * however, cannot distinguish ids of savepoints from other ids in progress.
- * It would refuse a batch with the id of a savepoint as long as its
+ * It would refuse a batch with the id of a savepoint as long as the
  * transaction is open.  Batches and positions are therefore made of
- * ended_everywhere(), which leaves these ids out.  A set is checked against
- * ended_transactions(), because the smaller set may lose members again: a
- * snapshot does not list ids of savepoints when one transaction has more than
- * 64.
+ * ended_everywhere(), which leaves out ids of savepoints.  A set is checked
+ * against ended_transactions(), because ended_everywhere() may lose members
+ * again: a snapshot does not list ids of savepoints when one transaction has
+ * more than 64.
  */
 #include "postgres.h"
 
@@ -46,8 +46,8 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * An id of a snapshot in 64 bits.  It is less than 2^32 below the next id,
- * which VACUUM ensures, so its upper half can be computed.
+ * An id of a snapshot in 64 bits.  VACUUM ensures that the id is less than 2^32
+ * below the next id.  Its upper half can therefore be computed.
  */
 static uint64
 widen(TransactionId xid, uint64 next)
@@ -148,8 +148,8 @@ next_transaction(PG_FUNCTION_ARGS)
 
 /*
  * The end of the last record.  If the next record begins after a page header,
- * the insert position is after that header, which XLogFlush() would take for
- * WAL that does not exist.
+ * the insert position is after that header.  XLogFlush() cannot flush up to
+ * there, because the header does not exist yet.
  */
 static XLogRecPtr
 end_of_wal(void)
@@ -181,8 +181,8 @@ flush_wal(void)
 }
 
 /*
- * True if the WAL of the rows that this transaction sees was flushed, because
- * its snapshot does not change
+ * True if this transaction has flushed the WAL of all rows that it sees: its
+ * snapshot does not change
  */
 static bool
 is_snapshot_durable(void)

@@ -3,8 +3,8 @@
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
  * Everybody may call the functions of the extension, but nobody may access its
- * tables or its internal schema.  Each call therefore takes on the role that owns
- * these, for one internal function, with pg_catalog alone in the search_path.
+ * tables or its internal schema.  Each call therefore becomes the role that owns
+ * them, for one internal function, with pg_catalog alone in the search_path.
  * Such a function reads catalogs and the extension's tables, and evaluates
  * nothing that a user made: no row, expression or type of a user's table.  Tables
  * of users are read in query.c, with the privileges of the caller: either after
@@ -66,7 +66,7 @@ argument_value(FunctionCallInfo fcinfo, int number, Oid type)
 	return PG_ARGISNULL(number) ? null_of(type) : value_of(PG_GETARG_DATUM(number), type);
 }
 
-/* The role whose rights count */
+/* The current role, whose privileges are checked */
 Value
 caller_value(void)
 {
@@ -135,7 +135,7 @@ set_column(Row *row, int column, Datum value)
 	row->nulls[column] = false;
 }
 
-/* A row as a value of a composite type, whose later attributes are null */
+/* A row as a value of a composite type; attributes beyond the count are null */
 Datum
 row_datum(Row *row, int count, Oid type)
 {
@@ -148,7 +148,7 @@ row_datum(Row *row, int count, Oid type)
 	return HeapTupleGetDatum(tuple);
 }
 
-/* The same, for the type that a function returns */
+/* A row as a value of the type that a function returns */
 Datum
 result_row(FunctionCallInfo fcinfo, Row *row, int count)
 {
@@ -222,8 +222,8 @@ lock_state(const char *name, Oid *schema)
 }
 
 /*
- * The superuser who made the extension, whose tables are locked; read from the
- * catalog, since it need not be the bootstrap superuser
+ * Lock the tables of the extension, and return the superuser who owns them: not
+ * necessarily the bootstrap superuser
  */
 Oid
 state_owner(Oid *schema)
@@ -291,8 +291,8 @@ become_owner(void)
 }
 
 /*
- * Become the caller for one statement, while we are the owner; its changes of
- * settings are undone.
+ * Become the caller for one statement, while we are the owner.  Settings that
+ * the statement changes are restored.
  *
  * The statement may run code of the table's owner, who perhaps installed the
  * extension.  Our lock keeps other sessions from dropping the extension, but
@@ -409,7 +409,7 @@ owner_call(const char *name, int count, const Value *arguments)
 	return result;
 }
 
-/* The error that an internal function raises */
+/* Call an internal function that raises an error */
 void
 owner_error(const char *name, int count, const Value *arguments)
 {
@@ -418,9 +418,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * Object locks whose class is a table of ours.  Unlike advisory locks, no SQL
- * command takes them, so only a role whose privileges were checked can hold
- * one.  Unlike row locks, they write nothing.
+ * The lock of a feed is an object lock whose class is a table of ours.  No SQL
+ * command takes such a lock, as with advisory locks: only a role whose
+ * privileges were checked can hold it.  It writes nothing, unlike a row lock.
  */
 static LOCKTAG
 feed_tag(Oid feed)

@@ -18,7 +18,7 @@ typedef struct Value
 	bool		null;
 } Value;
 
-/* The caller, while we are the owner of the state */
+/* The role and settings to which become_self() returns */
 typedef struct Self
 {
 	Oid			user;
@@ -31,10 +31,10 @@ typedef struct Self
 /* Maximum number of columns of a row of the state */
 #define MANY_COLUMNS 24
 
-/* A row, taken apart */
+/* A row as arrays of its columns */
 typedef struct Row
 {
-	HeapTuple	tuple;			/* type of a row of the table; null if there is none */
+	HeapTuple	tuple;			/* the row as it was read from a table; null if there is none */
 	Datum		values[MANY_COLUMNS];
 	bool		nulls[MANY_COLUMNS];
 } Row;

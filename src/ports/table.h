@@ -1,7 +1,6 @@
 /*
  * table.h
- *	  A table as a reader reads it, what was proved of it, and functions that examine
- *	  it.
+ *	  A table that is read, the proof about it, and functions that examine it.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
@@ -52,27 +51,27 @@ typedef struct Parts
 {
 	MemoryContext memory;		/* null while nothing is known */
 	Datum		numbers;		/* int8multirange: the transactions */
-	char	   *condition;		/* satisfied by their rows; null to read all partitions */
+	char	   *condition;		/* all rows of these partitions satisfy it; null to read all partitions */
 } Parts;
 
 /* A table with its partitions, as they were proved */
 typedef struct TableProof
 {
 	Oid			relation;		/* key of the cache */
-	bool		is_valid;		/* no invalidation since has affected it */
+	bool		is_valid;		/* no later invalidation has affected it */
 	uint64		number;			/* number of the proof, unique */
 	MemoryContext memory;		/* for the following members */
 	Reading		reading;
 	int			tree_count;
 	Oid		   *tree;			/* the table and all partitions, by oid */
 	/*
-	 * the same, each after the one above it, which is the order in which all
-	 * sessions lock them
+	 * the same tables in the order in which all sessions lock them: each after
+	 * its parent
 	 */
 	Oid		   *lock_order;
 	int			leaf_count;
 	Leaf	   *leaves;
-	Value		members;		/* feed_member[]: what a position remembers of them */
+	Value		members;		/* feed_member[]: the tables as a position remembers them */
 	/* the next transaction at the time of the proof: transactions that the proof depends on are older */
 	TransactionId next;
 	AttrNumber	order_column;	/* column in whose order rows were proved to be; 0 for none */

@@ -50,9 +50,7 @@ PG_FUNCTION_INFO_V1(keep_proof_of_column);
 static HTAB *proofs = NULL;
 static uint64 last_number = 0;	/* number of the newest proof */
 
-/*
- * The latest invalidations, which show those that came while a proof was made
- */
+/* Number of invalidations that are kept, to find those that came while a proof was made */
 #define INVALIDATIONS_KEPT 1024
 
 static uint64 invalidations = 0;	/* so far */
@@ -129,8 +127,8 @@ invalidations_noticed(void)
 }
 
 /*
- * Forget tables that were dropped, which the server invalidates as after any
- * other change
+ * Forget tables that were dropped.  The invalidation does not distinguish a drop
+ * from other changes.
  */
 static void
 forget_dropped(void)
@@ -203,7 +201,7 @@ table_of(Datum description)
 	};
 }
 
-/* The same with its proof, and the role that reads it, if any */
+/* The table of a description, with its proof, and the role that reads it, if any */
 Table
 table_with_proof(Datum description, Oid reader)
 {
@@ -265,8 +263,8 @@ refuse_change(Oid relation)
 }
 
 /*
- * The latest snapshot or, in parallel mode, in which no snapshot may be taken,
- * the active one
+ * The latest snapshot.  In parallel mode no snapshot may be taken: there it is
+ * the active one.
  */
 static Snapshot
 latest_snapshot(void)
@@ -275,8 +273,8 @@ latest_snapshot(void)
 }
 
 /*
- * The result of an internal function under the given snapshot or, in parallel
- * mode, in which all processes must see the same, under the active one
+ * The result of an internal function under the given snapshot.  In parallel mode
+ * it is under the active one, because all processes must see the same.
  */
 static Value
 call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
@@ -289,7 +287,7 @@ call_under(Snapshot snapshot, const char *name, int count, const Value *argument
 	return result;
 }
 
-/* Error unless a table can be read, by this transaction's snapshot */
+/* Error unless a table can be read, according to this transaction's snapshot */
 static void
 check_table(const Table *table)
 {
@@ -368,8 +366,8 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * True if the present catalog, too, matches what a position remembers: this
- * transaction's snapshot may be older
+ * True if a proof also matches the present catalog.  Its members were read in
+ * this transaction's snapshot, which may be older.
  */
 static bool
 is_of_now(const TableProof *made, const Table *table)
@@ -417,8 +415,8 @@ lock_tree(const TableProof *proof)
 
 /*
  * True if a proof holds in the snapshot of this transaction: a snapshot that
- * another session exported may be older than the proof.  Not needed if every
- * transaction that existed when the proof was made has ended in the snapshot.
+ * another session exported may be older than the proof.  The snapshot is newer if
+ * every transaction that existed when the proof was made has ended in it.
  */
 static bool
 is_of_snapshot(const TableProof *kept, const Table *table)
@@ -539,14 +537,14 @@ column_is_proved(PG_FUNCTION_ARGS)
 	AttrNumber	number = PG_GETARG_INT16(2);
 	const char *name;
 
-	AcceptInvalidationMessages();	/* its sequence is not locked */
+	AcceptInvalidationMessages();	/* the sequence of the column is not locked */
 	table = described_table(fcinfo, -1);
 	name = get_attname(table.oid, number, true);
 	PG_RETURN_BOOL(table.proof->is_valid && *proved_column(table.proof, PG_GETARG_BOOL(3)) == number &&
 				   name != NULL && strcmp(name, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0);
 }
 
-/* keep_proof_of_column(t feed_table, number smallint, divides boolean): not one of an older snapshot */
+/* keep_proof_of_column(t feed_table, number smallint, divides boolean): no effect if the snapshot may be older */
 Datum
 keep_proof_of_column(PG_FUNCTION_ARGS)
 {
@@ -574,7 +572,7 @@ type_of_column(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(get_atttype(relation, number));
 }
 
-/* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null for a table that is locked, and not proved */
+/* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null if the table is locked, not proved */
 Datum
 seen_members(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*
  * table_ref.c
- *	  The type by which the state names a table: like regclass, but it accepts missing
- *	  tables.  A function that finds the table that has a name now.
+ *	  The type table_ref, by which the state names a table: like regclass, but it accepts
+ *	  missing tables.  The function namesake(), which finds the table that has a name now.
  *
  * A dump includes the state of all tables, even of those that were left out of
  * the dump or of the restore.  With regclass the name of a missing table would
@@ -48,8 +48,8 @@ table_ref_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * Another table that has a name in a schema, or none.  Views do not count:
- * such a view may show the table that had the name.
+ * The table that has this name in this schema, or none if it is the given table.
+ * Views do not count: a view of this name may show the table that had the name.
  */
 static Oid
 namesake_of(Name schema_name, Name name, Oid relation)

@@ -4,17 +4,17 @@
  *
  * Library and SQL are replaced at different times.  A package brings a new library,
  * which each new session loads, days before somebody runs ALTER EXTENSION UPDATE;
- * pg_upgrade brings the old SQL to the new library.  A session also keeps the
- * library that it has loaded after the SQL was updated.  A library therefore serves
+ * pg_upgrade brings the old SQL to the new library.  After an update of the SQL, a
+ * session keeps the library that it has loaded.  A library therefore serves
  * the SQL of all earlier releases: none of its functions is removed or gets other
  * arguments.
  *
  * The state that it reads, and the internal functions that it calls, are an
  * interface with numbered versions.  The labels of the type interface_version are
  * the versions that the SQL serves; the library requires one of them.  The number
- * changes only in a release that cannot avoid it.  Then calls that need the state
- * are refused.  Keys and the guard depend on no part of the interface that may
- * change, so writers are not stopped.
+ * changes only in a release that cannot avoid it.  Calls that need the state are then
+ * refused.  Writers are not stopped, because keys and the guard depend on no part of
+ * the interface that may change.
  */
 #include "postgres.h"
 
@@ -64,8 +64,8 @@ version_of_sql(void)
 }
 
 /*
- * True if a version is below that of this library: three numbers, of which
- * missing ones count as 0
+ * True if a version is below that of this library.  Versions are three numbers;
+ * a missing number is 0.
  */
 static bool
 is_older_than_library(const char *version)

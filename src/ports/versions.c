@@ -41,7 +41,7 @@ typedef struct Versions
 	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
-/* As version() does (table.sql) */
+/* Append the version of a row of the catalog, as version() computes it (table.sql) */
 static void
 note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 {
@@ -59,7 +59,7 @@ note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 	versions->numbers[versions->count++] = Int64GetDatum(version);
 }
 
-/* The expression of a generated column */
+/* Append the version of the expression of a generated column */
 static void
 note_expression(Versions *versions, Oid relation, AttrNumber column)
 {
@@ -93,9 +93,9 @@ is_generated(Oid relation, AttrNumber column)
 }
 
 /*
- * Note a trigger of the guard, and the column that the first one names, if that is generated.  Triggers come in the
- * order of their names.  The trigger for TRUNCATE counts only where the guard is not inherited: a partition has
- * that trigger only if it was attached when feed_enable() was called.
+ * Append the version of a trigger of the guard.  Triggers come in the order of their names.  The first one names a
+ * column, which is returned if it is generated.  The trigger for TRUNCATE counts only where the guard is not inherited:
+ * a partition has that trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
@@ -114,7 +114,10 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 		*column = trigger->tgattr.values[0];
 }
 
-/* guarded(relation regclass, is_placed boolean) -> bigint[]: of the triggers, by name, and the expression */
+/*
+ * guarded(relation regclass, is_placed boolean) -> bigint[]: versions of the triggers, in the order of their names, and
+ * of the expression
+ */
 Datum
 guard_versions(PG_FUNCTION_ARGS)
 {

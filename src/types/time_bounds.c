@@ -43,7 +43,7 @@ next_us(TimestampTz us)
 	return us == PG_INT64_MAX ? us : us + 1;
 }
 
-/* Above all values; see V1_ABOVE_ALL. */
+/* The smallest value of a microsecond or, for later times, a bound above all values: see V1_ABOVE_ALL. */
 static UuidWords
 v1_bound(TimestampTz us)
 {
@@ -56,7 +56,7 @@ v1_bound(TimestampTz us)
 	return bound;
 }
 
-/* The greatest and the least uuid have no version, so they are above and below every key. */
+/* The smallest key of a microsecond.  The greatest and the least uuid are no keys, but above and below every key. */
 static UuidWords
 v7_bound(TimestampTz us)
 {

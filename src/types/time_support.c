@@ -21,9 +21,9 @@
  *
  * A uuid may be of a version that carries no time.  The operators themselves
  * refuse such a key.  The rewritten form has uuid_v7_checked(id, t) in
- * addition to the bounds.  Its cost is higher than theirs, and it needs the
- * same columns, so every kind of scan and join evaluates it after them: it
- * checks the rows that an index scan would find.  If the default of a column
+ * addition to the bounds.  This check costs more than the bounds, and needs the
+ * same columns.  Every kind of scan and join therefore evaluates it after the
+ * bounds, for the rows that an index scan would find.  If the default of a column
  * makes keys without a time, the comparison is always refused, because there
  * may be no such key between the bounds.
  */
@@ -135,10 +135,10 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query a number of levels up, or NIL.  Once the planner has
- * made its relations, all expressions of the query have been simplified.  Expressions
- * that are simplified later are CHECK constraints of tables, whose columns all refer
- * to the first entry.
+ * The range table of the query a number of levels up, or NIL.  When the planner has
+ * made its relations, all expressions of the query have been simplified.  After that,
+ * only CHECK constraints of tables are simplified, whose columns all refer to the
+ * first entry.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -188,7 +188,7 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 
 	if (!OidIsValid(table))
 		return;
-	relation = table_open(table, NoLock);	/* the planner has one */
+	relation = table_open(table, NoLock);	/* the planner has locked it */
 	if (calls_timeless(build_column_default(relation, column), &search))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -200,7 +200,7 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 	table_close(relation, NoLock);
 }
 
-/* The check is true, or an error: it does not reduce the expected rows. */
+/* The check is true, or an error: it does not reduce the expected number of rows. */
 Datum
 uuid_v7_checked_support(PG_FUNCTION_ARGS)
 {
@@ -337,9 +337,9 @@ bounds(Comparison *comparison, TimeOperator operator)
 
 /*
  * The check comes first: where the planner keeps the order, as in the select
- * list, a key without a time is then not compared.  Its argument only
- * determines where it is evaluated, and is left out if it is a constant.  One
- * check then implies another, as partial indexes require.
+ * list, a key without a time is then not compared.  The second argument only
+ * determines where the check is evaluated, and a constant is left out.  Checks of
+ * one key then imply each other, as partial indexes require.
  */
 static Node *
 with_check(Comparison *comparison, Node *compared)
@@ -375,7 +375,7 @@ rewrite(Comparison *comparison, TimeOperator operator)
 
 /*
  * Parse the name of a function, uuid_v1_lt_time or time_lt_uuid_v1, as if the
- * key were on the left; false for others
+ * key were on the left; false for other functions
  */
 static bool
 find_operator(Oid function, bool id_first, TimeOperator *operator)
@@ -391,7 +391,7 @@ find_operator(Oid function, bool id_first, TimeOperator *operator)
 	return false;
 }
 
-/* The planner's replacement for a call, or NULL to leave it */
+/* The replacement for a call, or NULL to leave the call as it is */
 static Node *
 simplify(SupportRequestSimplify *request)
 {

@@ -1,6 +1,6 @@
 /*
  * uuid_v1.c
- *	  The type uuid_v1: text, binary, casts, the parts of a value, and its generator.
+ *	  The type uuid_v1: text, binary, casts, parts of a value, and the generator of values.
  *
  * Text and binary forms are those of uuid, so that clients need no support
  * for the type.  Both refuse a value that is not a version-1 UUID of the
@@ -39,8 +39,8 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 
 /*
  * Collect the 32 digits of any form that uuid accepts: braces around all,
- * hyphens after any even number of bytes.  False if it is none of these.  The
- * digits are checked later.
+ * hyphens after any even number of bytes.  False for any other form.  The digits
+ * are checked later.
  */
 static bool
 collect_digits(const char *text, char *digits)
@@ -214,7 +214,7 @@ uuid_v1_get_node(PG_FUNCTION_ARGS)
  */
 #define NODE_MULTICAST (UINT64CONST(1) << 40)	/* lowest bit of the first byte */
 
-static int	owner = 0;			/* MyProcPid of the process that owns them */
+static int	owner = 0;			/* MyProcPid of the process that chose node and clock sequence */
 static V1State state;
 
 static void

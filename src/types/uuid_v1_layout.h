@@ -125,7 +125,7 @@ load_characters(const char *text)
 	return pg_ntoh64(word);
 }
 
-/* Two groups of four with something between them */
+/* Two groups of four characters that are not adjacent */
 static inline uint64
 load_characters_around(const char *first, const char *second)
 {
@@ -137,7 +137,8 @@ load_characters_around(const char *first, const char *second)
 }
 
 /*
- * The number that eight digits stand for; sets bits in *bad if one is no digit.
+ * The number that eight digits stand for; sets bits in *bad if a character is no
+ * digit.
  *
  *	  character		 minus '0', as xor		 lower case, xor 0x60
  *	  '0'..'9'		 0x00..0x09				 0x50..0x59
