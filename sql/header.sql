@@ -12,9 +12,9 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- Functions in the text of reader_batch_query, which its reader runs, and functions with anyelement that the tool
--- calls. In the schema of public functions, other roles might create a function that matches better. In this schema
--- only a superuser can create objects. It contains no state, so it need not be locked.
+-- This schema has functions that are called in the text of reader_batch_query, which the reader runs, and functions
+-- with anyelement that the tool calls. In the schema of public functions, other roles might create a function that
+-- matches better. In this schema only a superuser can create objects. It contains no state, and need not be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that texts of queries of the extension inorder, and of its tool, call.';
@@ -24,12 +24,11 @@ CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETU
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- Error if the library of this session is older than the extension: a session keeps the library that it has loaded. The
--- scripts of the extension call it first.
+-- scripts of the extension call this function first.
 CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();
 
--- version.c
--- Versions of the interface between library and SQL that this SQL serves. A library that needs another one refuses
--- calls that need the state.
+-- Versions of the interface between library and SQL that this SQL serves (version.c). A library that needs another
+-- version refuses calls that need the state.
 CREATE TYPE inorder_internal.interface_version AS ENUM ('1');

@@ -1,7 +1,7 @@
--- Last: privileges on the objects of the internal schema.
+-- Privileges on the objects of the internal schema. This file is the last one.
 
--- For pg_dump and pg_restore by the role that owns the extension, and by the owner of the database. @extowner@ is not
--- used, because it is the role that runs the script: an update may be run by another role than the owner.
+-- The privileges for pg_dump and pg_restore are granted to the role that owns the extension, and to the owner of the
+-- database. @extowner@ is not used, because it is the role that runs the script: an update may be run by another role.
 --
 -- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It also
 -- evaluates the generation expression of a column as that role, which needs the privilege.

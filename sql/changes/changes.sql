@@ -39,10 +39,20 @@ BEGIN
 END $$;
 
 -- Parts of the query for changes. In the query, k stands for the keys of the log, and x for the rows e of the table
--- that have these keys. unnested: the keys. is_key: a key has no null. texts: texts that distinguish equal keys;
--- different: the columns that distinguish keys. is_equal: a row has a key. is_there: the row exists. is_same: the row
--- has exactly this key. columns: the columns of a row in the table. taken: the columns as x selects them. present: the
--- columns as x returns them. gone: the columns of a deleted row, which are its key. once: keeps one row of equal keys.
+-- that have these keys.
+--
+--  unnested   the keys
+--  is_key     condition: a key has no null
+--  texts      texts that distinguish equal keys
+--  different  the columns that distinguish keys
+--  is_equal   condition: a row has a key
+--  is_there   condition: the row exists
+--  is_same    condition: the row has exactly this key
+--  columns    the columns of a row in the table
+--  taken      the columns as x selects them
+--  present    the columns as x returns them
+--  gone       the columns of a deleted row: its key, and nulls
+--  once       DISTINCT ON, which keeps one row of equal keys
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
     OUT unnested text, OUT is_key text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text,
@@ -52,7 +62,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
-    -- A marker has null instead of arrays, and must still return a row. Bytes sort faster than texts.
+    -- A marker has null instead of arrays, and must still return a row. Collation "C" compares bytes, which is faster.
     SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
                   string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
                                     'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
@@ -83,9 +93,9 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of what a snapshot sees, computed from the transactions that have ended in it: a snapshot that sees more
--- has a higher version. The upper bits are the last of these transactions. The lower bits are the greater, the fewer
--- transactions before it have not ended. The number of the last transaction comes first, because a standby counts open
+-- The version of the rows in a snapshot, computed from the transactions that have ended in it: a snapshot that sees
+-- more has a higher version. The upper bits are the number of the last of these transactions. The lower bits are higher
+-- if fewer transactions before it are in progress. The upper bits do not depend on that, because a standby counts open
 -- savepoints as transactions in progress. An existing row has a higher version than a deleted key, because a sink may
 -- treat the two keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
@@ -97,10 +107,10 @@ BEGIN
 END $$;
 
 -- The query for changes, made from the query for the rows of a batch of the log. It returns the operation (op), the
--- version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: only roles that
--- write into the table can have put them there by hand. If the batch has a marker, all rows of the table are returned.
--- Otherwise deleted rows come first, because a sink may treat a deleted key and an existing key as equal. Keys are
--- sorted, and each is looked up by the index, even if the planner expects few or many.
+-- version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: no trigger has
+-- written them. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come first,
+-- because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked up by
+-- the index, however many the planner expects.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -131,7 +141,7 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch. If the batch is empty, this only checks that no changes bypassed the log.
+-- The changes of an unfinished batch. If number is null, this only checks that no changes bypassed the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -190,14 +200,14 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Let the owner call changes_enable(%L).', relation);
     END IF;
-    -- It locks the log.
+    -- This locks the log.
     keys := inorder_internal.query_of_batch(caller, log, batch);
     PERFORM inorder_internal.check_position(from_position);
     missing := inorder_internal.minus(
         inorder_internal.plus(inorder_internal.passed_by(from_position),
                               inorder_internal.one_number(from_position.partial)),
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
-    -- The copy would get an older version of the row.
+    -- Otherwise the copy would get an older version of a row.
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;

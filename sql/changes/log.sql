@@ -1,14 +1,14 @@
 -- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
 --
 -- It is written by triggers on the table and on each of its partitions (logging_triggers()), with the privileges of the
--- role that changes rows. Their function is changes_trigger() or, in the SQL edition, one function for each table. The
+-- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
 -- columns of a log are identified by their order, since a key may have columns of any name: the transaction number, the
 -- primary key, the kind of the change. A row contains up to 32 keys of a statement, in one array per column: with a row
 -- for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy must take
--- all rows of the table, whatever was there before.
+-- all rows of the table, and no others.
 
--- The primary key of a table, in the order of its columns, with the corresponding columns of its log. Where equal
--- values may differ, their text distinguishes them.
+-- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact: equal
+-- values of the type are the same. Other equal values are distinguished by their text.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -36,7 +36,7 @@ BEGIN
                      WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
-        -- Triggers for statements see the value of such a column from before its partition computed it.
+        -- Statement triggers see the value of such a column before the partition computes it.
         WHEN EXISTS (SELECT FROM inorder_internal.changed_key(relation) AS k
                      JOIN pg_attribute AS a ON a.attrelid = relation AND a.attname = k.name AND a.attgenerated <> ''
                      JOIN pg_partitioned_table AS p ON p.partrelid = a.attrelid)
@@ -51,8 +51,8 @@ LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
 -- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any log.
--- The log must therefore also name the table, and belong to its owner. It names the table by a trigger that is ENABLE
--- ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
+-- The log must therefore also name the table, and belong to the same owner. It names the table by a trigger that is
+-- ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -95,9 +95,9 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- A fingerprint of a table, made when the logging of its changes began. If the key, the columns, the triggers or the
--- partitions have changed since, changes may be missing from the log. Statistics, and the name of the table, do not
--- matter.
+-- The fingerprint of a table, which is stored when the logging of its changes begins. If the key, the columns, the
+-- triggers or the partitions have changed since, changes may be missing from the log. Statistics, and the name of the
+-- table, do not matter.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -108,7 +108,7 @@ BEGIN
          FROM inorder_internal.changed_key(relation) AS k)), 0);
 END $$;
 
--- A marker is a row with one of these kinds of change: the owner has requested the marker, or the table was truncated.
+-- A marker is a row of kind R (the owner has requested the marker) or T (the table was truncated).
 CREATE FUNCTION inorder_internal.is_marker() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'OPERATOR(pg_catalog.=) ANY (''{R,T}''::pg_catalog."char"[])'::text;

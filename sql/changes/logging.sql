@@ -27,7 +27,7 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The name of the log of a table: names have at most 63 bytes, and characters up to four.
+-- The name of the log of a table. A name has at most 63 bytes, and a character up to four bytes.
 CREATE FUNCTION inorder_internal.log_name(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('%I.%I', n.nspname, concat(
@@ -65,10 +65,10 @@ BEGIN
           HINT = format('Let its owner revoke the privilege TRIGGER, and DROP TRIGGER %I ON %s.', name, relation);
 END $$;
 
--- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
--- rows of the logged table. A role that formerly had TRIGGER, or owned the table, may have created such code. The guard
--- belongs to the owner of the state. In the SQL edition the guard's triggers have conditions; a condition of another
--- trigger is refused.
+-- Error if writing into a log runs code of a role other than its owner. The code would run with the privileges of every
+-- role that changes rows of the logged table. A role that formerly had TRIGGER, or owned the log, may have created such
+-- code. The guard belongs to the owner of the state. In the SQL edition the guard's triggers have conditions;
+-- conditions of other triggers are refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -126,7 +126,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- A table that had the name before is no longer logged.
+    -- Another table may still be logged if its present name leads to the same log.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF other IS NOT NULL THEN
@@ -194,19 +194,19 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
--- The table that is the log of another one, or has the name of its log; or null.
+-- The log of a table. If it has none, the table that has the name of such a log, or null.
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The owner gives up a log that does not fit a new key by renaming it.
+    -- If a log does not fit a new key, the owner renames it, and gets a new log.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
         to_regclass(inorder_internal.log_name(relation)));
 END $$;
 
--- Log the changes of a table from now on. If changes may have gone past the log, or on request, a marker is written:
--- feeds then read the whole table.
+-- Log the changes of a table from now on. If changes may be missing from the log, or marks is true, a marker is
+-- written: feeds then read the whole table.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -234,7 +234,8 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The fingerprint includes the triggers. Changes of them in between are found by the checks.
+    -- The fingerprint includes the triggers, and is made after them. If triggers have changed in between, the checks
+    -- find it.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

@@ -23,7 +23,7 @@ BEGIN
         rows := 0;
     ELSE
         -- The error that is raised here, or that of a table that cannot be locked or read, rolls back to a savepoint,
-        -- which releases the locks of the look.
+        -- which releases the locks.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(

@@ -50,8 +50,8 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- A batch of many ranges of transactions, reduced to the first ranges with rows, if an index shows these, and to the
--- transactions of which the batch has only a part.
+-- A batch of many ranges of transactions, reduced to the first ranges with rows, if an index shows which ranges have
+-- rows. Transactions of which the batch has only a part are kept.
 CREATE FUNCTION inorder_internal.batch_with_rows(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -66,8 +66,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for rows of a batch. If indexes show which ranges and partitions have rows, it is limited to the first of
--- these ranges, and to these partitions.
+-- The query for rows of a batch. If indexes show which ranges and partitions have rows, the query is limited to the
+-- first of these ranges, and to these partitions.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
 ) RETURNS text

@@ -8,8 +8,8 @@
 -- leases expire early or late, which does no other harm: the token decides which worker may finish the batch. After a
 -- limited number of tries a batch is dead: no worker gets it any more, until feed_retry_batch().
 
--- The unfinished batches of the workers of a feed. Finished batches before them are skipped, because a transaction that
--- is open for long keeps their versions.
+-- The unfinished batches of the workers of a feed. The search begins at the first of them: as long as an older
+-- transaction is open, row versions of finished batches remain in the table.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
 -- Few feeds have such batches. With the default estimate of 1000 rows for each, JIT would compile the queries of the
 -- views, which takes a second.
@@ -56,7 +56,7 @@ BEGIN ATOMIC
     WHERE f.dead_since IS NULL;
 END;
 
--- True if a divided feed has rows for a worker, even if other rows of their share come first.
+-- True if a divided feed has rows that no worker has got, even if other rows of the same share must be finished first.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -87,7 +87,7 @@ END $$;
 -- last. Null if there is none. An open batch, to which rows may still be added, counts only if it has least_rows rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
--- Without this setting each call would be planned anew, because a plan seems cheaper if the number of shares is known.
+-- Without this setting each call would be planned again, because a plan seems cheaper if the number of shares is known.
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     shares int;
@@ -129,8 +129,8 @@ BEGIN
     IF least_rows IS NOT NULL THEN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
     END IF;
-    -- A transaction that is open for long keeps the versions of batches that were finished since it began, and each
-    -- look would meet them all.
+    -- As long as an older transaction is open, row versions of finished batches remain in the table. Without a lower
+    -- bound each search would read all of them.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
     -- Another session is finishing or returning a batch that is locked.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
@@ -153,7 +153,7 @@ CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, work
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
 
--- A batch in the form in which a worker gets it.
+-- A batch as a worker gets it: with a new token and a new lease.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -174,7 +174,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Note which worker has a batch of a share.
+-- Store which worker was the last one to get a batch of a share, and when.
 CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -280,9 +280,16 @@ END $$;
 
 -- When the feed changes
 
--- Totals of the unfinished batches of workers: their number; the first one and its worker; their transactions, some
--- rows of which are not read; the number of dead batches; the number of shares that these hold back; and true if the
--- sets are small enough to be combined whenever a role reads the view.
+-- Totals of the unfinished batches of workers, for the view feeds.
+--
+--  amount             number of batches that are not dead
+--  first_number       number of the first of these batches
+--  first_worker       worker of that batch
+--  transactions       their transactions, some rows of which are not read
+--  dead               number of dead batches
+--  dead_transactions  transactions of dead batches
+--  blocked            number of shares that dead batches hold back
+--  is_small           true if the sets are small enough to be combined whenever a role reads the view
 CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT dead bigint, OUT dead_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -316,8 +323,8 @@ BEGIN
     END IF;
 END $$;
 
--- Discard the batches of workers, before the given transactions count as read and all others as unread. Error if a dead
--- batch has rows that would be discarded.
+-- Discard the batches of workers, because the position of the feed is set to the given transactions. Error if a dead
+-- batch has rows of these transactions, which would then count as read.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void

@@ -1,5 +1,5 @@
--- Exact counts: rows of all transactions in a set, counted once, plus the rows of the others in the caller's own
--- snapshot. The sum equals count(*), at any size of the table.
+-- Exact counts: rows of all transactions in a set, counted once, plus the rows of other transactions in the caller's
+-- own snapshot. The sum equals count(*), at any size of the table.
 --
 -- The stored number and its set are read under the same snapshot as the rows. If
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
@@ -17,7 +17,8 @@ BEGIN
         WITH RECURSIVE up AS (
             SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
-            -- Uses the index for each parent, as tree() does: a join would read all of pg_inherits for each partition.
+            -- This uses the index for each parent, as in tree(): a join would read all of pg_inherits for each
+            -- partition.
             SELECT i.* FROM up AS u CROSS JOIN LATERAL (
                 SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
                 WHERE p.inhrelid = u.inhparent OFFSET 0

@@ -41,15 +41,15 @@ BEGIN
     END IF;
 END $$;
 
--- The role that reads the rows of a table to check them before the table gets the guard. If the caller is a superuser,
--- it is the owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and
--- partition keys. Without C a statement runs as the caller.
+-- The role that reads the rows of a table to check them before the table gets the guard. For a superuser, this is the
+-- owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and partition
+-- keys. In the SQL edition statements run as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
         FROM pg_class AS c CROSS JOIN pg_roles AS r WHERE c.oid = relation::oid AND r.oid = caller);
 
--- Error if rows of a table have numbers that this server has not reached, or none.
+-- Error if rows of a table have no number, or a number that this server has not reached.
 CREATE FUNCTION inorder_internal.refuse_numbers(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -60,7 +60,7 @@ BEGIN
                                                   inorder_internal.unnumbered_query(t)), role);
 END $$;
 
--- The part of feed_enable() for a table that was not restored. Waits for writers, after which all rows that came
+-- The part of feed_enable() for a table that was not restored. It waits for writers: then all rows that were inserted
 -- without the guard are visible to the checks.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -82,7 +82,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
-        -- With a lower base new rows would have numbers that were passed.
+        -- With a lower base new rows would have numbers that feeds have already passed.
         PERFORM inorder_internal.say_ahead(relation, p.highest, p.next)
         FROM (SELECT max(upper(inorder_internal.passed_by(s.position))) - 1 AS highest,
                      inorder_internal.next_transaction(t.base) AS next
@@ -106,7 +106,7 @@ END $$;
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The guard is looked up in a snapshot that is taken after the wait for another session that makes one.
+    -- The guard is looked up in a snapshot that is taken after waiting for another session that creates it.
     PERFORM inorder_internal.check_local(relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;

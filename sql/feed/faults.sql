@@ -55,8 +55,8 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- An index without rows of number 0 has no nulls either. If the column cannot be null, the table is not read for
-    -- them.
+    -- An index without rows of number 0 has no nulls either. The table is therefore read for nulls, unless the column
+    -- cannot be null.
     RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
                   'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
                   inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, 0),

@@ -54,8 +54,8 @@ RETURNS TABLE (pid int, gid text, application text, number bigint, since timesta
 -- The function is not STRICT, which lets the planner inline it; null has no holders.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- The locks are read once instead of joined: the planner expects a few of them, and would compare each with each. A
-    -- subquery of its own is evaluated once, and only if it is needed.
+    -- The locks are read once instead of joined: the planner expects few locks, and would compare each lock with all
+    -- others. The base is in a subquery, which is evaluated once, and only if it is needed.
     WITH writers AS (
         SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l

@@ -1,4 +1,5 @@
--- Exact counts by group, of tables whose rows may change: a view that is always GROUP BY, and seldom reads the table.
+-- Exact counts by group, of tables whose rows may change: a view that always equals a query with GROUP BY, and seldom
+-- reads the table.
 --
 -- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
 -- fold replaces the deltas of ended transactions by their sums. It records these transactions: all below "xact" except
@@ -7,10 +8,10 @@
 --     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
 --
 -- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
--- proof: files, triggers and columns of the table. The view compares it with the present state of the table; if they
--- differ, it counts the table. Deltas of a partitioned table record the partitions of the time of the statement: if a
--- delta that counts has other partitions than the fold, the view counts the table, too. All of these objects belong to
--- the owner of the table. A set of groups is found by the function that its triggers call.
+-- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
+-- they differ, the view counts the table. Deltas of a partitioned table record the partitions at the time of the
+-- statement: if a delta that is added has other partitions than the fold, the view counts the table, too. All of these
+-- objects belong to the owner of the table. A set of groups is found by the function that its triggers call.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas (which the function of the
 -- triggers has, too), and of the function that folds; the columns of the table; and the part of trigger names that
@@ -24,7 +25,7 @@ CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN to_hex(hashtext(view));
 
--- The set of a view. The prefix is short enough for suffixes within the 63 bytes of a name.
+-- The set of a view. The name of the view is cut so that the longest suffix fits into the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.group_set(relation regclass, schema name, view text, columns name[])
 RETURNS inorder_internal.group_set
 LANGUAGE sql IMMUTABLE
@@ -125,8 +126,8 @@ BEGIN
 END $$;
 
 -- The first part of the function that writes deltas. After a swap by rename, the name of the deltas may lead to the
--- table of another function, or of another owner, whose triggers a writer must not run. After a restore it leads to
--- another table.
+-- table of another function, or of another owner. A writer must not run the triggers of such a table. After a restore
+-- the name leads to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -185,7 +186,7 @@ RETURN (SELECT format('
         FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
         WHERE k.names IS DISTINCT FROM NULL);
 
--- A part of that function: a partition that is detached loses the trigger for rows.
+-- The part of that function that skips a detached partition: it has lost the trigger for rows.
 CREATE FUNCTION inorder_internal.unless_detached(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -215,8 +216,8 @@ RETURN (SELECT '
                               THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- A condition with a number above that of any transaction. With a range, the planner expects a small part of the table,
--- and uses the index.
+-- A condition that every transaction number satisfies. With a range, the planner expects a small part of the table, and
+-- uses the index.
 CREATE FUNCTION inorder_internal.below_all() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'd.xact < ''18446744073709551615''::xid8'::text;
@@ -343,9 +344,9 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that create the table of deltas. The default of a column checks the privileges of the writer. A
--- trigger with a condition would take half of the time of a delta, because the server parses the condition for each
--- statement.
+-- The statements that create the table of deltas. The default of a column checks the privileges of the writer. In place
+-- of the default, a trigger with a condition would take half of the time of a delta, because the server parses the
+-- condition for each statement.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -361,7 +362,7 @@ BEGIN
     RETURN NEXT format('CREATE INDEX ON %s (xact) WHERE open IS NULL', s.deltas);
     RETURN NEXT format('CREATE INDEX ON %s (xact%s) WHERE open IS NOT NULL', s.deltas,
                        inorder_internal.group_list(s.columns, ', g%s'));
-    -- For publications of all tables.
+    -- Publications of all tables require it.
     RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
 END $$;
 
@@ -415,7 +416,8 @@ END $$;
 CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Default privileges may have granted some. Every role that writes into the table writes deltas.
+    -- Default privileges may have granted privileges on the deltas. Only INSERT is needed, by every role that writes
+    -- into the table.
     RETURN QUERY SELECT format('REVOKE ALL ON %s FROM %s CASCADE', s.deltas, CASE
                             WHEN a.grantee = 0 THEN 'PUBLIC'
                             ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
@@ -672,7 +674,7 @@ BEGIN
             PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(s, proof, false, NULL)],
                                                     caller);
         EXCEPTION WHEN OTHERS THEN
-            NULL;  -- exact_count_fold() says it to the owner
+            NULL;  -- exact_count_fold() reports the error to the owner
         END;
     END IF;
 END $$;

@@ -1,6 +1,6 @@
 -- Find the state of a feed by its name, check, lock and move it; the same for the batches of its workers.
 
--- A feed in its present state. is_renamed: the owner was renamed. is_found: the result includes what follows the
+-- A feed in its present state. is_renamed: the owner was renamed. is_found: next is the batch that follows the
 -- position.
 CREATE TYPE inorder_internal.feed_view AS (
     feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
@@ -113,13 +113,13 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, after the table was waited for. Null unless the caller may move the feed and, if
--- must_read is true, read its table; the result then includes the description of the table.
+-- A feed in its present state, read after waiting for the lock on its table. Null unless the caller may move the feed
+-- and, if must_read is true, read its table; the result then includes the description of the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same, with an error instead of null.
+-- The same as view_feed(), with an error instead of null.
 CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -159,9 +159,9 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
--- The number of the batch that follows the given one. On the same server and timeline it is the next number. On another
--- server it is unknown how many numbers were given out before, but there are fewer than 10^9. The clock of this server
--- may be behind.
+-- The number of the batch that follows the given one. On the same server and timeline it is the next number. The state
+-- of another server or timeline may lack the last numbers that were given out, but fewer than 10^9. These are added,
+-- because the clock of this server may be behind.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -184,20 +184,21 @@ CREATE FUNCTION inorder_internal.move_state(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same, for a reader that takes the whole batch.
+-- Move a feed that is locked over a batch that the reader takes as a whole.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- For a dump.
+    -- A dump contains the name of the owner.
     IF f.is_renamed THEN
         UPDATE inorder_internal.feed AS n SET owner_name = inorder_internal.role_name(n.owner) WHERE n.id = f.feed_id;
     END IF;
     PERFORM inorder_internal.move_state(f.feed_id, f.at_position, past_batch, f.asked, is_all, false);
 END $$;
 
--- A position in a table as it is now. In the middle of a set it keeps the order of the set.
+-- A position with the present partitions of its table. If it is in the middle of a set that is read in the order of a
+-- column, it keeps that order.
 CREATE FUNCTION inorder_internal.with_table(
     t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
 )
@@ -227,7 +228,7 @@ BEGIN
     RETURN feed;
 END $$;
 
--- True if a batch may be given to another worker: its lease is over, or the time after which it is tried again.
+-- True if a batch may be given to another worker: its lease has expired, or the delay before its next try is over.
 CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp();
@@ -237,8 +238,8 @@ CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Delete a batch that a worker finishes by its token or, if it is dead, that anybody finishes; false unless the batch
--- exists, and the caller may finish it.
+-- Delete a batch with this token or, if the token is null, a dead batch; false unless the batch exists, and the caller
+-- may finish it.
 CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

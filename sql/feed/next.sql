@@ -131,7 +131,8 @@ BEGIN
     RETURN finding IS NOT NULL;
 END $$;
 
--- True if a batch has rows, or has had some; error if a condition of the table is violated.
+-- True if the transactions of a batch have rows, even if these were read before; error if a condition of the table is
+-- violated.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS boolean
@@ -157,8 +158,8 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
--- The end of a batch, found by queries. Rows from before feed_prepare come first, in the order of their key: in the
--- order of the number the planner would sort all of them.
+-- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. They are read in the order
+-- of their key: for the order of the number the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -173,7 +174,7 @@ BEGIN
                                                               '1::pg_catalog.int8', true), caller)) THEN
         place := inorder_internal.find_place(t, inorder_internal.rest_of_one(b, 0), max_rows, caller);
         IF place[2] = '' THEN
-            place[2] := '-1';  -- others may follow
+            place[2] := '-1';  -- rows of other transactions may follow
         END IF;
     END IF;
     place := coalesce(place, inorder_internal.find_place(t, b, max_rows, caller));
@@ -182,8 +183,8 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch, limited to so many rows if a limit is given. All limits of a batch are applied here or, for a batch in the
--- order of a column, by find_batch_in_order().
+-- The batch, limited to max_rows rows unless that is null. All limits of a batch are applied here or, for a batch in
+-- the order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -246,8 +247,8 @@ CREATE FUNCTION inorder_internal.next_by_index(
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If the caller passes over transactions without rows, the batch includes such
--- transactions.
+-- The batch after a position. If passes is true, it may consist of transactions without rows, over which the caller
+-- moves the position.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -267,9 +268,9 @@ BEGIN
     pages := inorder_internal.pages_read(t, true);
     t := inorder_internal.lock_table(t, caller);
     n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
-    -- A look that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
-    -- look of a session at a table reads about half as many pages of the catalog as this limit allows, and so for each
-    -- partition.
+    -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
+    -- search of a session also reads pages of the catalog. They are about half of this limit, for the table and for
+    -- each partition.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
@@ -282,8 +283,8 @@ END $$;
 
 -- Existing batches
 
--- After waiting, or in a new transaction, the caller sees the missing transactions, unless this primary has not reached
--- them.
+-- The error of a call that needs transactions that its snapshot does not see. It is serialization_failure if the caller
+-- will see them later, or in a new transaction, and not if this primary has not reached them.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -334,9 +335,9 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, NULL, 'e.*', in_order);
 END $$;
 
--- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays. In
--- contrast to other queries it does not name the row type of the relation, because plan.c checks the relation each time
--- before the query is planned.
+-- The query for rows in ranges of keys. Its two parameters are the bounds of one range, or arrays of the lower and
+-- upper bounds of several ranges. In contrast to other queries it does not name the row type of the relation, because
+-- plan.c checks the relation each time before the query is planned.
 CREATE FUNCTION inorder_internal.kept_query(t inorder_internal.feed_table, is_many boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -350,7 +351,7 @@ BEGIN
     RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
 END $$;
 
--- The query for all rows of a batch of a table that is locked. The text is the same each time.
+-- The rows of a batch of a table that is locked. Error unless the batch can be read, and has the same rows as before.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,13 +1,13 @@
 -- Delivery in the order of a column.
 --
--- Transactions are numbered at their first write. If A is numbered, then B writes version 1 of a stream and commits,
--- then A locks the stream and writes version 2, the numbers are in the wrong order. Values of a column that are drawn
--- after the lock are in the right order. A feed in the order of such a column freezes the batch B = ended(S) - P and
--- delivers all of it by that column, in pieces; the next set is frozen when this one is done:
+-- Transactions are numbered at their first write. Suppose that A is numbered; then B writes version 1 of a stream and
+-- commits; then A locks the stream and writes version 2. The numbers are then in the wrong order. Values of a column
+-- that are drawn after the lock are in the right order. A feed in the order of such a column freezes the batch
+-- B = ended(S) - P and delivers all of it by that column, in pieces. The next set is frozen when this one is done:
 --
 --  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
---     ended, that of row 1 has ended, too. So row 1 is in the same set, or in an earlier one.
---  2. In the same set it comes first, since its value was drawn first.
+--     ended, that of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier one.
+--  2. In the same set row 1 comes first, since its value was drawn first.
 --  3. The set is fixed, its transactions have ended, and rows do not change: each is in exactly one piece, whatever the
 --     values are. Rows of equal value are in the same piece.
 --
@@ -18,7 +18,7 @@
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
--- If there is no such column, its number is one that no column has, and each read raises an error.
+-- If there is no such column, the number is 0, which no column has: each read then raises an error.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
@@ -97,14 +97,14 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
--- The end of a query for the rows of an ordered batch: by number, or by the index of the column from one value up to
--- another, and no more than a budget of rows.
+-- The end of a query for the rows of an ordered batch. They are found by number or, if walked_from is not null, by the
+-- index of the column from one value up to another; then at most "budget" rows are read.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- No value is below the first of these, and none is above the last.
+    -- The lowest and the highest bigint stand for no bound.
     wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
                           '%3$L::pg_catalog.int8', (b.ordering).column_name,
                           greatest((b.ordering).from_value, walked_from, -9223372036854775808),

@@ -127,7 +127,7 @@ BEGIN
         t, inorder_internal.lowest_query(t, b, (b.ordering).column_name, s.highest + 1), true, caller);
 END $$;
 
--- A batch in the order of a column, limited to so many rows, if any.
+-- A batch in the order of a column, limited to max_rows rows unless that is null.
 CREATE FUNCTION inorder_internal.find_batch_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid

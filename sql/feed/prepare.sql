@@ -1,7 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
 -- The index on a column of a table that an earlier run created, or that the server created for a partition because of
--- the parent's index; null if there is none. Ten characters take at most 40 of the 63 bytes of a name.
+-- the parent's index; null if there is none.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -12,12 +12,17 @@ BEGIN
             ORDER BY h.inhrelid LIMIT 1);
 END $$;
 
+-- The name of an index that feed_prepare() creates. Ten characters take at most 40 of the 63 bytes of a name.
 CREATE FUNCTION inorder_internal.index_name(member oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_class AS c WHERE c.oid = member);
 
--- A table and its partitions, each with the name of the index on a column that feed_prepare() creates, the name of the
--- parent's index, and the state of the index (null: it is missing; false: it is not valid), and whether it is attached.
+-- A table and its partitions, each with the index on a column that feed_prepare() creates.
+--
+--  index, qualified  name of the index
+--  above             name of the parent's index
+--  is_done           state of the index: null if it is missing, false if it is not valid
+--  is_attached       true if it is attached to the parent's index
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
@@ -44,9 +49,9 @@ BEGIN
     FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.made;
 END $$;
 
--- The columns of the index: the number, then the primary key. Rows of a transaction are delivered in the order of the
--- primary key, so they need not be sorted. The primary key is left out if one of its columns has a variable length,
--- because an index refuses long values.
+-- The columns of the index: the number, then the primary key. The index then has the rows of a transaction in the order
+-- in which they are delivered. The primary key is left out if one of its columns has a variable length, because an
+-- index refuses long values.
 CREATE FUNCTION inorder_internal.indexed_columns(relation regclass, key_column name) RETURNS name[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -60,7 +65,7 @@ BEGIN
         THEN '{}' ELSE ordered END;
 END $$;
 
--- Error if an index that is not valid may still be built by another session.
+-- Error if another session may still be building an index that is not valid.
 CREATE FUNCTION inorder_internal.refuse_while_built(relation regclass, index text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -76,8 +81,8 @@ BEGIN
 END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
--- earlier run has completed are omitted; its invalid indexes are dropped first. The caller has checked that no valid
--- index exists.
+-- earlier run has completed are omitted; invalid indexes of an earlier run are dropped first. The caller has checked
+-- that no valid index exists.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -130,7 +135,7 @@ BEGIN
     fault := CASE
         WHEN c.relispartition THEN 'is a partition'
         WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
-        -- Arrays of the row type count, too. The server reports types that contain it by itself.
+        -- Arrays of the row type count, too. The server itself reports other types that contain it.
         ELSE (SELECT format('has a row type that column %I of %s has', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (

@@ -12,8 +12,9 @@
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A null of the row type is constant, and the planner drops a case that is false before it looks into it. No column
-    -- of a table can have the name cmax. The columns in the bounds of a partition are not qualified.
+    -- The argument is a constant null of the row type: the planner drops the CASE, which is false, without examining
+    -- e.*. The bounds of a partition name columns without a qualifier. The column of this function is therefore named
+    -- cmax, since no column of a table can have that name.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
@@ -26,12 +27,12 @@ LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not i
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same for some or all columns that have a type of the server; null if no column has one.
+-- Such conditions for some or all columns that have a type of the server; null if no column has one.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Left out are int2vector and oidvector, which are arrays and have array types, and types without an array type,
-    -- such as pg_node_tree.
+    -- Two kinds of types are left out: int2vector and oidvector, which are arrays and have array types, and types
+    -- without an array type, such as pg_node_tree.
     RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
                                    ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
                                                a.attname, y.typname) END, '' ORDER BY a.attnum)
@@ -41,7 +42,7 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction as a literal, and the type of keys, as text of a query.
+-- The first key of a transaction, as text of a literal. The functions below return the type of keys, and the literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN inorder_internal.uuid_xact_floor(number)::text ELSE number::text END;
@@ -141,8 +142,7 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index supports it, which keeps the planner with the index of another
--- condition.
+-- The condition that numbers are in a set. No index supports this condition: the planner uses the index of another one.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -165,8 +165,8 @@ CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers 
 LANGUAGE sql IMMUTABLE
 RETURN (t).is_partial AND numbers @> 0::bigint;
 
--- The condition that keys are in a range whose bounds are not constants. The planner takes a partial index only where
--- its predicate is in the query.
+-- The condition that keys are in a range whose bounds are not constants. The planner uses a partial index only if its
+-- predicate is in the query.
 CREATE FUNCTION inorder_internal.between_keys(t inorder_internal.feed_table, low text, high text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, low, high)
@@ -226,8 +226,8 @@ DECLARE
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
-    -- The rows from before feed_prepare, perhaps the whole table, are read by the primary key, whatever the index on
-    -- numbers is.
+    -- Rows that existed before feed_prepare(), perhaps the whole table, are read by the primary key, even if the index
+    -- on numbers contains them.
     ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint OR inorder_internal.has_old(t, numbers) THEN
         RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, in_order),
                          inorder_internal.ranges(t, source,

@@ -1,6 +1,6 @@
 -- The guard: makes a table readable, and keeps it insert-only.
 --
--- The bodies of the public functions are in enable.sql. They have the statements generated here executed with the
+-- The bodies of the public functions are in enable.sql. They execute the statements that are generated here, with the
 -- privileges of their caller, who owns the table, and verify the result.
 
 -- The schema of the public functions, by its current name, as text of a statement.
@@ -19,14 +19,14 @@ BEGIN
                  FROM inorder_internal.guard_definitions(t.relation, t) AS d);
 END $$;
 
--- The statements that guard partitions from TRUNCATE, where that is missing.
+-- The statements that create the trigger for TRUNCATE on partitions that lack it.
 CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
         LATERAL (VALUES (inorder_internal.truncate_definition(member, t)),
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
-        -- A trigger of this name that another role has made is an error.
+        -- If another trigger has this name, the statement fails.
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate'
                                                         AND g.tgfoid = inorder_internal.guard_function());
 END $$;
@@ -49,8 +49,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by another column. In this column, rows that a feed has not read may have numbers that
--- the feed has passed.
+-- Error if a table is readable by another column. By the numbers in this column, its feeds may have passed rows that
+-- they have not read.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -94,7 +94,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The statements found the functions by their names.
+    -- The statements named the functions of the guard, and the names may have led to other functions.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
         t.written_here := true;  -- the table was not restored: it lost the guard after the last statement
         PERFORM inorder_internal.say_unguarded(t);

@@ -79,7 +79,7 @@ BEGIN
     RETURN inorder_internal.table_of(relation);
 END $$;
 
--- The same; the table is then locked and proved.
+-- The description of a table that the caller may read, and that is locked and proved.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -200,7 +200,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
     END IF;
-    -- An interval of months and days may equal one of less than a second, and last for a day.
+    -- An interval of months and days may compare as less than a second, and still last for a day.
     RETURN least(extract(epoch FROM timeout)::float8, 1);
 END $$;
 
@@ -218,7 +218,7 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
-        -- Roll back to a savepoint to release the locks of the look: otherwise ALTER TABLE with a lock_timeout would
+        -- Roll back to a savepoint to release the locks of the search: otherwise ALTER TABLE with a lock_timeout would
         -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.
         BEGIN
             IF NOT is_feed THEN
@@ -283,7 +283,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- A query for the caller to run, and the settings with which it uses the index, until the transaction ends.
+-- Return a query for the caller to run, and set the settings with which it uses the index, until the transaction ends.
 CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),

@@ -1,7 +1,8 @@
 -- After a restore: functions that adapt a table and its feeds to another cluster. The body of feed_rebase() is in
 -- enable.sql.
 
--- The description of a restored table, and the query for its highest number; null if numbers were recomputed.
+-- The description of a restored table, and the query for its highest number. The query is null if numbers were
+-- recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -98,8 +99,8 @@ END $$;
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- A member of another server or table stays unchanged, since the table may have changed since the dump. Only the table
--- itself has no attachment.
+-- A member of another server or table stays unchanged, since the table may have changed since the dump. The table
+-- itself, which may have another name, is the only member without an attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
@@ -111,7 +112,7 @@ END;
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, because the numbers that the old server has given out since the dump are unknown
--- here. If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
+-- here. If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another position.
 BEGIN ATOMIC
     -- This comes first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b

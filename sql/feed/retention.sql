@@ -19,7 +19,7 @@ BEGIN
         IF f.written_here IS NOT TRUE THEN
             PERFORM inorder_internal.say_restored(f.feed);
         END IF;
-        -- The position includes unfinished batches of workers, and no other.
+        -- The position includes the unfinished batches of workers, which are not read yet.
         number := least(number, inorder_internal.first_gap((f.position).transactions), (
             SELECT min(lower((b.batch).transactions)) FROM inorder_internal.unfinished_batches(f.id) AS b));
     END LOOP;
@@ -61,7 +61,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed');
 BEGIN
-    -- The snapshot of the call that waited does not show a feed that was created meanwhile.
+    -- This call is in a new snapshot: the one before the wait does not show a feed that was created meanwhile.
     RETURN inorder_internal.passed(t);
 END $$;
 

@@ -6,13 +6,13 @@
 --  1. Pieces follow each other in the order of the feed, and the batches of a share have its rows of the pieces, in the
 --     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
 --  2. A worker gets only the first unfinished batch of a share. The next batch is given out when that batch is
---  finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
---  finished.
+--     finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
+--     finished.
 --  3. A batch that is returned, lost or dead stays the first of its share: it holds back its share, and no other.
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
--- have both in order. It gets its number when a worker gets it. A batch that is not open is the first one of its share.
--- See joined(). batches.sql describes which worker gets a batch, and what the token is for.
+-- have all of these rows in order (see joined()). It gets its number when a worker gets it, which happens only to the
+-- first batch of a share. batches.sql describes which worker gets a batch, and what the token is for.
 
 -- A feed that is divided; error if its column has changed, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
@@ -66,8 +66,9 @@ BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NULL THEN
-        -- The other rows of this share in a transaction in which the first batch ends, or the second begins, are in the
-        -- other batch: a piece between the two that had any of these rows would itself be the first batch.
+        -- If the first batch ends inside a transaction, or the second begins inside one, the other rows of this share
+        -- in that transaction are in the other batch. No piece between the two batches has such rows: they would be in
+        -- the last batch of the share, which is the first batch here.
         b.transactions := b.transactions + more.transactions;
         b.cut := more.cut;
         b.cut_after := more.cut_after;
@@ -79,8 +80,8 @@ BEGIN
                        (more.ordering).next_value) > 0 THEN
         RETURN NULL;
     ELSE
-        -- Two sets that have all of their rows can be joined: a row and another one that is written after its commit
-        -- are in the same set, or the first is in an earlier one; in the union it comes first, too.
+        -- Two sets that have all of their rows can be joined. If row 2 was written after the commit of row 1, row 1 is
+        -- in the same set or in an earlier one. In the union row 1 comes first, too, since its value was drawn first.
         b.transactions := b.transactions + more.transactions;
     END IF;
     b.ordering.next_value := (more.ordering).next_value;
@@ -160,7 +161,7 @@ BEGIN
         'CASE WHEN %strue THEN %s END AS share',
         inorder_internal.typed((f.t).relation, ARRAY[(f.shared_by).column_name::name]),
         inorder_internal.share_text(f.shared_by)), false);
-    -- The shares that have rows in it, and how many.
+    -- The shares that have rows in the piece, and the number of these rows.
     counts := inorder_internal.as_caller(f.t, format(
         'SELECT ARRAY[pg_catalog.concat(pg_catalog.array_agg(s.share ORDER BY s.share)), '
         'pg_catalog.concat(pg_catalog.array_agg(s.rows ORDER BY s.share))] '
@@ -189,7 +190,7 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough);
-        -- Other workers have to wait for the lock; the next call distributes the rest.
+        -- The number of pieces is limited, because other workers wait for the lock. The next call distributes the rest.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         f := inorder_internal.distribute_piece(f, max_rows);
         EXIT WHEN f.is_found;

@@ -1,10 +1,10 @@
 -- Batches for readers in parallel: from one position to another, and divided into parts.
 --
 -- A batch has an order: the rest of a transaction (resumed), whole transactions by number, the first part of one more
--- (cut). It is divided along that order, before or inside a transaction. Each part is therefore a batch, and every row
--- of the batch is in exactly one part.
+-- (cut). It is divided along that order, between two transactions or inside one. Each part is therefore a batch, and
+-- every row of the batch is in exactly one part.
 
--- The transactions between two positions in whole transactions or of ordered sets; null if the second does not follow
+-- The transactions between two positions, neither of which is inside a transaction; null if the second does not follow
 -- the first.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
@@ -52,7 +52,7 @@ CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
 LANGUAGE sql STABLE
--- The number is extracted from the chosen keys only. The place must not have the name of the key.
+-- The number is extracted from the chosen keys only. The column with the place must not have the name of the key.
 RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '
@@ -107,7 +107,8 @@ BEGIN
         false, caller))[3:];
 END $$;
 
--- Transactions of a batch, in its order, and the number of rows of the batch that each represents.
+-- Transactions of a batch, in its order, and the number of rows that each stands for. In a large batch only some rows
+-- are examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )
@@ -120,7 +121,7 @@ DECLARE
 BEGIN
     IF NOT isempty(whole) THEN
         amount := inorder_internal.count_as_caller(t, inorder_internal.batch_count_query(t, b, whole), false, caller);
-        -- The numbers of 10,000 rows at even distances are known, which bounds the difference between the parts.
+        -- At most 10,000 rows at even distances are examined, which bounds the difference between the parts.
         stride := amount / 10000 + 1;
         SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
         FROM (SELECT n AS number, count(*) * stride AS rows
@@ -152,12 +153,13 @@ DECLARE
     total numeric;
     part inorder_internal.found_batch.batch%TYPE;
     key text[];
-    -- The transaction in which a part ends, the number of rows before it, and its row before which the part ends.
+    -- at: the transaction in which a part ends; before: the number of rows before that transaction; place: the number
+    -- of its rows in the part; last: the last transaction of the part.
     at int := 1;
     before bigint := 0;
     place bigint;
     last int;
-    -- The rest begins with this transaction, without its first rows.
+    -- first: the transaction with which the rest begins; taken: the number of its rows in earlier parts.
     first int := 1;
     taken bigint := 0;
 BEGIN

@@ -58,9 +58,9 @@ BEGIN
                         'let its owner call feed_enable(%L).', f.name, other, t.relation);
 END $$;
 
--- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then also passes
--- the rest of a transaction or of an ordered set if this rest has no rows. It also passes transactions without rows
--- that took long to examine, so that the next poll does not examine them again.
+-- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then also moves
+-- over the rest of a transaction or of an ordered set if this rest has no rows. It also moves over transactions without
+-- rows that took long to examine, so that the next poll does not examine them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
-        -- If a reader has moved the feed in the meantime, it has passed that rest, too.
+        -- If a reader has moved the feed in the meantime, the position is already past that rest.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
             polled = f.asked,
@@ -141,8 +141,8 @@ BEGIN
             PERFORM inorder_internal.refuse_taken(f);
         END IF;
         f.next := inorder_internal.find_next_batch(f.t, f.at_position, max_rows, f.whole, false, caller);
-        -- If there is something to move over, the call takes its turn, and looks again if another reader had a turn
-        -- before.
+        -- If there are rows to move over, the call takes its turn. If another reader had its turn before, the call
+        -- searches again.
         EXIT WHEN locked OR NOT moves OR NOT (f.next).has_rows OR inorder_internal.take_turn(feed.id, version);
         locked := true;
     END LOOP;

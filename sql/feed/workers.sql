@@ -5,7 +5,7 @@
 -- position. The transactions that have been read are those of the position without these batches: see
 -- unfinished_totals(). batches.sql decides which worker gets a batch.
 
--- The given interval; error unless it is in its range.
+-- The given interval; error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -91,8 +91,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- A new batch for a worker, if the feed has no order, and there is certainly no unfinished batch for this worker
--- (batches.c). If nothing follows the position, the result has a feed and no number. Null if SQL has to decide.
+-- A new batch for a worker (batches.c), if the feed is not in the order of a column, and has no unfinished batch for
+-- this worker. If nothing follows the position, the result has a feed and no number. Null if SQL has to decide.
 CREATE FUNCTION inorder_internal.new_batch(
     feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -157,7 +157,7 @@ BEGIN
         PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
-    -- The worker relies on it, whether or not the server crashes.
+    -- The worker relies on the new lease, even if the server crashes.
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
 END $$;
 

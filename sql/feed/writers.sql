@@ -2,7 +2,7 @@
 -- warning if it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
 
 -- A BEFORE UPDATE trigger of a table or of a partition, or null. With such a trigger, even a disabled one, each UPDATE
--- makes the server compute generated columns anew.
+-- makes the server compute generated columns again.
 CREATE FUNCTION inorder_internal.recomputing_trigger(relation regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. This
--- needs a deferred trigger, because a function that sets synchronous_commit would undo settings that are made while it
--- runs, and because a transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
+-- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. This is
+-- done by a deferred trigger. A function that sets synchronous_commit would undo settings that are made while it runs.
+-- A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -32,7 +32,7 @@ END $$;
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- Types of the server, whatever the search_path of the caller leads to.
+    -- The types are qualified, because the search_path of the caller may lead to other types.
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
@@ -63,7 +63,8 @@ CREATE FUNCTION inorder_internal.apply_rows(
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The rows come from a function, which executes nothing of the table's owner; the statement keeps its settings.
+    -- The rows come from a function whose settings prevent that code of the table's owner is executed. The statement
+    -- itself keeps the settings of the caller.
     text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM inorder_internal.rows_of_kept('
                                    '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
                                    'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
@@ -97,7 +98,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    -- The name of the table may now be that of a domain, whose conditions NULL::domain would evaluate.
+    -- The name of the table may now be that of a domain: NULL::domain would evaluate the conditions of the domain.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
     INTO processed USING (f.t).relation::oid, b, statement, path;
     PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);

@@ -1,7 +1,7 @@
 ---- lock_feed: plpgsql keys
 BEGIN
-    -- A row lock, which only admitted roles can take; any role could take an advisory lock. A row lock writes WAL: it
-    -- is taken only when there is something to write.
+    -- This is a row lock, which only admitted roles can take, while any role could take an advisory lock. A row lock
+    -- writes WAL: it is taken only when there is something to write.
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
 END
@@ -18,12 +18,12 @@ BEGIN
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                 WHERE b.feed = known.id AND b.dead_since IS NULL AND b.written_here
                                   AND b.number >= coalesce(s.first_batch, -9223372036854775808))
-                        -- In the order of a column no batch goes before a dead one.
+                        -- In the order of a column, no batch may overtake a dead one.
                         OR (s.position).ordering.column_name IS NOT NULL
                            AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                        WHERE b.feed = known.id AND b.dead_since IS NOT NULL AND b.written_here)),
                CASE WHEN (known.shared_by).shares IS NOT NULL THEN known.shared_by END,
-               -- The first poll after rows, and two a minute.
+               -- A poll without rows is recorded if it is the first one after rows, and twice a minute.
                s.caught_up_at IS DISTINCT FROM s.polled AND (known.shared_by).shares IS NULL
                    OR (s.position).partial IS NOT NULL OR (s.position).ordering.frozen IS NOT NULL
                    -- The clock may have been set back.
@@ -42,7 +42,7 @@ BEGIN
         WHERE known.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, known)
           AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
-    -- The time is not after the snapshot in which rows are looked for.
+    -- The time is not later than the snapshot in which rows are searched.
     f.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
                                                              ELSE now() END;
     RETURN CASE WHEN f.feed_id IS NOT NULL THEN f END;
@@ -56,7 +56,7 @@ BEGIN
         caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
         batch = CASE WHEN gives THEN inorder_internal.next_number(s.batch, s.batch_origin) ELSE s.batch END,
         batch_origin = CASE WHEN gives THEN past_batch.origin ELSE s.batch_origin END,
-        -- This is not done at each end of a batch, for which the feed is not locked.
+        -- This is not updated when a batch is finished, because the feed is not locked then.
         first_batch = CASE WHEN gives THEN coalesce(
             (SELECT w.number FROM inorder_internal.worker_batch AS w
              WHERE w.feed = s.feed AND w.dead_since IS NULL AND w.written_here

@@ -9,7 +9,7 @@ BEGIN
     RETURN concat('x', left(id, 4), right(id, 12))::bit(64)::bigint & ((1::bigint << amount) - 1);
 END $$;
 
--- Error unless a number has 48 bits.
+-- Error unless a number fits into 48 bits.
 CREATE FUNCTION inorder_internal.checked_number(what text, number bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -49,7 +49,7 @@ END $$;
 CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- Rounded down, as src/keys/uuid_layout.h does, where SQL rounds towards 0.
+    -- The quotient is rounded down, as in src/keys/uuid_layout.h; SQL rounds it towards 0.
     block bigint := at / size - (at % size < 0)::int;
     digits text := replace(gen_random_uuid()::text, '-', '');
     prefix int := CASE WHEN amount = 1 THEN 0 WHEN amount <= 256 THEN 2 WHEN amount <= 65536 THEN 4
@@ -90,7 +90,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- 512 bits, of which each step takes 43. A random uuid costs 1 us, which is why one is the seed of eleven steps.
+    -- 512 bits, of which each step takes 43. A random uuid takes 1 us, so one uuid is the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(known, 16);
@@ -123,7 +123,7 @@ BEGIN
     ELSIF pg_catalog.starts_with(known, number) THEN
         RETURN pg_catalog.set_config('inorder.keys', inorder_internal.keys_after(pg_catalog."left"(known, 32)), true);
     END IF;
-    -- All of a version-4 uuid except the first 48 bits and the version; the first of the 12 bits is 0.
+    -- The bits after the version are those of a version-4 uuid, except that the first of them is 0.
     RETURN pg_catalog.set_config('inorder.keys', number OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
         pg_catalog."right"(pg_catalog.encode(pg_catalog.set_bit(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 51, 0),
                                              'hex'), 19), true);

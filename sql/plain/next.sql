@@ -1,14 +1,15 @@
 ---- probe_rows: plpgsql keys
 DECLARE
-    -- The rest of a set, or of a transaction, is looked for later by value or key: by number, all rows that were read
-    -- come before it.
+    -- The rest of a set, or of a transaction, is searched later by value or key: a search by number would pass all rows
+    -- that were read before.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
     newest bigint;
     probe text;
 BEGIN
-    -- Most looks find nothing. A batch has no rows if the table has none from its first transaction on; then there are
-    -- no numbers either that this server has not reached. In most other looks the newest row is in the batch.
+    -- Most searches find nothing. If the table has no rows from the first transaction of the batch on, the batch has no
+    -- rows, and the table has no numbers that this server has not reached. In most other searches the newest row is in
+    -- the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
         newest := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',

@@ -32,8 +32,8 @@ BEGIN
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
     seen := inorder_internal.tree(relation);
-    -- A later change of it by this transaction is another row of the catalog, and does not hide the row of the
-    -- snapshot.
+    -- If this transaction has changed the file later, that is another row of the catalog, which does not hide the row
+    -- that the snapshot sees.
     fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
               WHERE c.oid = ANY (seen) AND c.relkind = 'r'
                 AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
@@ -95,8 +95,8 @@ RETURN NULL::text;
 BEGIN
     -- The constraint is used only if every partition key above is a plain column of a server type. Otherwise functions
     -- of the owner would be executed, or a type would be named in a schema for which the reader may lack USAGE. The
-    -- keys are the present ones, as for the function below: the locks on the table keep them. A key that the snapshot
-    -- does not see counts as unsuitable.
+    -- keys are the present ones, as for the function below, and cannot change while the table is locked. A key that the
+    -- snapshot does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
@@ -108,8 +108,8 @@ BEGIN
 END
 ---- unread_rows: plpgsql VOLATILE keys reads SET lock_timeout = 1
 BEGIN
-    -- Planning a query may run what the owner of the table made. It is therefore planned only for a caller that names
-    -- the table, or owns it.
+    -- Planning a query may execute code of the owner of the table. The query is therefore planned only for a caller
+    -- that names the table, or owns it.
     IF (SELECT count(*) FROM unnest(numbers)) <= 1000
        AND (asked OR EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation AND c.relowner = inorder_internal.caller()))
        AND NOT row_security_active(t.relation) THEN
@@ -170,8 +170,9 @@ DECLARE
     at_once boolean := current_setting('server_version_num')::int >= 170000;
 BEGIN
     -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
-    -- the WAL is flushed at once from version 17 on, and by the commit before. Once in a transaction suffices if the
-    -- commit flushes, or the transaction has one snapshot; the setting identifies the transaction by its start time.
+    -- the WAL is flushed at once or, before version 17, by the commit. A transaction needs a second flush only if the
+    -- first one was at once, and new snapshots see more. The setting has the start time of the transaction that has
+    -- flushed.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text
           AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
@@ -187,8 +188,7 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- SQL has no clock that nobody can set: a wait ends by the clock or, if that was set back, by the sum of its
-    -- sleeps.
+    -- The clock of SQL may be set back: the wait ends by this clock, or by the sum of its sleeps.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN
@@ -199,7 +199,7 @@ BEGIN
     WHILE NOT is_first AND clock_timestamp() < ends AND slept < seconds LOOP
         PERFORM pg_sleep(0.01);
         slept := slept + 0.01;
-        -- While no transaction ends, a look finds what the last one found.
+        -- While no transaction ends, a search finds the same as the last one.
         EXIT WHEN pg_current_snapshot()::text IS DISTINCT FROM current_setting('inorder.looked', true);
     END LOOP;
     PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false),

@@ -70,7 +70,7 @@ BEGIN
         WHERE uses OR writes AND (o.kind = 'SCHEMA' OR o.object IN (SELECT inorder_internal.called_by_writers()))
         GROUP BY o.kind, o.needed
         UNION ALL
-        -- The guard asks there whether the table was restored.
+        -- There the guard looks up if the table was restored.
         SELECT format('GRANT SELECT ON inorder_internal.feed_table TO %s', role) WHERE writes AND NOT uses LOOP
         EXECUTE statement;
     END LOOP;

@@ -14,7 +14,7 @@ DECLARE
     known text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
 BEGIN
     IF known = query THEN
-        -- A new cursor would vanish with a savepoint.
+        -- A new cursor would vanish if a savepoint is rolled back.
         RETURN;
     ELSIF known IS NOT NULL THEN
         EXECUTE 'CLOSE inorder_commit';

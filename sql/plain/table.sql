@@ -1,7 +1,7 @@
 ---- is_plain: plpgsql keys
 BEGIN
-    -- False if the snapshot sees two rows, an older one and this transaction's own, which seen_members() refuses. 2 is
-    -- a heap.
+    -- False if the snapshot sees two rows, an older one and this transaction's own: seen_members() refuses that. Access
+    -- method 2 is heap.
     RETURN (SELECT count(*) = 1 AND bool_and(c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
                                              AND c.relam = 2::oid)
             FROM pg_class AS c WHERE c.oid = relation);

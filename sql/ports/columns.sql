@@ -1,14 +1,14 @@
 -- Functions that create additional tables, triggers and functions for a table, compare its catalog rows with earlier
 -- ones, and find the roles that write into it.
 
--- A type, such as that of a column, as text of a statement.
+-- A type, with the modifier and the collation of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. It
--- does not accept a function that another role creates in the meantime.
+-- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. If
+-- another role creates the function in the meantime, the statement fails.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,

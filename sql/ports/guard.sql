@@ -1,6 +1,6 @@
 -- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has it.
 
--- It is in the public schema, because triggers on users' tables, and dumps of these, refer to it. While
+-- The trigger is in the public schema, because triggers on users' tables, and dumps of these tables, refer to it. While
 -- session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this server.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;

@@ -1,4 +1,4 @@
--- Positions and batches as jsonb, and as text, which is the text of the jsonb: the forms in which readers keep them.
+-- Positions and batches as jsonb, and as the text of that jsonb. Readers keep them in these forms.
 --
 -- An object has the attributes of the type. A later version may add an attribute: stored objects then lack it, and have
 -- a lower format. Missing members are therefore null, and unknown members an error: a batch is not taken for a
@@ -103,20 +103,20 @@ CREATE CAST (@extschema@.feed_batch AS text) WITH FUNCTION inorder_internal.feed
 AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.feed_batch AS text) IS 'A batch as the text of an object.';
 CREATE CAST (text AS @extschema@.feed_position) WITH FUNCTION inorder_internal.feed_position_of(text);
-COMMENT ON CAST (text AS @extschema@.feed_position) IS 'A position from such a text.';
+COMMENT ON CAST (text AS @extschema@.feed_position) IS 'A position from the text of an object.';
 CREATE CAST (text AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.feed_batch_of(text);
-COMMENT ON CAST (text AS @extschema@.feed_batch) IS 'A batch from such a text.';
+COMMENT ON CAST (text AS @extschema@.feed_batch) IS 'A batch from the text of an object.';
 CREATE CAST (@extschema@.feed_position AS jsonb)
 WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_position);
-COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS 'A position as an object, to be kept.';
+COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS 'A position as an object, in which a reader can keep it.';
 CREATE CAST (@extschema@.feed_batch AS jsonb) WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_batch);
-COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS 'A batch as an object, to be kept.';
+COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS 'A batch as an object, in which a reader can keep it.';
 CREATE CAST (jsonb AS @extschema@.feed_position) WITH FUNCTION inorder_internal.feed_position_of(jsonb);
 COMMENT ON CAST (jsonb AS @extschema@.feed_position) IS
-'A position from such an object: what is missing is null, what is unknown an error.';
+'A position from an object: missing members are null, unknown members are an error.';
 CREATE CAST (jsonb AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.feed_batch_of(jsonb);
 COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
-'A batch from such an object: what is missing is null, what is unknown an error.';
+'A batch from an object: missing members are null, unknown members are an error.';
 
 -- Positions and batches in the state
 
@@ -136,8 +136,8 @@ END $$;
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- For the update script of a version that writes another format. Rows that the extension has written here keep that
--- mark, and restored rows stay unaccepted.
+-- Convert the whole state: called by the update script of a version that writes another format. Rows that the extension
+-- has written here keep that mark, and restored rows stay unaccepted.
 CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -3,7 +3,7 @@
 -- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
 -- caller's privileges count, the caller is an argument.
 
--- A table, locked with its partitions, which is proved to return the right rows; error if this is impossible
+-- A table that was locked with its partitions, and proved to return the right rows; error if this is impossible
 -- (table_proof.c).
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
@@ -61,7 +61,7 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- A count that this session keeps. amount: the number of rows. folded: the number when the session could last fold.
+-- A count that this session keeps. amount: the number of rows. folded: the number when may_fold() last returned true.
 -- counted: the transactions of these rows, and the state of the table. others: the other transactions, which may have
 -- rows.
 CREATE TYPE inorder_internal.known_count AS (
@@ -77,7 +77,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Remember the count of the rows of some transactions in a table, all of whose rows are in one leaf.
+-- Keep the count of the rows of some transactions for this session. All rows of the table must be in one leaf.
 CREATE FUNCTION inorder_internal.keep_count(
     relation oid, leaf oid, counted @extschema@.feed_position, amount bigint, folded bigint
 ) RETURNS void
@@ -126,7 +126,7 @@ BEGIN
 END $$;
 
 -- The number of pages that this session has read so far, in order to compute differences. It includes at least the
--- pages of a table and its indexes. begins: without the pages of a probe that has just found nothing.
+-- pages of a table and its indexes. begins: the number before the last probe, if that was costly and found nothing.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -184,7 +184,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if a reader's position passes transactions without rows, which costs a flush of the WAL.
+-- True if a reader's position moves over transactions without rows, which costs a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

@@ -69,7 +69,7 @@ CREATE FUNCTION inorder_internal.position_format() RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1;
 
--- The set of one transaction, or of none for null.
+-- The set of one number; the empty set for null.
 CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
@@ -124,7 +124,8 @@ RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
 -- PUBLIC may call these functions. They are in PL/pgSQL and refer to pg_catalog only, because PL/pgSQL requires USAGE
 -- on the schemas that it names. They are not immutable, because the planner would evaluate an immutable error before
 -- the conditions for it.
--- The error about a batch of another position; the sets of transactions are given as messages show them.
+--
+-- The error about a batch of another position. The sets of transactions are given as messages show them.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
 ) RETURNS @extschema@.feed_position

@@ -1,6 +1,6 @@
 -- The proof of a table before it is read: no row bypassed the guard, and an index finds its rows.
 --
--- It is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept
+-- The proof is made from the catalog, under locks on the table and all of its partitions. With C it is kept
 -- (table_proof.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
@@ -44,7 +44,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- The error about such a table. It is a different error if the newest snapshot sees the guard.
+-- The error about a table without the guard; another error if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -58,12 +58,12 @@ BEGIN
 END $$;
 
 -- The index by which rows are found, if a table without partitions meets all requirements of prove_table() except the
--- order. If it does not, prove_table() reports the fault, or finds that the table is readable nevertheless.
+-- order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable nevertheless.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    -- One statement instead of thirty: each costs more to begin than to execute.
+    -- This is one statement instead of thirty, because starting a statement takes longer than executing it.
     index oid := (
         SELECT i.index FROM pg_attribute AS a
         CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g

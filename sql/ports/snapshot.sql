@@ -22,15 +22,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number of the next transaction to which an id is assigned. The function assigns none. The number may grow within
--- a statement. The function is nevertheless STABLE, so that SQL functions that call it can be inlined. No caller
+-- The number of the next transaction to which an id is assigned. The function does not assign it. The number may grow
+-- within a statement. The function is nevertheless STABLE, so that SQL functions that call it can be inlined. No caller
 -- compares two of its results.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
--- never repeat. After a restore or a promotion the origin is another one, and numbers may repeat. Servers promoted from
--- copies of one backup have the same origin, unless the later one found the timeline history of the earlier one.
+-- never repeat. After a restore or a promotion the origin is another one, and numbers may repeat. Two servers that were
+-- promoted from copies of one backup have the same origin, unless the second found the timeline history of the first.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 

@@ -20,7 +20,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Trigger on feed_state: refuses a second state of a feed, which its key (feed, seq) would let in.
+-- Trigger on feed_state: refuses a second state of a feed, which its key (feed, seq) would allow.
 CREATE FUNCTION inorder_internal.refuse_second_state() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -30,9 +30,9 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- An update script of the extension that changes such a column would mark the row as restored.
 -- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
--- programs, such as pg_restore, whose rows are from another time or server.
+-- programs, such as pg_restore, whose rows are from another time or server. An update script of the extension that
+-- changes the argument of such a column would mark the row as restored.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
@@ -99,11 +99,11 @@ BEGIN
         AND inorder_internal.is_place(p);
 END $$;
 
--- A transaction that is open for long keeps every version of a row that was updated since it began. The columns that
--- change with each batch are therefore in a separate row. Its newest version is found by its key, the highest seq
--- first, instead of by a walk over all versions. When a page is full of versions, seq is increased, so that the index
--- entry of these versions is no longer visited. There is no other unique index, because each new entry would be
--- compared with all versions.
+-- As long as a transaction is open, all versions of a row that was updated since it began remain in the table. The
+-- columns that change with each batch are therefore in a separate row. The newest version of this row is found by the
+-- key, the highest seq first, instead of by a walk over all versions. When a page is full of versions, seq is
+-- increased, so that the index entry of these versions is no longer visited. There is no other unique index, because
+-- each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
     seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
@@ -143,24 +143,24 @@ CREATE TABLE inorder_internal.worker_batch (
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
     tried timestamptz,  -- end of the lease that the last try began with
     max_tries int CHECK (max_tries > 0),  -- after how many tries it is dead; null for never
-    -- When another worker may have it; if no worker has it, when any worker may: -infinity for at once, because a clock
-    -- that was set back would otherwise let the next batch be given first.
+    -- When another worker may get it or, if no worker has it, when any worker may. At once is written as -infinity: if
+    -- it were written as the present time, and the clock was set back, the next batch would be given first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
     dead_since timestamptz,  -- since when it is dead; null if it is not
     -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
-    place bigint,  -- order of the batches of a share, which a batch keeps when it gets its number
+    place bigint,  -- determines the order of the batches of a share; it stays the same when the batch gets its number
     page bigint,  -- page that the row was in when rows were last added: see add_part()
     rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
     -- True if rows may still be added, because no worker has had the batch
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
     -- True if the extension wrote the batch here; other batches count only after feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
-    -- Feed and share in one column, by which alone the batches of a share are found. If an index began with the feed,
-    -- as the primary key does, the planner might use the wrong one of the two, depending on their sizes at the last
-    -- VACUUM.
+    -- Feed and share in one column, by which the batches of a share are found. If their index began with the feed, as
+    -- the primary key does, the planner might choose the wrong one of these two indexes, depending on their sizes at
+    -- the last VACUUM.
     feed_share bigint GENERATED ALWAYS AS (feed * 1024 + share) STORED,
     CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
@@ -180,7 +180,7 @@ CREATE TABLE inorder_internal.share_worker (
     page bigint,
     relation inorder_internal.table_ref NOT NULL,
     worker text NOT NULL,
-    turn bigint NOT NULL,  -- number of the feed's last batch then
+    turn bigint NOT NULL,  -- number of the feed's last batch at that time
     PRIMARY KEY (feed, share, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
@@ -193,7 +193,7 @@ CREATE TABLE inorder_internal.counted_table (
 );
 COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count_start() was called.';
 
--- Only a fold writes it.
+-- Only a fold writes this table.
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- that table, or a partition that holds rows
@@ -307,7 +307,7 @@ BEGIN
           DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
 END $$;
 
--- The state of a feed: its newest version first.
+-- The newest version of the state of a feed.
 CREATE FUNCTION inorder_internal.state_of(feed bigint) RETURNS inorder_internal.feed_state
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -319,7 +319,7 @@ CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of a row that is updated.
+-- The seq of the next version of a row: it is increased if the row has left its page since the last update.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;

@@ -1,6 +1,6 @@
--- Description of a table: how it is read by transaction number, from the catalog only.
+-- The description of a table: how it is read by transaction number.
 --
--- Nothing here reads a row of the table or evaluates an expression of its owner.
+-- It is made from the catalog: nothing here reads a row of the table, or evaluates an expression of its owner.
 
 CREATE FUNCTION inorder_internal.tree(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -66,9 +66,9 @@ LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
 -- Error if Citus has distributed the table or a partition of it, in any way, including reference tables and managed
--- local tables. A distributed table is a name; a shard is a table like any other, on the node that has it. No function
--- of Citus is called. Its catalog is read only if it is genuine: if it is a member of the extension, and is in
--- pg_catalog, where only a superuser can create a table.
+-- local tables. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. Its
+-- catalog is read only if it is genuine: if it is a member of the extension, and is in pg_catalog, where only a
+-- superuser can create a table.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -99,7 +99,7 @@ BEGIN
 END $$;
 
 -- The base of an expression that is a call of a function: 0 without an argument, otherwise the constant argument. Null
--- for any other expression. Does not evaluate the expression.
+-- for any other expression. The expression is not evaluated.
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -137,7 +137,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The other columns of the primary key, in order; none unless each can keep a position.
+-- The columns of the primary key except the number, in order; none unless a position can be kept by each of them.
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
 -- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed,
@@ -210,7 +210,7 @@ BEGIN ATOMIC
 END;
 
 -- True if only indexes without rows of number 0 begin with the column; false if an index of all rows does; null if no
--- index does. Used by feed_enable() and by each read, so that each read finds the index that feed_enable() has
+-- index does. feed_enable() and each read call this function, so that each read finds the index that feed_enable() has
 -- accepted.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
@@ -220,7 +220,7 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- Another table that has a name, or null.
+-- The table that has this name, or null if it is the given table.
 CREATE FUNCTION inorder_internal.namesake(schema name, relname name, relation oid) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -388,8 +388,8 @@ BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY[format('%I uuid', t.key_column)];
     END IF;
-    -- The default collation of another database is another one. The locale of providers other than libc is in
-    -- daticulocale before version 17, in datlocale from then on.
+    -- The default collation is written with its locale, because databases differ in it. The locale of providers other
+    -- than libc is in daticulocale before version 17, in datlocale from then on.
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                                 CASE WHEN a.attcollation = '"default"'::regcollation::oid
@@ -451,7 +451,7 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- The table and its partitions, to be stored in a position. is_placed: to be compared with stored ones.
+-- The table and its partitions, to be stored in a position or, if is_placed is true, to be compared with stored ones.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -484,7 +484,7 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if pg_upgrade made these versions, shortly before its mark, so that nothing has changed them since.
+-- True if pg_upgrade made these versions, shortly before its mark: nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 -- The difference of the ids is compared. By age, ids of two billion transactions later would appear to be older than
@@ -542,7 +542,7 @@ BEGIN
     END IF;
 END $$;
 
--- The name that a column has now. The texts of queries are parsed with it, whatever the snapshot says.
+-- The name that a column has now. Texts of queries are parsed with this name, even if the snapshot sees an earlier one.
 CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -558,7 +558,7 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
--- The error of a call that waited for feed_enable() or feed_rebase(), and has looked at the previous state.
+-- The error of a call that waited for feed_enable() or feed_rebase(), and has read the previous state.
 CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -566,7 +566,7 @@ BEGIN
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
--- True if a description is not that of the table any more, by the newest snapshot; null if nothing describes it.
+-- True if the table has another description in the newest snapshot; null if it has none there.
 CREATE FUNCTION inorder_internal.is_outdated(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -575,15 +575,15 @@ BEGIN
             FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
 END $$;
 
--- True if the guard is on a table, by the newest snapshot.
+-- True if a table has the guard in the newest snapshot.
 CREATE FUNCTION inorder_internal.has_guard_now(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.has_guard(t);
 END $$;
 
--- True if the table was disabled or rebased, for a transaction whose snapshot stays the same. The trigger decides: its
--- definition is always the present one, and may have another base.
+-- True if the table was disabled or rebased after the snapshot of this transaction, which stays the same. This is read
+-- from the definition of the trigger, which is always the present one, and may have another base.
 CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -621,7 +621,7 @@ BEGIN
         USING ERRCODE = 'undefined_column',
               HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
-    -- The guard of the SQL edition knows the number of the table that it was made for.
+    -- In the SQL edition a restored table has a guard that was made for another OID: it was restored, and not changed.
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -3,8 +3,8 @@
 -- The planner rewrites each operator into comparisons of the key with a bound of its own type
 -- (time_support.c), so btree and BRIN indexes, statistics and partition pruning apply.
 --
--- The range operators are not named <@ and @>: these would match a tstzrange exactly, and so be preferred to the
--- server's own, which are polymorphic, if the other side is a literal or an untyped parameter.
+-- The range operators are not named <@ and @>. If the other side is a literal or an untyped parameter, operators of
+-- these names would match a tstzrange exactly, and be preferred to the server's own operators, which are polymorphic.
 
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -30,7 +30,7 @@ CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner support';
 
--- Its cost is higher than that of the bounds, so that it is evaluated after them.
+-- The cost of this function is higher than that of the bounds: it is evaluated after them.
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS

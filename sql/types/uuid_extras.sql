@@ -1,4 +1,4 @@
--- For uuid columns: min and max if the server has none, and bounds of partitions.
+-- min and max of uuid, if the server lacks them, and bounds of partitions.
 
 DO $$
 BEGIN
