@@ -109,7 +109,7 @@ class Offer:
         if self.wal_problem is not None:
             problems.append(
                 f"the server does not show its position in the WAL: {self.wal_problem}; "
-                "HINT: Aurora does if the parameter rds.logical_replication is 1"
+                "HINT: Aurora shows it if the parameter rds.logical_replication is 1"
             )
         return problems
 

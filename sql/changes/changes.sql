@@ -226,8 +226,8 @@ CREATE FUNCTION @extschema@.changes_read(
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
-'Return what a copy of a table has to do for what was committed since the last read, and move the position of the '
-'feed.';
+'Return the changes committed since the last read, as operations for a copy of the table, and move the position of '
+'the feed.';
 
 CREATE FUNCTION @extschema@.changes_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
@@ -235,7 +235,7 @@ CREATE FUNCTION @extschema@.changes_batch_rows(
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
-'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log.';
+'Return the changes of the unfinished batch with this number, as operations for a copy of the table.';
 
 CREATE FUNCTION inorder_internal.query_of_changes(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
@@ -249,5 +249,4 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
-'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
-'rows.';
+'Return the text of the query for the changes of a batch kept by the reader; reader_batch_query returns that for rows.';

@@ -19,10 +19,10 @@ BEGIN
                              ELSE 'wrong_object_type' END,
               HINT = CASE WHEN problem LIKE '% no primary key'
                           THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by it.', relation)
-                          WHEN problem LIKE '% partition, %' THEN 'Log those of the table above it.'
+                          WHEN problem LIKE '% partition, %' THEN 'Log the changes of the table above it.'
                           WHEN problem LIKE '% type %'
                           THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
-                          ELSE 'Tables can that are permanent, and have no children but partitions.' END;
+                          ELSE 'The table must be permanent, and have no children except partitions.' END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;

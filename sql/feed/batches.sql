@@ -257,10 +257,10 @@ BEGIN
         hint := 'Pass a number and a token of one call of feed_take_batch().';
     ELSIF batch > (inorder_internal.state_of(feed)).batch IS NOT FALSE THEN
         detail := 'The feed has no batch of this number yet.';
-        hint := 'A promotion or a restore took it back: its rows come again in another batch. ' || hint;
+        hint := 'A promotion or a restore took it back: its rows are delivered in another batch. ' || hint;
     ELSIF b.number IS NULL THEN
         detail := 'It was finished, or discarded by feed_seek().';
-        hint := 'An earlier call may have finished it, whose answer was lost. ' || hint;
+        hint := 'An earlier call, whose answer was lost, may have finished it. ' || hint;
     ELSIF b.dead_since IS NOT NULL THEN
         detail := format('It is dead after %s tries.', b.tries);
         hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
@@ -271,8 +271,8 @@ BEGIN
     ELSE
         detail := format('Worker "%s" has it, by a later call of feed_take_batch().', b.worker);
         hint := format('If this worker has another name, its lease was over: let it be longer, or call '
-                       'feed_renew_batch(). If this is worker "%s", another process of that name has asked for a '
-                       'batch, or it has asked again: give each process a name of its own.', b.worker);
+                       'feed_renew_batch(). If this is worker "%s", it has asked for a batch '
+                       'again, or another process of that name has: give each process a name of its own.', b.worker);
     END IF;
     RAISE 'batch % of feed "%" does not belong to the worker with this token', batch, feed_name
     USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;
@@ -412,11 +412,11 @@ COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null i
 COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'number of tries after which it is dead; null for never';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'when another worker may have it; if no worker has it, when a worker may: null if at once';
+'when another worker may get it or, if no worker has it, any worker; null for at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';
-COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'since when it is dead; null if it is not';
-COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which it has all rows or some';
+COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'when it became dead; null if it is not';
+COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which it has all or some rows';
 COMMENT ON COLUMN @extschema@.feed_batches.share IS 'share of a feed with partition_by whose rows it has, from 0';
 COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of its rows; null without partition_by';

@@ -13,12 +13,12 @@ BEGIN
                                   'come.', inorder_internal.next_transaction(0)),
                   HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers are then above those in '
                                 'the table. Keys of another kind have no transaction number: feed_prepare(%1$L, '
-                                '''xact'') shows how to add a column that does.', t.relation);
+                                '''xact'') shows how to add a column with one.', t.relation);
         WHEN 'unnumbered' THEN
             RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
             USING ERRCODE = 'check_violation', DETAIL = 'No batch would include them, and no feed would deliver them.',
-                  HINT = format('While the guard is not on them (before feed_enable, in a partition before it is '
-                                'attached) give them one: UPDATE %s SET %I = %s.',
+                  HINT = format('Give them one while the guard is not on them (before feed_enable, or in a partition '
+                                'before it is attached): UPDATE %s SET %I = %s.',
                                 t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
         WHEN 'passed' THEN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
@@ -185,8 +185,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table was dropped, restored or renamed, and this one has its name now. Rows of this one may '
                    'have numbers that were passed in the other one.',
-          HINT = format('Begin with a new position, by reader_start(%L). Or, if all rows have the numbers that they '
-                        'had in the other one, and it has no others, take the members of a new position.', t.relation);
+          HINT = format('Start with a new position, by reader_start(%L). If this table has the rows of the other one '
+                        'with the same numbers, and no other rows, the position can take the members of a new one '
+                        'instead.', t.relation);
 END $$;
 
 -- Error if a position belongs to another table, or if it includes transactions but has no members, because a reader has
@@ -200,9 +201,9 @@ BEGIN
     ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'A partition that was attached with rows of transactions that it has read, a guard that was '
-                       'disabled, or another primary key would not be noticed.',
-              HINT = format('If none was, go on by reader_seek(%L, position). In the database call '
+              DETAIL = 'A partition attached with rows of transactions that were read, a guard that was disabled, or '
+                       'another primary key would not be noticed.',
+              HINT = format('If there was no such change, continue by reader_seek(%L, position). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');

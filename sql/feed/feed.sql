@@ -95,7 +95,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'feed "%" has no unfinished batch %', feed_name, number
     USING ERRCODE = 'invalid_parameter_value', DETAIL = 'It was finished or discarded, or there was none.',
-          HINT = 'The rows of a batch that was discarded, or that a promotion or a restore took back, come again in '
+          HINT = 'If the batch was discarded, or a promotion or a restore took it back, its rows are delivered in '
                  'another batch.';
 END $$;
 

@@ -84,7 +84,7 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Transactions in progress that have written to a table or may do so, and delay rows; the oldest first.';
+'Transactions in progress that delay rows, because they have written to a table or may do so; the oldest first.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
@@ -111,13 +111,13 @@ COMMENT ON COLUMN @extschema@.feeds.order_column IS
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely; null if there are too many';
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
-'number of the unfinished batch, of several workers the first; null if there is none';
-COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
+'number of the first unfinished batch; null if there is none';
+COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction that was read in part, up to a key';
 COMMENT ON COLUMN @extschema@.feeds.batch_worker IS 'worker that has that batch; null if it was returned';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS 'when a reader last asked for rows';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'whether no committed row is unread or in an unfinished batch, except dead ones; null if unknown';
+'whether all committed rows were read, and all batches finished except dead ones; null if unknown';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
@@ -138,4 +138,4 @@ COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
 COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
 'number of shares that a dead batch holds back; the backlog includes the batches after it';
 COMMENT ON COLUMN @extschema@.feeds.namesake IS
-'another table that has the name of a renamed table of the feed; null if there is none';
+'another table that now has the name that the table of the feed had; null if there is none';

@@ -295,13 +295,13 @@ BEGIN
               '%s. The text of functions was searched for the name; statements of applications are not known.',
               coalesce('these mention the table: ' || inorder_internal.mentions(relation),
                        'no function, view or rule mentions the table')),
-          HINT = 'Name the columns in such statements before.';
+          HINT = 'Name the columns in such statements first.';
     IF copying IS NOT NULL THEN
         RAISE WARNING 'triggers of table % copy whole rows', relation
         USING ERRCODE = 'restrict_violation',
               DETAIL = format('In these functions INSERT has no list of columns: %s. Each statement that fires the '
                               'triggers will fail once rows have another column.', copying),
-              HINT = 'Name the columns in these functions before.';
+              HINT = 'Name the columns in these functions first.';
     END IF;
     IF published IS NOT NULL THEN
         RAISE WARNING 'table % is published', relation
@@ -312,7 +312,7 @@ BEGIN
     IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
         RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
         USING DETAIL = 'It has no primary key by which they could be read in pieces.',
-              HINT = 'Add one before, or create feeds with start ''now''.';
+              HINT = 'Add one first, or create feeds with start ''now''.';
     END IF;
 END $$;
 

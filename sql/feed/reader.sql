@@ -260,7 +260,7 @@ CREATE FUNCTION @extschema@.reader_start(
 ) RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_start(regclass, text, name) IS
-'Return the initial position of a reader that keeps it itself.';
+'Return the initial position for a reader that keeps its position itself.';
 
 CREATE FUNCTION @extschema@.reader_next_batch(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
@@ -305,7 +305,7 @@ CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extsch
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
-'Return a position kept by the reader with the table as it is now, as feed_seek does with ''here''.';
+'Return a position kept by the reader, adapted to the table as it is now, as feed_seek does with ''here''.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

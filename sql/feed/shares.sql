@@ -26,7 +26,7 @@ BEGIN
               DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
                               'unfinished batches would have other rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
-              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
+              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it again '
                      'by feed_seek(), which discards unfinished batches.';
     END IF;
     f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);

@@ -228,7 +228,7 @@ CREATE FUNCTION @extschema@.feed_renew_batch(
 ) RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
-'Let the lease of a worker''s batch end this long from now, and return when that is.';
+'Set the end of the lease of a worker''s batch to this long from now, and return that time.';
 
 CREATE FUNCTION @extschema@.feed_fail_batch(
     name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
@@ -241,4 +241,4 @@ CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner reg
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
-'Let workers have a batch now that no worker has: a dead one, or one that waits for its retry_after.';
+'Let workers take a batch again at once: a dead one, or one that waits for its retry_after.';

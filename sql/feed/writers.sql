@@ -23,7 +23,7 @@ BEGIN
         RAISE 'each UPDATE of % would change its transaction number, which is generated', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = (SELECT format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated '
-                                      'columns anew.', g.tgname, g.tgrelid::regclass)
+                                      'columns again.', g.tgname, g.tgrelid::regclass)
                         FROM pg_trigger AS g WHERE g.oid = inorder_internal.recomputing_trigger(t.relation)),
               HINT = format('Drop the trigger; or read the table by a number that is a default: feed_prepare(%L, name) '
                             'adds a column of that name.', t.relation);
@@ -98,7 +98,7 @@ BEGIN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',
               DETAIL = format('%s were deleted and %s updated since statistics were reset. With a feed or an exact '
-                              'count DELETE is an error, and no feed delivers a row again that was updated.',
+                              'count DELETE is an error, and no feed delivers an updated row again.',
                               counted.deleted, counted.updated),
               HINT = logged;
     END IF;
@@ -111,8 +111,8 @@ BEGIN
     IF NOT t.is_generated AND EXISTS (SELECT FROM pg_subscription_rel AS s WHERE s.srrelid = ANY (members)) THEN
         RAISE WARNING 'table % receives rows of a subscription', t.relation
         USING ERRCODE = 'restrict_violation',
-              DETAIL = format('They have the numbers of the publisher, which are refused, unless it does not publish '
-                              'column %I.', t.key_column),
+              DETAIL = format('Rows with transaction numbers of the publisher are refused. Column %I must not be '
+                              'published.', t.key_column),
               HINT = 'DROP SUBSCRIPTION first.';
     END IF;
     IF hindered IS NOT NULL THEN

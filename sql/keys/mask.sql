@@ -11,4 +11,4 @@ CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, key bytea, version int DEFA
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, bytea, int) IS
-'The id of which uuid_mask made this mask, by the same key and version.';
+'Id from which uuid_mask made this mask, with the same key and version.';

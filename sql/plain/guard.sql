@@ -103,9 +103,12 @@ BEGIN
     ELSIF TG_OP IN ('DELETE', 'TRUNCATE') THEN
         PERFORM inorder_internal.say_insert_only(
             TG_RELID, CASE TG_OP WHEN 'DELETE' THEN 'delete from' ELSE 'truncate' END);
-    ELSIF TG_LEVEL <> 'ROW' OR TG_NARGS < 1 THEN
-        PERFORM inorder_internal.say_trigger(TG_NAME, CASE WHEN TG_NARGS < 1 THEN 'has no base among its arguments'
-                                                           ELSE 'is not for each row' END);
+    ELSIF TG_NARGS < 1 THEN
+        RAISE 'trigger "%" has no base among its arguments', TG_NAME
+        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() creates the right triggers.';
+    ELSIF TG_LEVEL <> 'ROW' THEN
+        RAISE 'trigger "%" is not for each row', TG_NAME
+        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() creates the right triggers.';
     END IF;
     SELECT array_agg(a.attname ORDER BY k.place), (array_agg(a.atttypid ORDER BY k.place))[1] = 'uuid'::regtype
     INTO names, is_uuid
@@ -113,7 +116,8 @@ BEGIN
     JOIN pg_attribute AS a ON a.attrelid = g.tgrelid AND a.attnum = k.attnum
     WHERE g.tgrelid = TG_RELID AND g.tgname = 'zz_inorder_guard';
     IF names IS NULL THEN
-        PERFORM inorder_internal.say_trigger(TG_NAME, 'names no column');
+        RAISE 'trigger "%" names no column', TG_NAME
+        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() creates the right triggers.';
     ELSIF TG_OP = 'INSERT' THEN
         PERFORM inorder_internal.say_restored_table(t.relation)
         FROM inorder_internal.feed_table AS t

@@ -33,7 +33,7 @@ BEGIN
         PERFORM pg_walfile_name(pg_current_wal_insert_lsn());
     EXCEPTION WHEN OTHERS THEN
         RAISE 'this server does not show its position in the WAL: %', SQLERRM USING ERRCODE = 'feature_not_supported',
-              HINT = 'Aurora does if the parameter rds.logical_replication is 1.';
+              HINT = 'Aurora shows it if the parameter rds.logical_replication is 1.';
     END;
 END $$;
 

@@ -21,7 +21,8 @@ END
 ---- seen_members: plpgsql STABLE keys
 DECLARE
     seen regclass[];
-    fault text;
+    rewritten regclass;
+    not_seen CONSTANT text := 'The snapshot does not see the rows where they are now.';
 BEGIN
     -- Most tables have neither partitions nor children.
     IF EXISTS (SELECT FROM pg_class AS c
@@ -34,17 +35,17 @@ BEGIN
     seen := inorder_internal.tree(relation);
     -- If this transaction has changed the file later, that is another row of the catalog, which does not hide the row
     -- that the snapshot sees.
-    fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
-              WHERE c.oid = ANY (seen) AND c.relkind = 'r'
-                AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
-    IF fault IS NULL AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'p')
+    rewritten := (SELECT c.oid FROM pg_class AS c
+                  WHERE c.oid = ANY (seen) AND c.relkind = 'r'
+                    AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
+    IF rewritten IS NOT NULL THEN
+        RAISE 'table % was rewritten after the snapshot of this transaction was taken', rewritten
+        USING ERRCODE = 'serialization_failure', DETAIL = not_seen, HINT = 'Try again in a new transaction.';
+    ELSIF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'p')
        AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
-        fault := format('partitions of %s were attached, detached or dropped', relation);
-    END IF;
-    IF fault IS NOT NULL THEN
-        RAISE '% after the snapshot of this transaction was taken', fault USING ERRCODE = 'serialization_failure',
-              DETAIL = 'The snapshot does not see the rows where they are now.',
-              HINT = 'Try again in a new transaction.';
+        RAISE 'partitions of % were attached, detached or dropped after the snapshot of this transaction was taken',
+              relation
+        USING ERRCODE = 'serialization_failure', DETAIL = not_seen, HINT = 'Try again in a new transaction.';
     END IF;
     RETURN members;
 END

@@ -103,8 +103,8 @@ BEGIN
     PERFORM inorder_internal.admit(role, only_writes IS NOT TRUE, true);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_admit(regrole, boolean) IS
-'Let a role use the SQL edition of inorder, which also lets it move any feed and change any count; with only_writes only '
-'write into tables.';
+'Let a role use the SQL edition of inorder, move any feed and change any count; with only_writes, let it only write '
+'into tables.';
 
 CREATE FUNCTION @extschema@.feed_dismiss(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -46,7 +46,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(inorder_internal.problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
-        THEN 'is a partition, or inherits from a table, whose statements fire no statement trigger of its'
+        THEN 'is a partition, or inherits from a table; statements on that table do not fire its statement triggers'
         WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
         THEN 'is a log of changes, into which rows come without a statement' END);
 END $$;

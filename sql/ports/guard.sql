@@ -24,13 +24,6 @@ BEGIN ATOMIC
     WHERE c.oid = relation;
 END;
 
-CREATE FUNCTION inorder_internal.say_trigger(name text, fault text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RAISE 'trigger "%" %', name, fault
-    USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
-END $$;
-
 CREATE FUNCTION inorder_internal.say_later_trigger(relation regclass, name text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -97,7 +90,7 @@ BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
           HINT = concat('Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns '
-                        'anew: such a table must not be updated. ', inorder_internal.way_to_change(relation)),
+                        'again: such a table must not be updated. ', inorder_internal.way_to_change(relation)),
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
 END $$;
 

@@ -148,7 +148,7 @@ CREATE TABLE inorder_internal.worker_batch (
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
-    dead_since timestamptz,  -- since when it is dead; null if it is not
+    dead_since timestamptz,  -- when it became dead; null if it is not
     -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
     place bigint,  -- determines the order of the batches of a share; it stays the same when the batch gets its number

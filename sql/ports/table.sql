@@ -92,7 +92,7 @@ BEGIN
         RAISE 'table % is distributed by Citus: its shards can be read, not the table', distributed
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT '
-                       'PREPARED that one has still to run, so that rows would be lost.',
+                       'PREPARED that another node has still to run: rows would be lost.',
               HINT = 'inorder citus makes its shards readable, each on its node; inorder tail --shards and inorder '
                      'count --shards read all of them.';
     END IF;
@@ -534,7 +534,7 @@ BEGIN
     IF remembered IS NOT NULL AND was IS DISTINCT FROM is_now THEN
         RAISE 'the key of % has changed since transaction % was read in part', t.relation, number
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The feed stands after a key of (%s); now rows of one transaction come by (%s).',
+              DETAIL = format('The feed has read up to a key of (%s); rows of one transaction are now ordered by (%s).',
                               array_to_string(was, ', '), array_to_string(is_now, ', ')),
               HINT = 'Restore that key, call feed_enable(), and continue reading until no transaction is read in part '
                      'and no batch is unfinished. Or set by feed_seek(name, transactions) which transactions have '

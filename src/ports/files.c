@@ -71,14 +71,14 @@ in_tree(const TableProof *proof, Oid relation)
 		bsearch(&relation, proof->tree, proof->tree_count, sizeof(Oid), oid_cmp) != NULL;
 }
 
-static void
-refuse_snapshot(Oid relation, const char *fault)
+/* What the errors of a snapshot that is too old have in common */
+static int
+of_old_snapshot(void)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("table %s %s after the snapshot of this transaction was taken", relation_name(relation), fault),
-			 errdetail("The snapshot does not see the rows where they are now."),
-			 errhint("Try again in a new transaction.")));
+	errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
+	errdetail("The snapshot does not see the rows where they are now.");
+	errhint("Try again in a new transaction.");
+	return 0;
 }
 
 /*
@@ -146,11 +146,17 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 	bool		same;
 
 	if (!HeapTupleIsValid(tuple))
-		refuse_snapshot(relation, "was dropped");
+		ereport(ERROR,
+				(of_old_snapshot(),
+				 errmsg("table %s was dropped after the snapshot of this transaction was taken",
+						relation_name(relation))));
 	same = sees_file(classes, tuple, relation, snapshot);
 	ReleaseSysCache(tuple);
 	if (!same)
-		refuse_snapshot(relation, "was written anew");
+		ereport(ERROR,
+				(of_old_snapshot(),
+				 errmsg("table %s was rewritten after the snapshot of this transaction was taken",
+						relation_name(relation))));
 }
 
 /* Count the partitions of a table in a snapshot; error if one of them is not read */
@@ -172,7 +178,10 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 		if (row->inhdetachpending)
 			continue;
 		if (!in_tree(proof, row->inhrelid))
-			refuse_snapshot(row->inhrelid, "was detached");
+			ereport(ERROR,
+					(of_old_snapshot(),
+					 errmsg("table %s was detached after the snapshot of this transaction was taken",
+							relation_name(row->inhrelid))));
 		count++;
 	}
 	systable_endscan(scan);
@@ -203,7 +212,10 @@ check_partitions(const TableProof *proof, Snapshot snapshot)
 	table_close(inherits, AccessShareLock);
 	UnregisterSnapshot(snapshot);
 	if (count != proof->tree_count)
-		refuse_snapshot(proof->relation, "got partitions");
+		ereport(ERROR,
+				(of_old_snapshot(),
+				 errmsg("table %s was given partitions after the snapshot of this transaction was taken",
+						relation_name(proof->relation))));
 }
 
 /*

@@ -56,11 +56,13 @@ column_value(Relation table, AttrNumber column)
 	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
 }
 
-/* Anyone may create a trigger with this function by hand. */
-static void
-refuse_trigger(Trigger *trigger, const char *fault)
+/* What the errors of a trigger that was created by hand have in common */
+static int
+of_wrong_trigger(void)
 {
-	say("say_trigger", text_value(trigger->tgname), text_value(fault));
+	errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED);
+	errhint("feed_enable() creates the right triggers.");
+	return 0;
 }
 
 /*
@@ -109,7 +111,8 @@ static int64
 base_of(Trigger *trigger)
 {
 	if (trigger->tgnargs < 1)
-		refuse_trigger(trigger, "has no base among its arguments");
+		ereport(ERROR,
+				(of_wrong_trigger(), errmsg("trigger \"%s\" has no base among its arguments", trigger->tgname)));
 	return pg_strtoint64(trigger->tgargs[0]);
 }
 
@@ -153,7 +156,7 @@ columns_of(TriggerData *data)
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 		if (all->triggers[i].tgfoid == data->tg_trigger->tgfoid && all->triggers[i].tgnattr > 0)
 			return &all->triggers[i];
-	refuse_trigger(data->tg_trigger, "names no column");
+	ereport(ERROR, (of_wrong_trigger(), errmsg("trigger \"%s\" names no column", data->tg_trigger->tgname)));
 	return NULL;
 }
 
@@ -267,7 +270,8 @@ feed_guard(PG_FUNCTION_ARGS)
 				 errmsg("feed_guard() must be called as a trigger")));
 	if ((TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event)) &&
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
-		refuse_trigger(data->tg_trigger, "is not for each row");
+		ereport(ERROR,
+				(of_wrong_trigger(), errmsg("trigger \"%s\" is not for each row", data->tg_trigger->tgname)));
 	if (!is_receiving(data->tg_relation, data->tg_trigger))
 		check(data);
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);

@@ -36,21 +36,15 @@ def in_sql(source: str) -> Iterator[str]:
 
 
 # Messages composed by callers: the place of the composed part, and the text around it.
-FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
     ("sql/ports/proof.sql", r"'(has (?:lost|no) [^']*)'", "table … {}"),
     ("sql/ports/table.sql", r"'(has (?:another|a key) [^']*)'", "table … {}"),
     ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
     ("sql/feed/column.sql", r"'(is not the one by [^']*)'", "column … of table … {}"),
     ("sql/feed/enable.sql", r"'(is not [^']*)'", "column … of table … {}"),
-    ("src/ports/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
-    ("src/ports/guard.c", FAULT, 'trigger "…" {}'),
     ("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
 )
-AROUND = {
-    "table … …", "column … of table … …", 'trigger "…" …', "cannot read … by transactions: it …",
-    "table … … after the snapshot of this transaction was taken", "… after the snapshot of this transaction was taken",
-}  # fmt: skip
+AROUND = {"table … …", "column … of table … …", "cannot read … by transactions: it …"}
 
 
 def messages() -> dict[str, str]:

@@ -129,8 +129,8 @@ QUIET = {
 # Refusals that cannot be checked in advance, because they depend on later statements, or on arguments.
 LATER = {
     "{name} is made or changed by hand": (
-        'trigger "…" …', 'trigger "…" has no base among its arguments', 'trigger "…" names no column',
-        'trigger "…" is not for each row', "feed_guard() must be called as a trigger",
+        'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not for each row',
+        "feed_guard() must be called as a trigger",
         'column "…" is of type …; a feed reads by uuid or bigint',
         'table … takes no rows: trigger "…" is not as feed_enable() makes it for this table',
         "table … has lost the guard of column …", "table … …",
