@@ -126,7 +126,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- Another table may still be logged if its present name leads to the same log.
+    -- The log may belong to another table that is still logged, and whose present name leads to this log.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF other IS NOT NULL THEN

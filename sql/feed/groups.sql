@@ -162,8 +162,8 @@ CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RE
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- The part of that function that handles an UPDATE of a partitioned table. The transition tables of MERGE lack the rows
--- that it moves to another partition. Rows of both transition tables are in the same order.
+-- The part of the function that writes deltas that handles an UPDATE of a partitioned table. The transition tables of
+-- MERGE lack the rows that it moves to another partition. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -186,7 +186,7 @@ RETURN (SELECT format('
         FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
         WHERE k.names IS DISTINCT FROM NULL);
 
--- The part of that function that skips a detached partition: it has lost the trigger for rows.
+-- The part of the function that writes deltas that skips a detached partition, which has lost the trigger for rows.
 CREATE FUNCTION inorder_internal.unless_detached(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -195,9 +195,10 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The part of that function that finds the partitions of the table, or null. A partition that is created and dropped
--- between two folds leaves nothing but its deltas. A partition that the snapshot does not see, but that was already
--- written into, is found by a function that locks all partitions. The trigger in C writes the same text (tree_of).
+-- The part of the function that writes deltas that finds the partitions of the table, or null. A partition that is
+-- created and dropped between two folds leaves nothing but its deltas. A partition that the snapshot does not see, but
+-- that was already written into, is found by a function that locks all partitions. The trigger in C writes the same
+-- text (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT '
@@ -344,8 +345,8 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that create the table of deltas. The default of a column checks the privileges of the writer. In place
--- of the default, a trigger with a condition would take half of the time of a delta, because the server parses the
+-- The statements that create the table of deltas. The default of a column checks the privileges of the writer. If a
+-- trigger with a condition did so, it would take half of the time of writing a delta, because the server parses the
 -- condition for each statement.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -362,7 +363,7 @@ BEGIN
     RETURN NEXT format('CREATE INDEX ON %s (xact) WHERE open IS NULL', s.deltas);
     RETURN NEXT format('CREATE INDEX ON %s (xact%s) WHERE open IS NOT NULL', s.deltas,
                        inorder_internal.group_list(s.columns, ', g%s'));
-    -- Publications of all tables require it.
+    -- Publications of all tables require a replica identity.
     RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
 END $$;
 
@@ -554,7 +555,7 @@ RETURN format('
     (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
     inorder_internal.group_list((s).columns, 'NULL, '));
 
--- True if at least as many transactions have passed since the newest fold as it has groups, since a fold writes all
+-- True if at least as many transactions have passed since the newest fold as it has groups, because a fold writes all
 -- groups.
 CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE

@@ -1,4 +1,5 @@
--- Find the state of a feed by its name, check, lock and move it; the same for the batches of its workers.
+-- Functions that find the state of a feed by its name, check it, lock it and change it; and functions for the batches
+-- of its workers.
 
 -- A feed in its present state. is_renamed: the owner was renamed. is_found: next is the batch that follows the
 -- position.
@@ -176,7 +177,7 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move a feed that is locked over a batch. is_all: the batch has all rows that were committed at the time "asked".
+-- Move a locked feed over a batch. is_all: the batch has all rows that were committed at the time "asked".
 -- Returns the number of the batch if it is given to a worker.
 CREATE FUNCTION inorder_internal.move_state(
     feed bigint, from_position @extschema@.feed_position, past_batch @extschema@.feed_batch, asked timestamptz,
@@ -184,7 +185,7 @@ CREATE FUNCTION inorder_internal.move_state(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Move a feed that is locked over a batch that the reader takes as a whole.
+-- Move a locked feed over a batch that the reader takes as a whole.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean
 ) RETURNS void

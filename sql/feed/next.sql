@@ -58,7 +58,7 @@ BEGIN
        AND NOT inorder_internal.has_begun(highest - t.base) THEN
         PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
-    -- A position with the members of this table is not of another table.
+    -- A position with the members of this table belongs to this table.
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
@@ -159,7 +159,7 @@ BEGIN
 END $$;
 
 -- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. They are read in the order
--- of their key: for the order of the number the planner would sort all of them.
+-- of their key, because the planner would sort all of them to read them in the order of the number.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end

@@ -3,8 +3,8 @@
 -- A key belongs to the share hash(key) mod shares. The next piece of the feed, of at most max_rows rows, is
 -- distributed: each share that has rows in the piece gets a batch with these rows, after its other batches. Therefore:
 --
---  1. Pieces follow each other in the order of the feed, and the batches of a share have its rows of the pieces, in the
---     order of their numbers. The rows of a key are all in one share, so they are in the order of the feed.
+--  1. Pieces follow each other in the order of the feed. The batches of a share, ordered by number, contain the rows of
+--     that share in the order of the pieces. The rows of a key are all in one share: they are in the order of the feed.
 --  2. A worker gets only the first unfinished batch of a share. The next batch is given out when that batch is
 --     finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
 --     finished.

@@ -85,8 +85,8 @@ BEGIN
     END IF;
 END $$;
 
--- Move a feed that is locked over the rest of a set that has no rows any more, before the batch that follows. If no
--- batch follows, recording the poll moves the feed over the rest.
+-- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
+-- follows, recording the poll moves the feed over the rest.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

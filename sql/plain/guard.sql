@@ -27,7 +27,7 @@ BEGIN
     RETURN is_here IS FALSE;
 END $$;
 
--- The number of this transaction, which rows of a table must have; null if it was restored.
+-- The number of this transaction, which rows of a table must have; null if the table was restored.
 CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$

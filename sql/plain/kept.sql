@@ -89,7 +89,7 @@ BEGIN
     PERFORM FROM inorder_internal.worker_batch AS w
     WHERE w.feed = delete_batch.feed AND w.number = delete_batch.number AND w.written_here
       AND (w.token = delete_batch.token OR delete_batch.token IS NULL AND w.dead_since IS NOT NULL) FOR UPDATE;
-    -- The feed is read again, since the lock of the batch may have been waited for.
+    -- The feed is read again, because this call may have waited for the lock of the batch.
     IF FOUND AND has_table_privilege(relation, 'SELECT') IS NOT NULL  -- the table exists
        AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = feed)) THEN
         DELETE FROM inorder_internal.worker_batch AS w

@@ -17,7 +17,7 @@ BEGIN
           DETAIL = format('Role "%s" may not write into table %s, whose changes it logs.', current_user, relation);
 END $$;
 
--- The trigger for markers in a log, which TRUNCATE writes.
+-- The trigger for the markers that TRUNCATE writes into a log.
 CREATE FUNCTION inorder_internal.check_marker() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -33,8 +33,8 @@ BEGIN
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
     seen := inorder_internal.tree(relation);
-    -- If this transaction has changed the file later, that is another row of the catalog, which does not hide the row
-    -- that the snapshot sees.
+    -- A later change of the file by this transaction is another row of the catalog, which does not hide the row that
+    -- the snapshot sees.
     rewritten := (SELECT c.oid FROM pg_class AS c
                   WHERE c.oid = ANY (seen) AND c.relkind = 'r'
                     AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);

@@ -70,7 +70,7 @@ BEGIN
         WHERE uses OR writes AND (o.kind = 'SCHEMA' OR o.object IN (SELECT inorder_internal.called_by_writers()))
         GROUP BY o.kind, o.needed
         UNION ALL
-        -- There the guard looks up if the table was restored.
+        -- In feed_table the guard looks up if the table was restored.
         SELECT format('GRANT SELECT ON inorder_internal.feed_table TO %s', role) WHERE writes AND NOT uses LOOP
         EXECUTE statement;
     END LOOP;
@@ -91,7 +91,7 @@ BEGIN
         RAISE 'permission denied to admit or dismiss roles' USING ERRCODE = 'insufficient_privilege',
               DETAIL = format('Role %s, which installed inorder, and its members may do that.', installer);
     ELSIF role <> installer THEN
-        -- Two sessions at a time would change the same rows of the catalog.
+        -- Two sessions that grant or revoke at the same time would change the same rows of the catalog.
         LOCK TABLE inorder_internal.upgrade_mark IN SHARE UPDATE EXCLUSIVE MODE;
         PERFORM inorder_internal.set_rights(quote_ident(pg_get_userbyid(role)), uses, writes);
     END IF;

@@ -143,8 +143,8 @@ CREATE TABLE inorder_internal.worker_batch (
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
     tried timestamptz,  -- end of the lease that the last try began with
     max_tries int CHECK (max_tries > 0),  -- after how many tries it is dead; null for never
-    -- When another worker may get it or, if no worker has it, when any worker may. At once is written as -infinity: if
-    -- it were written as the present time, and the clock was set back, the next batch would be given first.
+    -- When another worker may get it or, if no worker has it, when any worker may. It is -infinity for at once: if it
+    -- were the present time, and the clock was set back, the next batch would be given first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
@@ -345,7 +345,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint;
 BEGIN
-    -- This does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
+    -- This does not wait for another session that deletes the same rows. In REPEATABLE READ it could fail.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;

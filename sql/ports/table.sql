@@ -464,7 +464,7 @@ BEGIN
             inorder_internal.order_definition(t))];
     END IF;
     -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
-    -- attached again is recognized only by the transactions that attached it and those above it.
+    -- attached again is recognized only by the transactions that attached it and the partitions above it.
     RETURN (
         WITH RECURSIVE tree AS (
             SELECT t.relation::oid AS relid, '{}'::bigint[] AS attached
@@ -621,7 +621,8 @@ BEGIN
         USING ERRCODE = 'undefined_column',
               HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
-    -- In the SQL edition a restored table has a guard that was made for another OID: it was restored, and not changed.
+    -- In the SQL edition a restored table has a guard that was made for another OID. The error is then that the table
+    -- was restored, and not that its guard was changed.
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',

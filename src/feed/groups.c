@@ -11,7 +11,7 @@
  * Anybody with the privilege TRIGGER on a table may create a trigger with this function.
  * The deltas are therefore found by another trigger of the table: only the owner may
  * create triggers with the function of that trigger.  A detached partition has no such
- * trigger, and is not counted.  Unusual cases are left to the other function.
+ * trigger, and is not counted.  Unusual cases are left to the function of that trigger.
  *
  * Deltas of a partitioned table keep a hash of its partitions: if a partition is dropped
  * later, its deltas are not counted.

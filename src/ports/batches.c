@@ -203,8 +203,8 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 }
 
 /*
- * True if the caller may move the feed, and its table exists.  Both may have changed while the lock on the batch was
- * waited for.
+ * True if the caller may move the feed, and its table exists.  Both may have changed while this call waited for the
+ * lock on the batch.
  */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)

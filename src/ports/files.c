@@ -34,8 +34,8 @@ PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
  * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless it is
- * NoLock.  Empty if the table was dropped, perhaps while its lock was waited for; the server's function would raise an
- * internal error.
+ * NoLock.  Empty if the table was dropped, perhaps while this call waited for its lock; the server's function would
+ * raise an internal error.
  */
 List *
 tree_of(Oid relation, LOCKMODE mode)
@@ -71,7 +71,7 @@ in_tree(const TableProof *proof, Oid relation)
 		bsearch(&relation, proof->tree, proof->tree_count, sizeof(Oid), oid_cmp) != NULL;
 }
 
-/* What the errors of a snapshot that is too old have in common */
+/* The code, detail and hint of errors about a snapshot that is too old */
 static int
 of_old_snapshot(void)
 {

@@ -56,7 +56,7 @@ column_value(Relation table, AttrNumber column)
 	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
 }
 
-/* What the errors of a trigger that was created by hand have in common */
+/* The code and hint of errors about a trigger that was created by hand */
 static int
 of_wrong_trigger(void)
 {

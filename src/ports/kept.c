@@ -69,8 +69,8 @@ state_table(const char *name)
 }
 
 /*
- * Error unless the current role may write the state.  The functions that SQL calls check this themselves: EXECUTE on
- * all functions of a schema is easily granted, and the caller is an argument.
+ * Error unless the current role may write the state.  The functions that SQL calls check this themselves, because the
+ * role of the caller is an argument, and EXECUTE may have been granted on all functions of the schema.
  */
 void
 check_state_writer(void)
@@ -284,8 +284,8 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 
 /*
  * The lowest number of an unfinished batch that satisfies a condition; 0 if
- * there is none.  The search is among dead batches or, if dead is false, among
- * other batches whose numbers are not below from.
+ * there is none.  The search is among dead batches or, if "dead" is false, among
+ * other batches whose numbers are not below "from".
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -472,7 +472,7 @@ view_feed(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &view, VIEW_COLUMNS));
 }
 
-/* The message is the executor's */
+/* The message is that of the executor */
 void
 refuse_concurrent(void)
 {
@@ -587,7 +587,7 @@ give_batch(Row *state, Datum feed, Datum origin)
 	set_column(state, STATE_BATCH_ORIGIN, origin);
 }
 
-/* Move a feed that is locked; returns the number of the batch if it is given to a worker */
+/* Move a locked feed; returns the number of the batch if it is given to a worker */
 int64
 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
 {

@@ -71,7 +71,7 @@ typedef struct KnownTable
 } KnownTable;
 
 static HTAB *known_tables = NULL;
-static Oid	last_guard = InvalidOid;	/* the last guard known in all transactions */
+static Oid	last_guard = InvalidOid;	/* the last guard whose result is kept in all transactions */
 static uint64 invalidations = 0;
 
 /* Forget all entries if the server does not report which object has changed. */

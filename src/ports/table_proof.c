@@ -263,8 +263,8 @@ refuse_change(Oid relation)
 }
 
 /*
- * The latest snapshot.  In parallel mode no snapshot may be taken: there it is
- * the active one.
+ * The latest snapshot.  In parallel mode no snapshot may be taken, and the
+ * result is the active one.
  */
 static Snapshot
 latest_snapshot(void)
@@ -449,8 +449,8 @@ valid_proof(const Table *table)
 }
 
 /*
- * Error if the privilege to read a table was revoked while its locks were
- * waited for, or before the active snapshot
+ * Error if the privilege to read a table was revoked while this call waited
+ * for its locks, or before the active snapshot was taken
  */
 static void
 check_reader(const Table *table)

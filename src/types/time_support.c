@@ -137,7 +137,7 @@ plain_column(Node *node)
 /*
  * The range table of the query a number of levels up, or NIL.  When the planner has
  * made its relations, all expressions of the query have been simplified.  After that,
- * only CHECK constraints of tables are simplified, whose columns all refer to the
+ * only CHECK constraints of tables are simplified; all columns in them refer to the
  * first entry.
  */
 static List *
