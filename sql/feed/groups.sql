@@ -162,7 +162,7 @@ CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RE
 LANGUAGE sql IMMUTABLE
 RETURN concat('inorder.moving_', (s).id);
 
--- The part of the function that writes deltas that handles an UPDATE of a partitioned table. The transition tables of
+-- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. The transition tables of
 -- MERGE lack the rows that it moves to another partition. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -186,7 +186,7 @@ RETURN (SELECT format('
         FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
         WHERE k.names IS DISTINCT FROM NULL);
 
--- The part of the function that writes deltas that skips a detached partition, which has lost the trigger for rows.
+-- In the function that writes deltas: the part that skips a detached partition, which has lost the trigger for rows.
 CREATE FUNCTION inorder_internal.unless_detached(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -195,7 +195,7 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The part of the function that writes deltas that finds the partitions of the table, or null. A partition that is
+-- In the function that writes deltas: the part that finds the partitions of the table, or null. A partition that is
 -- created and dropped between two folds leaves nothing but its deltas. A partition that the snapshot does not see, but
 -- that was already written into, is found by a function that locks all partitions. The trigger in C writes the same
 -- text (tree_of).

@@ -123,7 +123,7 @@ BEGIN ATOMIC
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
       AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
-    -- The column that divides a feed is that of its name in this database.
+    -- The column that divides a feed is found by its name in this database.
     UPDATE inorder_internal.feed AS f
     SET shared_by.attnum = (inorder_internal.new_share_key((t).relation, (f.shared_by).column_name,
                                                            (f.shared_by).shares)).attnum

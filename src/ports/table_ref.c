@@ -1,7 +1,8 @@
 /*
  * table_ref.c
  *	  The type table_ref, by which the state names a table: like regclass, but it accepts
- *	  missing tables.  The function namesake(), which finds the table that has a name now.
+ *	  missing tables; and the function namesake(), which finds the table that now has a
+ *	  given name.
  *
  * A dump includes the state of all tables, even of those that were left out of
  * the dump or of the restore.  With regclass the name of a missing table would
