@@ -13,9 +13,9 @@
 -- statement: if a delta that is added has other partitions than the fold, the view counts the table, too. All of these
 -- objects belong to the owner of the table. A set of groups is found by the function that its triggers call.
 
--- A set of groups: the table; the qualified names of the view, of the table of deltas (which the function of the
--- triggers has, too), and of the function that folds; the columns of the table; and the part of trigger names that
--- distinguishes the set.
+-- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
+-- the columns of the table; and the part of trigger names that distinguishes the set. The function of the triggers has
+-- the name of the table of deltas.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );

@@ -42,8 +42,8 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- For each of the tables that contain the rows of a table, true if it has rows of a set of transactions. Also true if
--- that is unknown, because the set is null, or no index shows it.
+-- For each leaf of a table, true if the leaf has rows of its set of transactions. Also true if that is unknown, because
+-- the set is null, or no index shows it.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -111,7 +111,7 @@ CREATE TABLE inorder_internal.feed_state (
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
-    batch_origin text,  -- server and timeline on which that number was assigned; null if it was another server
+    batch_origin text,  -- server and timeline on which that number was assigned; null if that was on another server
     -- Lower bound of the numbers of unfinished batches, except dead ones; null if unknown
     first_batch bigint,
     places bigint[],  -- for a feed that is divided: no batch of share n has a lower place than the element n + 1
