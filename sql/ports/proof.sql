@@ -27,10 +27,12 @@ DECLARE
     missing int := array_position(indexes, NULL);
 BEGIN
     IF missing IS NOT NULL THEN
-        PERFORM inorder_internal.refuse_leaf(t, leaves[missing], format(
-            'has no valid btree index any more that begins with column %I', t.key_column),
-            'Each read would look at all of its rows.',
-            format('CREATE INDEX ON %s (%I). ', leaves[missing], t.key_column));
+        PERFORM inorder_internal.refuse_outdated(t);
+        RAISE 'table % has no valid btree index any more that begins with column %', leaves[missing],
+              quote_ident(t.key_column)
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Each read would look at all of its rows.',
+              HINT = format('CREATE INDEX ON %s (%I). Let the owner call feed_enable(%L).', leaves[missing],
+                            t.key_column, t.relation);
     END IF;
     RETURN indexes;
 END $$;
@@ -51,10 +53,12 @@ BEGIN
     IF inorder_internal.unguarded_member(t) IS NULL THEN
         PERFORM inorder_internal.say_outdated(t.relation);
     END IF;
-    PERFORM inorder_internal.refuse_leaf(
-        t, member, format('has lost the guard of column %I', t.key_column),
-        'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
-        'readers have passed.', '');
+    PERFORM inorder_internal.refuse_outdated(t);
+    RAISE 'table % has lost the guard of column %', member, quote_ident(t.key_column)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
+                   'readers have passed.',
+          HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
 -- The index by which rows are found, if a table without partitions meets all requirements of prove_table() except the

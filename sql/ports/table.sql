@@ -681,18 +681,6 @@ BEGIN
     RETURN t;
 END $$;
 
--- The error about a table, or a partition of it, that can no longer be read in the way in which it was enabled.
-CREATE FUNCTION inorder_internal.refuse_leaf(
-    t inorder_internal.feed_table, leaf regclass, fault text, detail text, remedy text
-) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM inorder_internal.refuse_outdated(t);
-    RAISE 'table % %', leaf, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
-          HINT = format('%sLet the owner call feed_enable(%L).', remedy, t.relation);
-END $$;
-
 -- Error unless the primary key is the one that distinguishes rows of one transaction.
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -703,9 +691,11 @@ BEGIN
                WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
                                  WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
                                    AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
-        PERFORM inorder_internal.refuse_leaf(
-            t, t.relation, 'has a key of other types than when it was made readable',
-            'It does not distinguish the rows of one transaction.', '');
+        PERFORM inorder_internal.refuse_outdated(t);
+        RAISE 'table % has a key of other types than when it was made readable', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'It does not distinguish the rows of one transaction.',
+              HINT = format('Let the owner call feed_enable(%L).', t.relation);
     ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
                              CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
@@ -714,26 +704,36 @@ BEGIN
                                AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
         RETURN;
     END IF;
-    PERFORM inorder_internal.refuse_leaf(
-        t, t.relation, 'has another primary key than when it was made readable',
-        'Its feeds read the rows of one transaction in the order of that key.', '');
+    PERFORM inorder_internal.refuse_outdated(t);
+    RAISE 'table % has another primary key than when it was made readable', t.relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its feeds read the rows of one transaction in the order of the former key.',
+          HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
 -- Error unless the columns by which rows are read are unchanged. No statement can give a generated column a value, and
 -- the guard does not check it: the number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    leaf regclass;
 BEGIN
     PERFORM inorder_internal.prove_order(t);
     IF t.is_generated THEN
-        PERFORM inorder_internal.refuse_leaf(t, c.oid, format(
-            'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
-            'Rows of it may have numbers of other transactions.', 'Give it that expression. ')
+        SELECT c.oid INTO leaf
         FROM unnest(inorder_internal.tree(t.relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'
         LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
         LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
         WHERE inorder_internal.key_base(d.adbin, inorder_internal.generator()) IS DISTINCT FROM t.base
         ORDER BY c.oid LIMIT 1;
+    END IF;
+    IF leaf IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_outdated(t);
+        RAISE 'table % has another expression in column % than xact_id_generated() with the base of its feed', leaf,
+              quote_ident(t.key_column)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Rows of it may have numbers of other transactions.',
+              HINT = format('Give it that expression. Let the owner call feed_enable(%L).', t.relation);
     END IF;
 END $$;
 

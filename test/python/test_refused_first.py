@@ -133,7 +133,7 @@ LATER = {
         "feed_guard() must be called as a trigger",
         'column "…" is of type …; a feed reads by uuid or bigint',
         'table … takes no rows: trigger "…" is not as feed_enable() makes it for this table',
-        "table … has lost the guard of column …", "table … …",
+        "table … has lost the guard of column …",
     ),
     "a statement of a writer": (
         "… … was not made by this transaction", 'column "…" of "…" must not change', 'cannot … "…": it is insert-only',
