@@ -153,13 +153,12 @@ DECLARE
     total numeric;
     part inorder_internal.found_batch.batch%TYPE;
     key text[];
-    -- at: the transaction in which a part ends; before: the number of rows before that transaction; place: the number
-    -- of its rows in the part; last: the last transaction of the part.
+    -- A part ends in the transaction "at", after "place" of its rows; "before" rows are before this transaction.
     at int := 1;
     before bigint := 0;
     place bigint;
     last int;
-    -- first: the transaction with which the rest begins; taken: the number of its rows in earlier parts.
+    -- The rest begins in the transaction "first", of which "taken" rows are in earlier parts.
     first int := 1;
     taken bigint := 0;
 BEGIN

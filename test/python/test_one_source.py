@@ -4,7 +4,8 @@ import re
 
 from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
-C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
+# A comment has a space after its dashes, unlike an option of a command in a text.
+C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--+(?: .*)?$", re.M)
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 IN_SQL = re.compile(r"'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*")
 # Shorter texts are names.
@@ -25,13 +26,18 @@ OF_PORTS = {
     "Try again in a new transaction.",
     "cannot run several statements over one batch",
     "columns of … were changed after this query began",
+    "feed_enable() creates the right triggers.",
     "partitions of … were attached, detached or changed while it was read",
     "row_type must be null::…, not of type …",
     "sequence with OID … does not exist",
     "statement must not be null",
+    "table … was rewritten after the snapshot of this transaction was taken",
     "the statement does not read the batch",
     "timestamp … is outside the range of version-7 UUIDs",
     "transaction … has used up its keys",
+    'trigger "…" has no base among its arguments',
+    'trigger "…" is not for each row',
+    'trigger "…" names no column',
     "uuid … is not of version …",
 }  # fmt: skip
 # Names of errors and settings, and formats that say nothing by themselves.
