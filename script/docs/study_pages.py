@@ -182,7 +182,10 @@ def main_part(study: str, results: Results) -> Iterator[str]:
         missing = missing or not all(ours for *_, ours in cells)
         yield f"Ours: {'; '.join(used.values())}." if used else ""
     if missing:
-        yield f"{MISSING}: not measured yet. `script/studies` lists the runs that are left."
+        yield (
+            f"{MISSING}: not measured yet, since such a run takes hours of a machine that does nothing else: "
+            "`script/studies` lists them."
+        )
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
