@@ -299,7 +299,7 @@ COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
-'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE; return the log.';
+'Log each TRUNCATE, and the keys of inserted, updated and deleted rows; return the log.';
 
 CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -78,7 +78,7 @@ BEGIN
                       WHERE o.name = f.name
                         AND (o.owner = n.oid AND o.system = inorder_internal.server_system()
                              OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
-    -- A feed that has moved here may have passed numbers that rows of a publisher got later. If the feed has no
+    -- A feed that has moved here may have passed numbers with which rows of a publisher came later. If the feed has no
     -- members, it needs feed_seek(). A clone has another system identifier than its original.
     UPDATE inorder_internal.feed_state AS s
     SET position.members = NULL

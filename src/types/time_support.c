@@ -24,8 +24,8 @@
  * addition to the bounds.  This check costs more than the bounds, and needs the
  * same columns.  Every kind of scan and join therefore evaluates it after the
  * bounds, for the rows that an index scan would find.  If the default of a column
- * makes keys without a time, the comparison is always refused, because there
- * may be no such key between the bounds.
+ * makes keys without a time, the comparison is always refused: the check would
+ * find such keys only between the bounds.
  */
 #include "postgres.h"
 
