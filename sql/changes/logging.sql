@@ -194,7 +194,7 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
--- The log of a table. If it has none, the table that has the name of such a log, or null.
+-- The log of a table; if there is no log, the table that has the name that the log would have; otherwise null.
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
