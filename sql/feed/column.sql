@@ -3,16 +3,42 @@
 -- in each partition, which are locked. Otherwise rows without a place in the order, or rows whose key has moved to
 -- another share, would be lost or repeated.
 
+-- The error about a column: relation is the table of the tree that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
-    relation regclass, column_name text, divides boolean, fault text, hint text
+    t inorder_internal.feed_table, relation regclass, column_name text, divides boolean, fault text
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name text := quote_ident(column_name);
+    detail text := CASE WHEN divides THEN 'Workers divide its feed by the hash of that column.'
+                        ELSE 'Its feed delivers rows in the order of that column.' END;
+    code text := 'object_not_in_prerequisite_state';
 BEGIN
-    RAISE 'column % of table % %', quote_ident(column_name), relation, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = CASE WHEN divides THEN 'Workers divide its feed by the hash of that column.'
-                        ELSE 'Its feed delivers rows in the order of that column.' END,
-          HINT = hint;
+    CASE fault
+        WHEN 'type' THEN
+            RAISE 'column % of table % is not a smallint, integer or bigint', name, relation
+            USING ERRCODE = code, DETAIL = detail, HINT = 'Choose another column, or give it such a type.';
+        WHEN 'key type' THEN
+            RAISE 'column % of table % is not a smallint, integer, bigint, uuid, text or varchar', name, relation
+            USING ERRCODE = code, DETAIL = detail, HINT = 'Choose another column.';
+        WHEN 'generated' THEN
+            RAISE 'column % of table % is generated', name, relation
+            USING ERRCODE = code, DETAIL = detail,
+                  HINT = CASE WHEN divides THEN 'Choose a column whose values are stored as they are inserted.'
+                              ELSE 'Choose a column whose values are drawn from a sequence.' END;
+        WHEN 'null' THEN
+            RAISE 'column % of table % may be null', name, relation
+            USING ERRCODE = code, DETAIL = detail,
+                  HINT = format('ALTER TABLE %s ALTER COLUMN %s SET NOT NULL', t.relation, name);
+        WHEN 'collation' THEN
+            RAISE 'column % of table % has a nondeterministic collation', name, relation
+            USING ERRCODE = code, DETAIL = detail,
+                  HINT = 'Keys that are equal by it may be in different shares. Choose a column whose equal values '
+                         'have equal bytes.';
+        WHEN 'index' THEN
+            RAISE 'column % of table % is not the first one of a valid btree index', name, relation
+            USING ERRCODE = code, DETAIL = detail, HINT = format('CREATE INDEX ON %s (%s)', t.relation, name);
+    END CASE;
 END $$;
 
 -- Error unless a column of a proved table can define an order or, if rows are divided by it, keeps each row in one
@@ -35,30 +61,20 @@ BEGIN
     LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
     CROSS JOIN LATERAL (SELECT CASE
         WHEN NOT divides AND a.atttypid NOT IN ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype)
-        THEN 'is not a smallint, integer or bigint'
-        WHEN a.attgenerated <> '' THEN 'is generated'
-        WHEN inorder_internal.may_be_null(a) THEN 'may be null'
-        WHEN divides AND NOT l.collisdeterministic THEN 'has a nondeterministic collation'
+        THEN 'type'
+        WHEN a.attgenerated <> '' THEN 'generated'
+        WHEN inorder_internal.may_be_null(a) THEN 'null'
+        WHEN divides AND NOT l.collisdeterministic THEN 'collation'
         WHEN NOT divides AND r.relkind = 'r'
              AND (SELECT i.index FROM inorder_internal.index_of(r.oid, a.attnum, false) AS i) IS NULL
-        THEN 'is not the first one of a valid btree index' END AS fault) AS f
+        THEN 'index' END AS fault) AS f
     WHERE f.fault IS NOT NULL ORDER BY a.attrelid LIMIT 1;
     IF c.fault IS NULL THEN
         PERFORM inorder_internal.check_order_column(t, column_name) WHERE NOT divides;
         PERFORM inorder_internal.keep_proof_of_column(t, number, divides);
         RETURN;
     END IF;
-    PERFORM inorder_internal.refuse_column(
-        c.relation, column_name, divides, c.fault,
-        CASE WHEN c.fault LIKE 'may be null'
-             THEN format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', t.relation, column_name)
-             WHEN c.fault LIKE '% btree index' THEN format('CREATE INDEX ON %s (%I)', t.relation, column_name)
-             WHEN c.fault LIKE '% collation'
-             THEN 'Keys that are equal by it may be in different shares. Choose a column whose equal values have equal '
-                  'bytes.'
-             WHEN c.fault LIKE 'is not %' THEN 'Choose another column, or give it such a type.'
-             WHEN divides THEN 'Choose a column whose values are stored as they are inserted.'
-             ELSE 'Choose a column whose values are drawn from a sequence.' END);
+    PERFORM inorder_internal.refuse_column(t, c.relation, column_name, divides, c.fault);
 END $$;
 
 -- The hash function of the server for keys of this type; null for types without one.
@@ -94,6 +110,22 @@ BEGIN
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;
 
+CREATE FUNCTION inorder_internal.say_other_column(relation regclass, column_name text, divides boolean) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    remedy text := ': restore that column, or call feed_seek(), which accepts the column that has the name now.';
+BEGIN
+    IF divides THEN
+        RAISE 'column % of table % is not the one by which its feed was divided', quote_ident(column_name), relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Workers divide its feed by the hash of that column.',
+              HINT = 'It was renamed, dropped or created again, or its type was changed' || remedy;
+    END IF;
+    RAISE 'column % of table % is not the one by which its feed is ordered', quote_ident(column_name), relation
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its feed delivers rows in the order of that column.',
+          HINT = 'It was renamed, dropped or created again' || remedy;
+END $$;
+
 -- A table whose rows are read in the order of this column, or in shares by a hash of this column. Error if the column
 -- has changed, or can no longer define an order or shares.
 CREATE FUNCTION inorder_internal.prove_known_column(
@@ -112,11 +144,7 @@ BEGIN
                       WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
                         AND inorder_internal.present_name(t.relation, a.attnum) = column_name
                         AND (kind IS NULL OR inorder_internal.share_kind(a.atttypid) = kind)) THEN
-        PERFORM inorder_internal.refuse_column(
-            t.relation, column_name, divides, CASE WHEN divides THEN 'is not the one by which its feed was divided'
-                                                   ELSE 'is not the one by which its feed is ordered' END,
-            concat('It was renamed, dropped or created again', CASE WHEN divides THEN ', or its type was changed' END,
-                   ': restore that column, or call feed_seek(), which accepts the column that has the name now.'));
+        PERFORM inorder_internal.say_other_column(t.relation, column_name, divides);
     END IF;
     PERFORM inorder_internal.prove_column(t, column_name::name, divides);
     RETURN t;

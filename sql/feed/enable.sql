@@ -187,9 +187,7 @@ BEGIN
     IF partition_by IS NOT NULL THEN
         PERFORM inorder_internal.prove_column(t, partition_by, true);
         IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, partition_by)) IS NULL THEN
-            PERFORM inorder_internal.refuse_column(
-                t.relation, partition_by, true, 'is not a smallint, integer, bigint, uuid, text or varchar',
-                'Choose another column.');
+            PERFORM inorder_internal.refuse_column(t, t.relation, partition_by, true, 'key type');
         END IF;
     END IF;
     PERFORM inorder_internal.create_feed(

@@ -36,13 +36,8 @@ def in_sql(source: str) -> Iterator[str]:
 
 
 # Messages composed by callers: the place of the composed part, and the text around it.
-FAULTS = (
-    ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
-    ("sql/feed/column.sql", r"'(is not the one by [^']*)'", "column … of table … {}"),
-    ("sql/feed/enable.sql", r"'(is not [^']*)'", "column … of table … {}"),
-    ("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
-)
-AROUND = {"column … of table … …", "cannot read … by transactions: it …"}
+FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),)
+AROUND = {"cannot read … by transactions: it …"}
 
 
 def messages() -> dict[str, str]:
