@@ -168,14 +168,21 @@ def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
 def sort_keys(select: Any) -> Iterator[tuple[Column | None, bool]]:
     """The columns of ORDER BY, also by number, alias or within an expression, and True for DESC."""
     targets = select.targetList or ()
+    by_alias: dict[Column | None, set[Column | None]] = {}
+    for target in targets:
+        by_alias.setdefault(("", target.name), set()).update(columns_in(target.val))
     for key in select.sortClause or ():
         node, column = key.node, column_of(key.node)
-        named = [target.val for target in targets if column == ("", target.name)]
         number = getattr(getattr(node, "val", None), "ival", None)
         if isinstance(node, ast.A_Const) and number and number <= len(targets):
-            named = [targets[number - 1].val]
-        inner = {column_of(reference) for reference in walk(*named or [node]) if isinstance(reference, ast.ColumnRef)}
-        yield inner.pop() if len(inner) == 1 else None, key.sortby_dir == SortByDir.SORTBY_DESC
+            inner = columns_in(targets[number - 1].val)
+        else:
+            inner = by_alias[column] if column in by_alias else columns_in(node)
+        yield next(iter(inner)) if len(inner) == 1 else None, key.sortby_dir == SortByDir.SORTBY_DESC
+
+
+def columns_in(tree: Any) -> set[Column | None]:
+    return {column_of(reference) for reference in walk(tree) if isinstance(reference, ast.ColumnRef)}
 
 
 def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
@@ -189,6 +196,8 @@ def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
 
 def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
     """Polls of a query. ``stored``: its rows are inserted into a table, so a query with GROUP BY counts as well."""
+    if not select.whereClause:
+        return
     names = dict(sources(select.fromClause, queries))
     every = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
     calls = (function(call) for call in walk(select) if isinstance(call, ast.FuncCall))

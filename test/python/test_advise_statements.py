@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.advise.statements import LONGEST, understood
+from inorder.advise import statements
+from inorder.advise.statements import LONGEST, classified, understood, walk
 from inorder.cli import cli
 from inorder.connection.database import connect
 from inorder.installations import Installation
@@ -252,3 +253,26 @@ def test_no_statement_takes_long_or_ends_the_program() -> None:
     assert (done.returncode, done.stdout.split()) == (0, list(HOSTILE)), done.stderr
     for text in HOSTILE.values():
         assert understood(f"{text}{' ' * LONGEST}") == "longer than 10,000 characters"
+
+
+GROWING: dict[str, Callable[[int], str]] = {
+    "subqueries": lambda size: "SELECT * FROM (" * size + "SELECT * FROM t WHERE a > $1" + ") AS a" * size,
+    "aliases": lambda size: f"SELECT {'a AS b,' * size}a FROM t WHERE a > $1 ORDER BY {'b,' * size}b",
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_twice_the_length_is_twice_the_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    visited = 0
+
+    def counted(*nodes: Any) -> Iterator[Any]:
+        nonlocal visited
+        for node in walk(*nodes):
+            visited += 1
+            yield node
+
+    monkeypatch.setattr(statements, "walk", counted)
+    classified(GROWING[name](100))
+    once, visited = visited, 0
+    classified(GROWING[name](200))
+    assert visited < 2.2 * once
