@@ -50,12 +50,13 @@ def docstrings(text: str) -> Iterator[Comment]:
 
 
 def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:
+    line, counted = 1, 0
     for match in pattern.finditer(text):
         comment = next((group for group in match.groups() if group is not None), None)
         if comment is not None:
-            before = text[: match.start()]
-            column = -1 if match[0].startswith("/*") else match.start() - before.rfind("\n") - 1
-            yield before.count("\n") + 1, column, comment
+            line, counted = line + text.count("\n", counted, match.start()), match.start()
+            column = -1 if match[0].startswith("/*") else counted - text.rfind("\n", 0, counted) - 1
+            yield line, column, comment
 
 
 def comments_of(path: Path) -> Iterator[Comment]:
