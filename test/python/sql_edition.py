@@ -34,12 +34,15 @@ REGRESS = (
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
-# Only script/test --long runs these on the SQL edition, because the others call its own bodies, too. Tests of the first
-# kind are also left out by pg_regress on another version of the server.
-ONCE = {"feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag"}
+# Only script/test --long runs these on the SQL edition, because the others call its own bodies, too.
+ONCE = {
+    "feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag", "feed_retention", "feed_shares",
+    "feeds",
+}  # fmt: skip
 ONCE_OF_SESSIONS = {
     "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
-    "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits",
+    "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits", "feed_own_rows",
+    "feed_two_readers",
 }  # fmt: skip
 # Tests of features that the SQL edition does not have.
 NOT_RUN = {

@@ -29,7 +29,7 @@ READERS: dict[str, list[str | Path]] = {
 }
 JUNIT: list[str | Path] = ["-jar", BUILT / "java" / "junit.jar", "execute", "-cp", BUILT / "java", "-c", "ReaderTest"]
 MADE = {"go": BUILT / "go" / "reader", "node": BUILT / "node" / "node_modules", "java": BUILT / "java" / "Reader.class"}
-SHORT = ("--schedules", "5", "--load", "0.1s", "--format", "json")
+SHORT = ("--schedules", "3", "--load", "0.1s", "--format", "json")
 
 
 def require_built(language: str) -> None:

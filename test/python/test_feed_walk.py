@@ -7,6 +7,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from attack import execute, value
+from conftest import LONG_RUN
 from sql_edition import TESTED
 
 pytestmark = pytest.mark.server
@@ -38,6 +39,7 @@ ROWS = "SELECT r::text FROM reader_batch_rows('t', CAST(%s::jsonb AS feed_batch)
 READ = "SELECT f::text FROM feed_read('walk', null::t, {}) AS f"
 APPLY = "SELECT feed_apply('query', 'INSERT INTO got SELECT {}, batch::text FROM batch', {})"
 OWN = "pg_current_xact_id()::text::bigint"
+PIECES = 90 if LONG_RUN else 40
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
@@ -73,7 +75,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     position, cuts = value(fresh, "SELECT reader_start('t', 'beginning')::jsonb::text"), 0
     with connect(dsn) as a, connect(dsn) as b, connect(dsn) as c:
-        for piece in range(90):
+        for piece in range(PIECES):
             write([a, b, c], chance, kind != "dropped", is_number)
             limit = chance.randrange(1, 12)
             execute(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
@@ -95,7 +97,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             session.commit()
     assert (cuts == 0) is not is_number or TESTED == "sql"
     execute(fresh, "RESET track_functions")
-    while value(fresh, APPLY.format(90, 50)):
+    while value(fresh, APPLY.format(PIECES, 50)):
         pass
     twice = "EXISTS (SELECT FROM got GROUP BY row_of HAVING count(*) > 1)"
     assert value(fresh, f"SELECT NOT {twice} AND NOT EXISTS (SELECT t::text FROM t EXCEPT SELECT row_of FROM got)")

@@ -142,7 +142,7 @@ def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
     """Without --fail-on; one that is built in, and lost rows before, does not."""
-    words = ("--schedules", "5", "--load", "0.1s")
+    words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     own = inorder(
         "lab", "check", "--sql", poll, *words, "--format", "junit", "--record", "r.json", folder=tmp_path, server=server
@@ -165,8 +165,11 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:
-    """Both tests of the example fail, with a verdict and a diagram: they poll by id."""
-    (tmp_path / "test_reader.py").write_text((EXAMPLES / "test_reader.py").read_text())
+    """Both tests of the example fail, with a verdict and a diagram: they poll by id. Each case has three schedules."""
+    example = (EXAMPLES / "test_reader.py").read_text()
+    short = example.replace("schedules=20", "schedules=3").replace('id")\n', 'id", schedules=3)\n')
+    assert short.count("schedules=3)") == 2
+    (tmp_path / "test_reader.py").write_text(short)
     words = [
         sys.executable,
         "-m",
