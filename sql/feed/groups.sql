@@ -2,8 +2,8 @@
 -- reads the table.
 --
 -- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
--- fold replaces the deltas of ended transactions by their sums. It records these transactions: all below "xact" except
--- those in "open". A snapshot that sees the fold sees everything that it has counted. The groups are therefore
+-- fold replaces the deltas that it sees by their sums. It records which transactions have ended: all below "xact"
+-- except those in "open". A snapshot that sees the fold sees everything that it has counted. The groups are therefore
 --
 --     rows of the newest fold  +  deltas of transactions from "xact" on  +  deltas of "open" ones
 --
@@ -157,29 +157,30 @@ RETURN format('
             PERFORM %2$s;
         END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
--- The setting by which a transaction records that an UPDATE may move rows to another partition.
-CREATE FUNCTION inorder_internal.moving_setting(s inorder_internal.group_set) RETURNS text
+-- The name of the setting by which a transaction records that an UPDATE may move rows to another partition. Tables of
+-- the same name in two schemas have different settings.
+CREATE FUNCTION inorder_internal.moving_setting() RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN concat('inorder.moving_', (s).id);
+RETURN 'pg_catalog.concat(''inorder.moving_'', TG_ARGV[0])'::text;
 
 -- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. The transition tables of
 -- MERGE lack the rows that it moves to another partition. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
-            IF pg_catalog.current_setting(%1$L, true) OPERATOR(pg_catalog.<>) '''' THEN
+            IF pg_catalog.current_setting(%1$s, true) OPERATOR(pg_catalog.<>) '''' THEN
                 PERFORM FROM (SELECT %2$spg_catalog.row_number() OVER () AS place FROM old_rows) AS o
                 JOIN (SELECT %2$spg_catalog.row_number() OVER () AS place FROM new_rows) AS k
                   ON o.place OPERATOR(pg_catalog.=) k.place
                 WHERE pg_catalog.record_image_ne(ROW(%3$s), ROW(%4$s))
                 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.<)
-                       pg_catalog.length(pg_catalog.current_setting(%1$L, true));
+                       pg_catalog.length(pg_catalog.current_setting(%1$s, true));
                 IF FOUND THEN
                     RAISE %5$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''feature_not_supported'',
                         HINT = ''Use UPDATE for these rows.'';
                 END IF;
-                PERFORM pg_catalog.set_config(%1$L, '''', true);
-            END IF;'::text, inorder_internal.moving_setting(s), inorder_internal.group_list(k.names, '%2$I AS p%1$s, '),
+                PERFORM pg_catalog.set_config(%1$s, '''', true);
+            END IF;'::text, inorder_internal.moving_setting(), inorder_internal.group_list(k.names, '%2$I AS p%1$s, '),
                 substr(inorder_internal.group_list(k.names, ', o.p%s'), 3),
                 substr(inorder_internal.group_list(k.names, ', k.p%s'), 3),
                 'MERGE moved rows of % to another partition, which cannot be counted'::text)
@@ -266,7 +267,7 @@ BEGIN
     ELSIF TG_RELID OPERATOR(pg_catalog.<>) %10$L::pg_catalog.regclass THEN
         IF TG_OP OPERATOR(pg_catalog.=) ''UPDATE''::pg_catalog.text THEN
             PERFORM pg_catalog.set_config(
-                %11$L, pg_catalog.concat(pg_catalog.current_setting(%11$L, true), ''x''), true);
+                %11$s, pg_catalog.concat(pg_catalog.current_setting(%11$s, true), ''x''), true);
         END IF;
         RETURN NEW;
     ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
@@ -280,7 +281,7 @@ END
     coalesce(inorder_internal.grouping((s).columns), ' HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0'::text),
     inorder_internal.grouping((s).columns), inorder_internal.before_deltas(s), inorder_internal.after_deltas(s),
     inorder_internal.group_list((s).columns, 'OLD.%2$I, '), inorder_internal.group_list((s).columns, 'NEW.%2$I, '),
-    (s).deltas, inorder_internal.moving_setting(s), inorder_internal.unless_detached(s),
+    (s).deltas, inorder_internal.moving_setting(), inorder_internal.unless_detached(s),
     CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END,
     inorder_internal.known_deltas(s));
 
@@ -531,28 +532,28 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that adds up the groups in one snapshot, without deltas of transactions that have not ended in it, and
--- deletes the deltas that are added. If the proof does not hold, the view counts the table.
-CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, removals text) RETURNS text
+-- The statement that replaces the fold and the deltas that a snapshot sees by their sums. If the proof does not hold,
+-- the view counts the table, and all rows are deleted: deltas of another server may have numbers that this one has not
+-- reached.
+CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
-        WITH ended AS MATERIALIZED (SELECT %s.ended_transactions(0) AS set), s AS MATERIALIZED (
+        WITH ended AS MATERIALIZED (SELECT %1$s.ended_transactions(0) AS set), s AS MATERIALIZED (
             SELECT upper(e.set)::text::xid8 AS bound, ARRAY(
                 SELECT generate_series(lower(r), upper(r) - 1)::text::xid8
                 FROM unnest(int8multirange(int8range(0, upper(e.set))) - e.set) AS r) AS open
             FROM ended AS e
-        ), f AS MATERIALIZED (%s), %s, v(%sn) AS (
-            SELECT * FROM %s
-            UNION ALL SELECT %s-d.n FROM %s AS d WHERE d.open IS NULL AND d.xact >= (SELECT bound FROM s) AND %s
-            UNION ALL SELECT %6$s-d.n FROM %7$s AS d
-            WHERE d.open IS NULL AND d.xact = ANY ((SELECT open FROM s)::xid8[])
-        ), k AS (SELECT %4$ssum(n) AS n FROM v%9$s)
-        INSERT INTO %7$s (%4$sn, xact, open, proof)
-        SELECT %4$sk.n, s.bound, s.open, NULL FROM k CROSS JOIN s WHERE k.n <> 0
-        UNION ALL SELECT %10$s0, s.bound, s.open, proved FROM s'::text,
-    inorder_internal.public_schema(), inorder_internal.newest_fold(s, NULL), removals,
-    inorder_internal.group_list((s).columns, 'g%s, '), (s).view, inorder_internal.group_list((s).columns, 'd.g%s, '),
-    (s).deltas, inorder_internal.below_all(), inorder_internal.grouping((s).columns),
+        ), %2$s
+        INSERT INTO %3$s (%4$sn, xact, open, proof)
+        SELECT k.*, s.bound, s.open, NULL FROM %5$s AS k CROSS JOIN s
+        UNION ALL SELECT %6$s0, s.bound, s.open, proved FROM s'::text, inorder_internal.public_schema(),
+    CASE WHEN recounts THEN format('gone AS (DELETE FROM %s)'::text, (s).deltas) ELSE format('
+        f AS MATERIALIZED (%2$s), gone AS (DELETE FROM %1$s AS d
+            WHERE d.open IS NOT NULL AND d.xact = (SELECT bound FROM f)
+        ), above AS (DELETE FROM %1$s AS d WHERE d.open IS NULL AND d.xact >= (SELECT bound FROM f) AND %3$s
+        ), below AS (DELETE FROM %1$s AS d WHERE d.open IS NULL AND d.xact = ANY ((SELECT open FROM f)::xid8[]))'::text,
+        (s).deltas, inorder_internal.newest_fold(s, NULL), inorder_internal.below_all()) END,
+    (s).deltas, inorder_internal.group_list((s).columns, 'g%s, '), (s).view,
     inorder_internal.group_list((s).columns, 'NULL, '));
 
 -- True if at least as many transactions have passed since the newest fold as it has groups, because a fold writes all
@@ -575,10 +576,6 @@ CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    removal text := format('DELETE FROM %s AS d WHERE %%s', s.deltas);
-    has_ended text := 'd.open IS NULL AND d.xact < (SELECT bound FROM s) '
-                      'AND d.xact <> ALL ((SELECT open FROM s)::xid8[])';
 BEGIN
     RETURN format('DO %L', format('
 DECLARE
@@ -598,13 +595,8 @@ BEGIN
 END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.newest_fold(s, concat(', f.proof = proved', inorder_internal.same_tree(s), ' AS stands')),
         CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
-        inorder_internal.adding_statement(s, format('gone AS (%s), ended_above AS (%s), ended_below AS (%s)',
-            format(removal, 'd.open IS NOT NULL AND d.xact = (SELECT bound FROM f)'),
-            format(removal, 'd.xact >= (SELECT bound FROM f) AND ' || has_ended),
-            format(removal, 'd.xact = ANY ((SELECT open FROM f)::xid8[]) AND ' || has_ended))), refusal, waits,
-        inorder_internal.adding_statement(s, format('gone AS (%s)', format(
-            removal, format('d.open IS NOT NULL OR %s', has_ended)))), inorder_internal.proof_call(s),
-        'table % was changed while its rows were counted', s.relation));
+        inorder_internal.adding_statement(s, false), refusal, waits, inorder_internal.adding_statement(s, true),
+        inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
 -- True if this transaction has locked a table or its partitions in one of the given modes, perhaps to change it.

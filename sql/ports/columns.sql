@@ -51,25 +51,31 @@ BEGIN
         THEN 'is a log of changes, into which rows come without a statement' END);
 END $$;
 
--- True if a role may write into a table or its partitions, directly or by a view whose owner may.
+-- True if a role may write into a table or its partitions: directly, by a view whose owner may, or by a foreign key
+-- that deletes or updates rows. Before 18, triggers of such rows run as the role that changed the referenced table.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN has_table_privilege(role, relation, privileges) OR EXISTS (
-        WITH RECURSIVE reached(oid) AS (
-            SELECT m.oid FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid)
+        WITH RECURSIVE reached(oid, wanted, columns) AS (
+            SELECT m.oid, privileges, 'INSERT, UPDATE'
+            FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid)
             UNION
-            SELECT v.oid FROM reached AS r
-            JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
-                               AND d.classid = 'pg_rewrite'::regclass
-            JOIN pg_rewrite AS w ON w.oid = d.objid
-            JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
-            -- A view that runs with the privileges of its callers (security_invoker) gives them none.
-            WHERE pg_relation_is_updatable(v.oid, true) <> 0
-              AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
-              AND (has_table_privilege(v.relowner, r.oid, privileges)
-                   OR has_any_column_privilege(v.relowner, r.oid, 'INSERT, UPDATE')))
+            SELECT a.* FROM reached AS r CROSS JOIN LATERAL (
+                SELECT v.oid, r.wanted, r.columns FROM pg_depend AS d JOIN pg_rewrite AS w ON w.oid = d.objid
+                JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
+                WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
+                  AND d.classid = 'pg_rewrite'::regclass
+                  AND pg_relation_is_updatable(v.oid, true) <> 0
+                  -- A view that runs with the privileges of its callers (security_invoker) gives them none.
+                  AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
+                  AND (has_table_privilege(v.relowner, r.oid, r.wanted)
+                       OR has_any_column_privilege(v.relowner, r.oid, r.columns))
+                UNION ALL
+                SELECT k.confrelid, 'UPDATE, DELETE', 'UPDATE' FROM pg_constraint AS k
+                WHERE k.conrelid = r.oid AND k.contype = 'f'
+                  AND NOT (k.confupdtype IN ('a', 'r') AND k.confdeltype IN ('a', 'r'))) AS a)
         SELECT FROM reached AS r
-        WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
+        WHERE has_table_privilege(role, r.oid, r.wanted) OR has_any_column_privilege(role, r.oid, r.columns));
 END $$;
 

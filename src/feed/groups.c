@@ -435,13 +435,12 @@ static bool
 may_have_moved(TriggerData *data)
 {
 	Form_pg_class table = data->tg_relation->rd_rel;
-	int			length = common_length(data->tg_trigger) - 1 - strlen(PREFIX);
 	const char *moving;
 
-	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) || !(table->relispartition || table->relkind == RELKIND_PARTITIONED_TABLE))
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) || data->tg_trigger->tgnargs == 0 ||
+		!(table->relispartition || table->relkind == RELKIND_PARTITIONED_TABLE))
 		return false;
-	moving = GetConfigOption(psprintf("inorder.moving_%.*s", length, data->tg_trigger->tgname + strlen(PREFIX)),
-							 true, false);
+	moving = GetConfigOption(psprintf("inorder.moving_%s", data->tg_trigger->tgargs[0]), true, false);
 	return moving != NULL && *moving != '\0';
 }
 
@@ -480,7 +479,7 @@ is_empty(Tuplestorestate *rows)
 
 /*
  * exact_count_trigger() -> trigger: fires after a statement.  The first
- * argument is not used here; the others are the columns of the groups.
+ * argument distinguishes the sets of groups; the others are the columns.
  */
 Datum
 exact_count_trigger(PG_FUNCTION_ARGS)

@@ -18,6 +18,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import install_extension
 
+import counted_groups
 import next_release
 import pg_upgrading
 import sql_edition
@@ -314,6 +315,7 @@ def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
             with connect(f"{after.dsn} dbname={database}") as connection:
                 assert kept.state(connection) == state
                 check_keys(connection, database)
+                check_groups(connection)
                 kept.read(connection, "read", 1)
                 if new is server and database == "c":
                     connection.execute((work / "update_extensions.sql").read_bytes().rpartition(b"\\connect c\n")[2])
@@ -351,8 +353,22 @@ def of_both_editions(
                 connection.execute(f"CREATE EXTENSION inorder; {OLD_KEYS}".encode())
             kept = Kept(connection)
             made[database] = (kept, kept.state(connection))
+            counted_groups.start(connection, counted_groups.PARTS)
+            execute(connection, "INSERT INTO orders VALUES (-1, 'unfolded')")
             pg_upgrading.adapt(connection, new)
     return made
+
+
+def check_groups(connection: Connection) -> None:
+    """The view counts the table until the first fold, beside writers."""
+    for statement in (
+        "DELETE FROM orders WHERE id < 9",
+        counted_groups.FOLD,
+        "UPDATE orders SET id = -2 WHERE id = 150",
+    ):
+        execute(connection, statement)
+        assert counted_groups.difference(connection) == [], statement
+    assert counted_groups.stands(connection)
 
 
 def check_keys(connection: Connection, database: str) -> None:
