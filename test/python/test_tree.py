@@ -14,7 +14,7 @@ import inorder
 import pytest
 from inorder.lab.plan.keys import BASE_KINDS, SHADES
 
-from conftest import ROOT, SLOWEST, text
+from conftest import LONG, ROOT, SLOWEST, text
 from messages import messages
 from sources import C_FILES, SQL_FILES, definitions, sql_source
 
@@ -290,3 +290,13 @@ def test_names_of_others_go_to_a_terminal_as_text() -> None:
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     own = [path for path in PYTHON_FILES if "lab" not in path.parts]
     assert {path.name: calls for path in own if (calls := raw.findall(path.read_text()))} == {}
+
+
+def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
+    """script/test --long skips what such a script asks for. With another edition no test is left out."""
+    scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
+    asked = [
+        path.name for path in scripts if set(re.findall(r"test/python/(test_\w+)\.py", path.read_text())) & {*LONG}
+    ]
+    assert "clients" in asked
+    assert [name for name in asked if not re.search("INORDER_TEST_(LONG|EDITION)", text(f"script/{name}"))] == []
