@@ -212,8 +212,10 @@ CREATE FUNCTION inorder_internal.count_others(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT isempty(known.others) THEN
-        known.amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(
-            t, caller, ARRAY[t.relation::oid], ARRAY[known.others], known.amount, '{true}'), false, caller);
+        known.amount := coalesce(known.amount + known.more,
+                                 inorder_internal.count_as_caller(t, inorder_internal.count_query(
+                                     t, caller, ARRAY[t.relation::oid], ARRAY[known.others], known.amount, '{true}'),
+                                                                  false, caller));
         known.counted.transactions := (known.counted).transactions + inorder_internal.ended_transactions(t.base);
         PERFORM inorder_internal.keep_count(t.relation, t.relation, known.counted, known.amount, known.folded);
     END IF;
@@ -256,7 +258,7 @@ DECLARE
     known inorder_internal.known_count := inorder_internal.known_count(t, caller);
 BEGIN
     -- Rows that were folded since the last call need not be counted again.
-    known := CASE WHEN known.amount IS NULL OR NOT isempty(known.others) AND known.amount < (
+    known := CASE WHEN known.amount IS NULL OR known.more IS NULL AND known.amount < (
                       SELECT sum(p.rows) FROM inorder_internal.count_part AS p WHERE p.relation = t.relation)
                   THEN inorder_internal.count_unfolded(t, caller)
                   ELSE inorder_internal.count_others(t, known, caller) END;

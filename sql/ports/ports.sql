@@ -63,9 +63,9 @@ AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- A count that this session keeps. amount: the number of rows. folded: the number when may_fold() last returned true.
 -- counted: the transactions of these rows, and the state of the table. others: the other transactions, which may have
--- rows.
+-- rows. more: the number of their rows, if these are few.
 CREATE TYPE inorder_internal.known_count AS (
-    amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange
+    amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
 
 -- The count of a table that is locked, for the snapshot of the calling statement; null if there is none (counted.c).

@@ -18,18 +18,19 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "ports/table.h"
+#include "ports/probe.h"
 
 PG_FUNCTION_INFO_V1(known_count);
 PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
+#define MOST_ROWS 500			/* more rows are counted by a query */
 
 /* Columns of the type known_count, in their order; the last one counts them. */
 enum
 {
-	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_COLUMNS
+	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_MORE, KNOWN_COLUMNS
 };
 
 typedef struct Count
@@ -73,6 +74,7 @@ known_count(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, 1);
 	Count	   *count = count_of(table.oid);
 	Numbers		others;
+	int64		more;
 	Datum		values[KNOWN_COLUMNS];
 	bool		nulls[KNOWN_COLUMNS] = {false};
 	TupleDesc	columns;
@@ -90,6 +92,9 @@ known_count(PG_FUNCTION_ARGS)
 	values[KNOWN_FOLDED] = Int64GetDatum(count->folded);
 	values[KNOWN_COUNTED] = count->position;
 	values[KNOWN_OTHERS] = numbers_datum(others);
+	more = count_seen(&table, others, MOST_ROWS);
+	values[KNOWN_MORE] = Int64GetDatum(more);
+	nulls[KNOWN_MORE] = more == MOST_ROWS;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls)));
 }
 

@@ -349,6 +349,18 @@ probe_count(const Table *table, Numbers set, int64 most)
 	return has_old(table, set) ? rows + sum_of_leaves(table, set, true, most - rows) : rows;
 }
 
+/*
+ * The number of rows in a table without partitions that the active snapshot
+ * sees, up to a limit; the limit if the index does not have all of them
+ */
+int64
+count_seen(const Table *table, Numbers set, int64 most)
+{
+	Stretch		stretch = stretch_of(table, set);
+
+	return has_old(table, set) ? most : count_rows(table, 0, &stretch, most);
+}
+
 /* count_by_index(t feed_table, numbers int8multirange, most bigint) -> bigint */
 Datum
 count_by_index(PG_FUNCTION_ARGS)

@@ -32,6 +32,7 @@ typedef struct BatchEnd
 } BatchEnd;
 
 extern ProbeResult probe_table(const Table *table, Value numbers);
+extern int64 count_seen(const Table *table, Numbers set, int64 most);
 
 /* end.c */
 extern bool find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result);
