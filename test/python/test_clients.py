@@ -291,7 +291,7 @@ NOTICED = {
     ".mjs": ("connectionTimeoutMillis", "keepAlive: true", "keepAliveInitialDelayMillis", "query_timeout"),
     ".rs": ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_retries", "tcp_user_timeout"),
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
-    "stream.go": ("QueryRow(ctx,",),
+    "stream.go": ("QueryRowContext(ctx,",),
 }
 # The settings whose sum is the number of seconds after which a program notices a silent network, and their units.
 AFTER = {
@@ -307,7 +307,7 @@ MOST_SECONDS = 30
 # The code that opens a connection, which is in one place of each program.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
-    r"\w+\.connect\(NoTls", r"new pg\.(?:Client|Pool)\(", r"new NpgsqlConnection\(", r"OpenDB\(", r"pgxpool\.New\(",
+    r"\w+\.connect\(NoTls", r"new pg\.(?:Client|Pool)\(", r"new NpgsqlConnection\(", r"OpenDB\(", r"sql\.Open\(",
 ))  # fmt: skip
 
 
