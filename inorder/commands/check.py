@@ -89,7 +89,7 @@ def lab_check(
             write_whole(path, text(checks, place.version))
     if record:
         write_whole(record, outputs.as_record(checks, place.version, amount))
-    if any(fault in check.faults for check in checks for fault in fatal):
+    if any(fault in check.worst for check in checks for fault in fatal):
         sys.exit(FOUND)
 
 

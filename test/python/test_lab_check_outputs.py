@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from inorder.errors import InputError
 from inorder.installations import Installation
@@ -31,7 +32,15 @@ EXAMPLES = ROOT / "docs" / "clients" / "check"
 
 
 def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
-    assert text("docs/clients/check/protocol.json") == protocol.schema()
+    structures = (protocol.Poll, protocol.Line)
+    (poll, answer), parts = msgspec.json.schema_components(structures, ref_template="#/$defs/{name}")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"inorder lab check, protocol version {protocol.VERSION}",
+        "$defs": parts | {"Stdin": poll, "Stdout": answer},
+        "anyOf": [{"$ref": "#/$defs/Stdin"}, {"$ref": "#/$defs/Stdout"}],
+    }
+    assert text("docs/clients/check/protocol.json") == json.dumps(schema, indent=1) + "\n"
 
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
@@ -161,7 +170,7 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
     feed = built_in()["feed"]
     with run.throw_away([feed], server.bindir) as (made, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"
-        assert run.check(made, built_in()["id"], Amount(1, 0.1)).faults
+        assert run.check(made, built_in()["id"], Amount(1, 0.1)).worst
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 from psycopg.conninfo import make_conninfo
 
-from inorder.lab.check.diagram import diagram
 from inorder.lab.check.programs import Called, Function
 from inorder.lab.check.run import Amount, check
-from inorder.lab.check.verdict import sentence
+from inorder.lab.check.verdict import drawn, sentence
 from inorder.lab.check.ways import FATAL, Way
 from inorder.lab.targets.throw_away import ThrowAway
 
@@ -39,7 +38,6 @@ class Lossless:
             return Function(call, make_conninfo(self.target.dsn, options=options))
 
         checked = check(self.target, way, Amount(schedules, load, seed), own=own if call else None)
-        for fault in (fault for fault in checked.faults if fault in fail_on):
-            case, failure = checked.worst(fault) or ("", None)
-            drawn = diagram(failure.history, failure.judged) if failure and failure.schedule else case
-            raise AssertionError(f"{sentence(checked)}\n\n{drawn}")
+        for fault, (case, failure) in checked.worst.items():
+            if fault in fail_on:
+                raise AssertionError(f"{sentence(checked)}\n\n{drawn(failure) or case}")

@@ -10,24 +10,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from inorder import __version__
-from inorder.lab.check.arena import Failure
-from inorder.lab.check.diagram import diagram
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.run import Amount
-from inorder.lab.check.verdict import MEANINGS, Checked, in_words, sentence
+from inorder.lab.check.verdict import MEANINGS, Checked, drawn, in_words, sentence
 from inorder.lab.check.ways import Way
-from inorder.text import one_line
 
-DESCRIPTIONS = (
-    "name",
-    "title",
-    "project",
-    "version",
-    "source",
-    "run",
-    "note",
-    "verdict",
-)  # descriptions only
+DESCRIPTIONS = ("name", "title", "project", "version", "source", "run", "note", "verdict")  # fields of a way
 PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -49,12 +37,6 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def drawn(failure: Failure) -> str:
-    if not failure.schedule:
-        return ""
-    return "\n".join(map(one_line, diagram(failure.history, failure.judged).splitlines()))
-
-
 def as_sarif(checks: Sequence[Checked], place: str) -> str:
     """A result for each fault of a reader, at the file ``place``."""
     rules = [{"id": fault, "shortDescription": {"text": MEANINGS[fault]}} for fault in FAULTS]
@@ -62,12 +44,11 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
         {
             "ruleId": fault,
             "level": "note" if fault in ("disorder", "stalled") else "error",
-            "message": {"text": f"{checked.way.title}: {sentence(checked)}\n\n{drawn(worst[1])}".strip()},
+            "message": {"text": f"{checked.way.title}: {sentence(checked)}\n\n{drawn(failure)}".strip()},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": place}}}],
         }
         for checked in checks
-        for fault in checked.faults
-        if (worst := checked.worst(fault))
+        for fault, (_case, failure) in checked.worst.items()
     ]
     driver = {"name": "inorder lab check", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "results": results}
@@ -92,7 +73,7 @@ def as_record(checks: Sequence[Checked], server: str, amount: Amount) -> str:
     """Lines that change only if the tool, the server, the reader or its result changes."""
     readers: list[dict[str, Any]] = [
         {"reader": checked.way.title, "sha256": hash_of(checked.way), "verdict": sentence(checked),
-         "faults": {fault: worst[0] for fault in checked.faults if (worst := checked.worst(fault))},
+         "faults": {fault: case for fault, (case, _failure) in checked.worst.items()},
          "schedules": {case.case: case.schedules for case in checked.outcomes if case.schedules}}
         for checked in checks
     ]  # fmt: skip

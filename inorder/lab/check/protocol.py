@@ -3,7 +3,6 @@
 Each line is JSON. A check writes a ``Poll``; the program answers with a line for each key, then with an ``End``.
 """
 
-import json
 from typing import Any
 
 import msgspec
@@ -29,15 +28,3 @@ class End(msgspec.Struct, forbid_unknown_fields=True):
 Line = int | str | End
 DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 ENCODER = msgspec.json.Encoder()
-
-
-def schema() -> str:
-    """The JSON schema of both directions, which is kept in docs/clients/check."""
-    (poll, answer), parts = msgspec.json.schema_components((Poll, Line), ref_template="#/$defs/{name}")
-    text = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"inorder lab check, protocol version {VERSION}",
-        "$defs": parts | {"Stdin": poll, "Stdout": answer},
-        "anyOf": [{"$ref": "#/$defs/Stdin"}, {"$ref": "#/$defs/Stdout"}],
-    }
-    return json.dumps(text, indent=1) + "\n"

@@ -7,15 +7,13 @@ from operator import attrgetter
 from typing import Any
 
 from inorder.lab.check.arena import Failure, Outcome
-from inorder.lab.check.diagram import diagram, psql_script
-from inorder.lab.check.history import FAULTS, History, Judgement
+from inorder.lab.check.diagram import psql_script
+from inorder.lab.check.history import FAULTS
 from inorder.lab.check.schedule import in_text
-from inorder.lab.check.verdict import MEANINGS, Checked, in_words, sentence
+from inorder.lab.check.verdict import MEANINGS, Checked, drawn, in_words, sentence
 from inorder.lab.check.ways import Way
 from inorder.lab.report.formats import sections_page
 from inorder.lab.report.section import Figure, Section, number, table
-
-NOTHING = Failure((), History(), Judgement())
 
 
 def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
@@ -25,8 +23,8 @@ def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
 def of_reader(fault: str, checked: Checked) -> str:
     if fault not in checked.way.faults:
         return "-"
-    worst = checked.worst(fault)
-    return f"{in_words(fault, worst[1])} ({worst[0]})" if worst else "no"
+    case, failure = checked.worst.get(fault, ("", None))
+    return f"{in_words(fault, failure)} ({case})" if failure else "no"
 
 
 def fault_figures(value: Any, checks: Sequence[Checked]) -> list[Figure]:
@@ -65,21 +63,19 @@ def cases_section(checked: Checked) -> Section:
 
 
 def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
-    pairs = []
-    for checked in checks:
-        for fault in checked.faults[:1]:
-            case, failure = checked.worst(fault) or ("", NOTHING)
-            if failure.schedule:
-                pairs.append((f"{checked.way.title}: {fault} ({case})", diagram(failure.history, failure.judged)))
-    return pairs
+    """The first fault of each reader that has one: a title and a diagram."""
+    first = [(checked.way, *next(iter(checked.worst.items()))) for checked in checks if checked.worst]
+    return [
+        (f"{way.title}: {fault} ({case})", drawn(failure))
+        for way, fault, (case, failure) in first
+        if failure.schedule
+    ]
 
 
 def script(checks: Sequence[Checked], _server: str) -> str:
     """The shortest schedule of the first fault, as a script for psql."""
-    pairs = [
-        (checked.way, worst[1]) for checked in checks for fault in checked.faults if (worst := checked.worst(fault))
-    ]
-    return script_of(*pairs[0]) if pairs else "-- No schedule has a fault.\n"
+    scripts = (script_of(checked.way, failure) for checked in checks for _case, failure in checked.worst.values())
+    return next(scripts, "-- No schedule has a fault.\n")
 
 
 def script_of(way: Way, failure: Failure) -> str:
@@ -92,7 +88,7 @@ def records(checks: Sequence[Checked], server: str) -> list[dict[str, Any]]:
     return [
         {"reader": checked.way.name, "server": server, "verdict": sentence(checked)}
         | {name: getattr(checked.way, name) for name in ("title", "project", "version", "source", "run", "note")}
-        | {"faults": {fault: finding_record(checked, fault) for fault in checked.faults}}
+        | {"faults": {fault: finding_record(checked.way, fault, *worst) for fault, worst in checked.worst.items()}}
         | {"cases": [
             {"case": case.case, "schedules": case.schedules, "faults": sorted(case.failures),
              "writers_wait": case.waited, "writers_fail": case.failed, "note": case.note}
@@ -102,14 +98,12 @@ def records(checks: Sequence[Checked], server: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
-    case, failure = checked.worst(fault) or ("", NOTHING)
-    drawn = {
-        "schedule": in_text(failure.schedule),
-        "diagram": diagram(failure.history, failure.judged),
-        "psql": script_of(checked.way, failure),
-    }
-    return {"case": case, "words": in_words(fault, failure), **(drawn if failure.schedule else {})}
+def finding_record(way: Way, fault: str, case: str, failure: Failure) -> dict[str, Any]:
+    record = {"case": case, "words": in_words(fault, failure)}
+    if not failure.schedule:
+        return record
+    schedule = in_text(failure.schedule)
+    return record | {"schedule": schedule, "diagram": drawn(failure), "psql": script_of(way, failure)}
 
 
 def sentences(checks: Sequence[Checked]) -> list[str]:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from inorder.lab.check.arena import Failure, Outcome
+from inorder.lab.check.diagram import diagram
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.ways import Way
+from inorder.text import lines
 
 # The rows that may be lost in each case.
 ROWS = {
@@ -51,16 +53,17 @@ class Checked:
     way: Way
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def worst(self, fault: str) -> tuple[str, Failure] | None:
-        """The case and the failure to show for a fault: the fewest steps or, among stalls, the longest one."""
-        failures = [(outcome.case, outcome.failures[fault]) for outcome in self.outcomes if fault in outcome.failures]
-        if fault == "stalled":
-            return max(failures, key=lambda pair: pair[1].judged.longest, default=None)
-        return min(failures, key=lambda pair: len(pair[1].schedule) or sys.maxsize, default=None)
-
     @property
-    def faults(self) -> list[str]:
-        return [fault for fault in FAULTS if self.worst(fault)]
+    def worst(self) -> dict[str, tuple[str, Failure]]:
+        """For each fault, the case and the failure to show: the fewest steps or, among stalls, the longest one."""
+        worst = {}
+        for fault in FAULTS:
+            failures = [(case.case, case.failures[fault]) for case in self.outcomes if fault in case.failures]
+            if failures and fault == "stalled":
+                worst[fault] = max(failures, key=lambda pair: pair[1].judged.longest)
+            elif failures:
+                worst[fault] = min(failures, key=lambda pair: len(pair[1].schedule) or sys.maxsize)
+        return worst
 
     @property
     def schedules(self) -> int:
@@ -74,6 +77,11 @@ def in_words(fault: str, failure: Failure) -> str:
     if failure.schedule:
         return f"{CELLS[fault]} in {len(failure.schedule)} steps"
     return f"{CELLS[fault]}: {len(getattr(failure.judged, fault))} rows"
+
+
+def drawn(failure: Failure) -> str:
+    """The diagram of a failure; "" for a failure under random load, which has no schedule."""
+    return lines(diagram(failure.history, failure.judged)) if failure.schedule else ""
 
 
 def loses(rows: str, _checked: Checked) -> str:
@@ -93,8 +101,8 @@ def disorders(rows: str, _checked: Checked) -> str:
 
 
 def stalls(_rows: str, checked: Checked) -> str:
-    worst = checked.worst("stalled")
-    seconds = worst[1].judged.longest if worst else 0
+    _case, failure = checked.worst["stalled"]
+    seconds = failure.judged.longest
     return f"No row is lost, but committed rows wait for transactions that are open, here for up to {seconds} s."
 
 
@@ -105,7 +113,8 @@ SENTENCES: dict[str, Callable[[str, Checked], str]] = {
 
 def sentence(checked: Checked) -> str:
     """The verdict: the gravest fault, the rows that it concerns, and the remedy."""
+    worst = checked.worst
     for fault, say in SENTENCES.items():
-        if worst := checked.worst(fault):
-            return say(ROWS[worst[0]], checked)
+        if fault in worst:
+            return say(ROWS[worst[fault][0]], checked)
     return f"No: none of {checked.schedules:,} schedules, and no random load, loses a row. This is no proof."
