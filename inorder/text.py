@@ -52,6 +52,15 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
     return separator.join(one_line(str(name)) for name in names)
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names in a message, and the number of the others.
+
+    >>> first_of(["a", "b", "c"], 2), first_of(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def did_you_mean(name: str, names: Mapping[str, str]) -> str:
     """The question "Did you mean …?" with the most similar names; empty if no name is similar.
 

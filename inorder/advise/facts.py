@@ -20,7 +20,7 @@ from inorder.advise.polls import Understood
 from inorder.connection.database import UserConnection, connect_as_user, identifier, query
 from inorder.connection.session import first_line, in_words
 from inorder.sources import installer
-from inorder.text import listed, plural
+from inorder.text import first_of, listed, plural
 from inorder.units import time_text
 
 SETTINGS = sql.SQL(
@@ -100,6 +100,9 @@ class Leaf:
         primary = next((index for index in self.indexes if index.is_primary), None)
         column = self.columns.get(primary.first) if primary else None
         return (primary, column) if primary and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
+
+    def column(self, name: str) -> ColumnFacts | None:
+        return next((column for column in self.columns.values() if column.name == name), None)
 
     def statistic(self, column: ColumnFacts) -> Statistic:
         return self.statistics.get(column.number) or Statistic(column.number)
@@ -286,8 +289,7 @@ class Reader:
 
     def say(self, names: list[str], subject: str) -> None:
         if names := list(dict.fromkeys(names)):
-            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-            self.unseen.append(f"{subject}, of {plural(len(names), 'table')}: {listed(names[:NAMED])}{more}")
+            self.unseen.append(f"{subject}, of {plural(len(names), 'table')}: {first_of(names, NAMED)}")
 
 
 def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:

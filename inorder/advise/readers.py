@@ -37,25 +37,23 @@ class Read:
         return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
 
 
-def read_by(statement: Understood, by_name: Mapping[Table, Leaf], polling: bool) -> Iterator[tuple[Leaf, Poll | None]]:
+def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
     """The tables that a statement polls or counts. For a poll of several tables, the first one that has the column."""
-    if not polling and statement.counted and (leaf := by_name.get(statement.counted)):
+    if statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
-    for poll in statement.polls if polling else ():
-        leaves = [by_name[name] for name in poll.tables if name in by_name]
-        for leaf in [
-            candidate for candidate in leaves if poll.column in [each.name for each in candidate.columns.values()]
-        ][:1]:
+    for poll in statement.polls:
+        leaves = (by_name[name] for name in poll.tables if name in by_name)
+        if leaf := next((leaf for leaf in leaves if leaf.column(poll.column)), None):
             yield leaf, poll
 
 
-def reads(facts: Facts, polling: bool) -> list[Read]:
+def reads(facts: Facts) -> list[Read]:
     """Frequent statements, grouped by table (if it exists) and column."""
     by_column: dict[tuple[str, str], Read] = {}
     by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda leaf: leaf.rows)
                for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
     for statement in facts.statements:
-        for leaf, poll in read_by(statement.classification, by_name, polling):
+        for leaf, poll in read_by(statement.classification, by_name):
             read = by_column.setdefault((leaf.quoted, poll.column if poll else ""), Read(leaf, poll))
             if poll and read.poll and poll.ordered:
                 read.poll = poll
@@ -85,21 +83,18 @@ def rises(leaf: Leaf, column: ColumnFacts) -> bool:
 
 
 def readers(facts: Facts) -> Iterator[Finding]:
-    for read in reads(facts, True):
-        leaf, table = read.leaf, read.leaf.quoted
-        column = next(
-            candidate for candidate in leaf.columns.values() if read.poll and candidate.name == read.poll.column
-        )
+    for read in reads(facts):
+        leaf, table, poll = read.leaf, read.leaf.quoted, read.poll
+        column = leaf.column(poll.column) if poll else None
         inserted = written(facts, table, "inserted")
-        if read.poll is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
+        if not poll or not column or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
             continue
-        if not (read.poll.ordered or rises(leaf, column)):
+        if not (poll.ordered or rises(leaf, column)):
             continue
         changed = " or ".join(change for change in ("updated", "deleted") if written(facts, table, change))
         rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
-        poll_finding = polling(
-            read.poll, table, column.type in TIMES, [*read.evidence, rows], changed, facts.server.inorder
-        )
+        evidence = [*read.evidence, rows]
+        poll_finding = polling(poll, table, column.type in TIMES, evidence, changed, facts.server.inorder)
         yield poll_finding
         if column.sequence:
             name = identifier(*column.sequence)
@@ -109,7 +104,8 @@ def readers(facts: Facts) -> Iterator[Finding]:
 
 
 def counts(facts: Facts) -> Iterator[Finding]:
-    for read in (read for read in reads(facts, False) if read.seconds / read.calls >= LEAST_COUNT):
+    slow = (read for read in reads(facts) if not read.poll and read.seconds / read.calls >= LEAST_COUNT)
+    for read in slow:
         table = read.leaf.quoted
         changes = written(facts, table, "updated") + written(facts, table, "deleted")
         home = facts.server.inorder

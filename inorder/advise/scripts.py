@@ -18,7 +18,7 @@ from inorder.advise.statements import function, is_clock, name_of, understood, w
 from inorder.connection.database import identifier
 from inorder.errors import InputError
 from inorder.files import failed
-from inorder.text import listed, plural
+from inorder.text import first_of, plural
 
 # Placeholders of drivers and of sqlc. Strings, names in quotes and comments stay as they are.
 PLACEHOLDER = re.compile(
@@ -66,9 +66,7 @@ class Scripts:
     @property
     def unseen(self) -> list[str]:
         return [
-            f"{plural(len(places), 'statement')} {why}: {listed(places[:SHOWN])}"
-            + (f" and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
-            for why, places in self.unread.items()
+            f"{plural(len(places), 'statement')} {why}: {first_of(places, SHOWN)}" for why, places in self.unread.items()
         ]
 
 
