@@ -1,16 +1,16 @@
--- advise_checkpoints_15: Checkpoints since their counters were reset, and how long that is.
+-- advise_checkpoints_15: The number of checkpoints since their counters were reset, and the seconds since then.
 SELECT (checkpoints_timed + checkpoints_req)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_bgwriter;
 
--- advise_checkpoints_17: The same, where they have a view of their own.
+-- advise_checkpoints_17: The same for versions that have the view pg_stat_checkpointer.
 SELECT (num_timed + num_requested)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_checkpointer;
 
--- advise_columns: Columns that may be a key, hold a UUID, or be polled: type, below a domain; names of the functions in
--- the default, now for CURRENT_TIMESTAMP, which are read from its tree: to make text of it the server would lock the
--- table; and a sequence of which sessions take several numbers at a time.
+-- advise_columns: Columns that may be a key, hold a UUID, or be polled: the type, for a domain its base type; the names
+-- of the functions in the default (now for CURRENT_TIMESTAMP); and the sequence, if sessions take several of its
+-- numbers at a time. The functions are read from the tree of the default: pg_get_expr() would lock the table.
 WITH made AS MATERIALIZED (
     SELECT d.adrelid AS leaf, d.adnum AS number, array_agg(p.proname::text) AS makers
     FROM pg_attrdef AS d
@@ -43,7 +43,8 @@ WHERE a.attrelid >= 16384 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdr
   AND b.typnamespace = 'pg_catalog'::regnamespace
   AND b.typname IN ('uuid', 'text', 'varchar', 'bpchar', 'int2', 'int4', 'int8', 'timestamp', 'timestamptz');
 
--- advise_indexes: Indexes of tables: the number of the first column, pages as of the last VACUUM or ANALYZE.
+-- advise_indexes: The indexes of all tables: the number of the first column, and the pages as of the last VACUUM or
+-- ANALYZE.
 SELECT i.indrelid::int8 AS leaf, c.relname::text AS name, m.amname::text AS method, i.indisprimary AS is_primary,
        i.indkey[0]::int AS first, i.indnkeyatts::int AS columns, c.relpages::float8 AS pages
 FROM pg_index AS i
@@ -53,16 +54,18 @@ FROM pg_index AS i
 WHERE i.indrelid >= 16384 AND t.relkind = 'r' AND i.indislive
 ORDER BY i.indexrelid;
 
--- advise_initdb: How long ago the cluster was made, which is the first half of its identifier.
+-- advise_initdb: The age of the cluster in seconds. The first half of its identifier is the time of initdb.
 SELECT extract(epoch FROM clock_timestamp())::float8 - (system_identifier >> 32) AS seconds FROM pg_control_system();
 
--- advise_sample: Values of a column, of some blocks. An output function makes the text, and no cast.
+-- advise_sample: The values of a column in some blocks. concat() calls the output function of the type; a cast could be
+-- a function of any role.
 SELECT concat({column}) AS value
 FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
 WHERE {column} IS NOT NULL
 LIMIT 1000;
 
--- advise_server: What the server is, how long the database has counted rows (null if since it was made), WAL a day.
+-- advise_server: Facts about the server; the seconds since the counters of the database were reset (null if they never
+-- were); bytes of WAL a day.
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
        d.datname::text AS database, pg_is_in_recovery() AS is_standby,
        pg_size_bytes(current_setting('effective_cache_size'))::float8 AS cache_bytes,
@@ -75,8 +78,8 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 FROM pg_database AS d
 WHERE d.datname = current_database();
 
--- advise_statements: Statements of this database that were called at least ten times, others are somebody's ad-hoc
--- queries. The text of one that is too long to be parsed is cut.
+-- advise_statements: Statements of this database that were called ten times or more, so that ad-hoc queries are left
+-- out. A text that is too long to be parsed is cut.
 SELECT left(s.query, 10001) AS text, sum(s.calls)::float8 AS calls, sum(s.total_exec_time)::float8 / 1000 AS seconds,
        sum(s.rows)::float8 AS rows, sum(s.wal_fpi)::float8 AS images
 FROM {view} AS s
@@ -85,8 +88,8 @@ WHERE s.dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_dat
 GROUP BY 1
 HAVING sum(s.calls) >= 10;
 
--- advise_statements_view: Where pg_stat_statements is, and whether its schema is of a role that is trusted: a
--- superuser or the current role. Any other may put a view of its own there.
+-- advise_statements_view: The schema of pg_stat_statements, its owner, and true if the owner is trusted: a superuser or
+-- the current role. Any other owner could put a view of its own there.
 SELECT n.nspname::text AS schema, o.rolname::text AS owner, o.rolsuper OR o.rolname = current_user AS is_trusted
 FROM pg_extension AS e
      JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
@@ -96,7 +99,7 @@ FROM pg_extension AS e
      JOIN pg_roles AS o ON o.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN b.datdba ELSE n.nspowner END
 WHERE e.extname = 'pg_stat_statements';
 
--- advise_statistics: What ANALYZE knows of columns that the role may read; values only where they may be UUIDs.
+-- advise_statistics: Statistics of the columns that the role may read. Values are included only if they may be UUIDs.
 SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, s.n_distinct::float8 AS distinct_values,
        s.correlation::float8 AS correlation, s.avg_width::int AS width,
        CASE WHEN b.typname = 'uuid' OR (b.typname IN ('text', 'varchar', 'bpchar') AND s.avg_width IN (33, 37))
@@ -111,8 +114,8 @@ FROM pg_stats AS s
 WHERE c.oid >= 16384 AND c.relkind = 'r' AND c.reltuples >= 1000 AND NOT s.inherited
   AND b.typnamespace = 'pg_catalog'::regnamespace;
 
--- advise_tables: Tables, or their partitions with the table that these are of. Sizes are as of the last VACUUM or
--- ANALYZE: to look at files the server would lock them. Of temporary tables and those of extensions nothing is said.
+-- advise_tables: Tables and partitions, each with its partitioned table. Sizes are as of the last VACUUM or ANALYZE: to
+-- measure the files, the server would lock the tables. Temporary tables and tables of extensions are left out.
 SELECT c.oid::int8 AS leaf, s.nspname::text AS leaf_schema, c.relname::text AS leaf_name, n.nspname::text AS schema,
        r.relname::text AS name, c.relpersistence = 'p' AS is_logged, c.relpages::float8 AS pages,
        c.reltuples::float8 AS rows, coalesce(t.relpages, 0)::float8 AS toast_pages,

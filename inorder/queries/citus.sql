@@ -1,5 +1,5 @@
--- citus_column: The columns of a table with transaction numbers, whether each is generated, and whether an index on the
--- whole table begins with it.
+-- citus_column: The columns of a table with transaction numbers; for each, true if it is generated, and true if an
+-- index on the whole table begins with it.
 SELECT a.attname, a.attgenerated OPERATOR(pg_catalog.=) 's',
        EXISTS (SELECT FROM pg_catalog.pg_index AS i
                WHERE i.indrelid OPERATOR(pg_catalog.=) a.attrelid AND i.indkey[0] OPERATOR(pg_catalog.=) a.attnum
@@ -17,20 +17,19 @@ WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND NOT a.attisd
   AND ({column}::pg_catalog.name IS NULL OR a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name)
 ORDER BY a.attnum
 
--- citus_is_there: Whether the extension citus is in this database.
+-- citus_is_there: True if this database has the extension citus.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'citus')
 
--- citus_nodes: Where the nodes are.
+-- citus_nodes: The addresses of the nodes.
 SELECT groupid, nodename, nodeport FROM pg_catalog.pg_dist_node WHERE noderole OPERATOR(pg_catalog.=) 'primary'
 
--- citus_shard_name: The name of a shard. Citus leaves out the schema public where it names one.
+-- citus_shard_name: The name of a shard. The schema public is added, because Citus omits it.
 SELECT pg_catalog.concat(CASE WHEN n.nspname OPERATOR(pg_catalog.=) 'public' THEN 'public.' END,
                          pg_catalog.shard_name(c.oid::pg_catalog.regclass, {shard}::pg_catalog.int8))
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE c.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
--- citus_shards: The shards of a distributed table, and where they are. Citus leaves out the schema public where it
--- names one.
+-- citus_shards: The shards of a distributed table, and their nodes. The schema public is added, because Citus omits it.
 SELECT s.shardid,
        pg_catalog.concat(CASE WHEN n.nspname OPERATOR(pg_catalog.=) 'public' THEN 'public.' END,
                          pg_catalog.shard_name(s.logicalrelid, s.shardid)),
@@ -45,7 +44,7 @@ JOIN pg_catalog.pg_dist_node AS d ON d.groupid OPERATOR(pg_catalog.=) p.groupid
 WHERE t.logicalrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 ORDER BY s.shardid, p.groupid
 
--- shard_has: Which of these primary keys a table has.
+-- shard_has: The primary keys, among the given ones, that a table has.
 SELECT k.key
 FROM (SELECT pg_catalog.concat(ROW({key})) AS key
       FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
@@ -65,8 +64,8 @@ WHERE i.indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND i.indisprima
   AND k.place OPERATOR(pg_catalog.<=) i.indnkeyatts
 ORDER BY k.place
 
--- shard_numbers: The transactions of a set that have rows in a table, how many, and the primary key of one of them. The
--- extension reads the rows, so that nothing runs that the owner of the table has put in its place.
+-- shard_numbers: The transactions of a set that have rows in a table, each with its number of rows and the primary key
+-- of one of them. The extension reads the rows, so that no code of the table's owner runs.
 SELECT e.{column}, pg_catalog.count(*), pg_catalog.min(pg_catalog.concat(ROW({key})) COLLATE pg_catalog."C")
 FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
                             NULL::pg_catalog.name) AS p
@@ -77,7 +76,7 @@ CROSS JOIN LATERAL {inorder_text}.reader_batch_rows({table}::pg_catalog.oid::pg_
 WHERE e.{column} OPERATOR(pg_catalog.<@) {transactions}::pg_catalog.int8multirange
 GROUP BY e.{column}
 
--- shard_rows: The rows of a table.
+-- shard_rows: The number of rows of a table.
 SELECT pg_catalog.count(*)
 FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
                             NULL::pg_catalog.name) AS p
@@ -91,7 +90,7 @@ SELECT ({transactions}::pg_catalog.int8multirange OPERATOR(pg_catalog.-) coalesc
     (SELECT pg_catalog.range_agg(pg_catalog.int8range(n, n + 1)) FROM pg_catalog.unnest({numbers}::pg_catalog.int8[]) AS n),
     '{{}}'::pg_catalog.int8multirange))::pg_catalog.text
 
--- shard_writers: Whether a transaction has written to a table or one of its partitions and is still open, perhaps
+-- shard_writers: True if a transaction that has written to a table, or to one of its partitions, is still open or
 -- prepared.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) l.database
                WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
@@ -101,8 +100,8 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database 
                      UNION ALL SELECT {table}::pg_catalog.oid))
                  AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock')
 
--- shards_waiting: Those of several shards that have rows after the positions in them, by their places in the lists.
--- Each is a look at an index: to ask for a batch costs twenty times as much.
+-- shards_waiting: The shards, among the given ones, that have rows after their positions, as places in the list. Each
+-- is looked up in an index; requesting a batch would take twenty times as long.
 SELECT s.place
 FROM ROWS FROM (pg_catalog.unnest({tables}::pg_catalog.oid[]), pg_catalog.unnest({positions}::pg_catalog.text[]))
      WITH ORDINALITY AS s(relation, position, place)

@@ -1,5 +1,5 @@
--- edition_other: The schema of an edition that extension_schema and sql_edition_schema have left out, and the role that
--- can change what its functions do, or what their names lead to.
+-- edition_other: The schema of an edition that extension_schema and sql_edition_schema do not return, because its owner
+-- is not trusted; and a role that can replace its functions, or what their names refer to.
 SELECT pg_catalog.quote_ident(n.nspname) AS quoted, pg_catalog.pg_get_userbyid(
     CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)::text AS owner
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
@@ -13,9 +13,9 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
 WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder')
 LIMIT 1
 
--- extension_schema: Where the extension lives, whether the server is a standby, and whether the caller may use it. Only
--- if the caller trusts the owner of its functions in any case, see sql_edition_schema, and that of the schema, who could
--- put another in its place.
+-- extension_schema: The schema of the extension; true if the server is a standby; true if the caller may use the
+-- schema. There is no row unless the caller trusts the owner of the functions (see sql_edition_schema) and the owner of
+-- the schema, who could replace them.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(), pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
 JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
@@ -27,8 +27,8 @@ WHERE e.extname = 'inorder' AND NOT EXISTS (
            OR r.oid = (SELECT p.proowner FROM pg_catalog.pg_proc AS p
                        WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0)))
 
--- install_callers: Functions of the user's whose text calls public functions of inorder, without a dependency; and
--- whether something else of the user's depends on them, such as a trigger.
+-- install_callers: Functions of users whose text calls public functions of inorder without a dependency; for each, true
+-- if another object, such as a trigger, depends on it.
 WITH ours AS (
     SELECT p.oid, p.proname, p.pronamespace FROM pg_proc AS p
     WHERE p.pronamespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
@@ -45,7 +45,7 @@ FROM pg_proc AS p CROSS JOIN called AS c
 WHERE p.prosqlbody IS NULL AND p.oid NOT IN (SELECT o.oid FROM ours AS o) AND p.prosrc ~ c.pattern
 ORDER BY 1
 
--- install_contents: What would be lost with the state of inorder.
+-- install_contents: The feeds, counts and tables that would be lost with the state of inorder.
 SELECT 'feed' AS kind, f.name, coalesce(c.oid::regclass::text, 'a table that is gone') AS relation, f.owner_name::text AS owner
 FROM inorder_internal.feed AS f LEFT JOIN pg_class AS c ON c.oid = f.relation
 UNION ALL
@@ -56,8 +56,8 @@ SELECT 'table', NULL, c.oid::regclass::text, NULL
 FROM inorder_internal.feed_table AS t JOIN pg_class AS c ON c.oid = t.relation
 ORDER BY 1, 3, 2, 4
 
--- install_dependents: Objects of the user's that depend on objects of inorder: triggers of the guard, defaults,
--- generated columns, and whatever else.
+-- install_dependents: Objects of users that depend on objects of inorder: triggers of the guard, defaults, generated
+-- columns, and all others.
 WITH member (classid, objid) AS (
     SELECT d.classid, d.objid FROM pg_depend AS d
     WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
@@ -143,8 +143,8 @@ WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = 'pg_class'::regclass A
                   WHERE d.classid = 'pg_type'::regclass AND y.typarray = d.objid)
 ORDER BY 1, 2, 3, 5
 
--- install_facts: What decides which edition of inorder this database can have, and which one it has. Nothing of the
--- user's is called.
+-- install_facts: The facts that decide which edition of inorder this database can have, and the installed edition. No
+-- function of a user is called.
 SELECT current_setting('server_version_num')::int AS version_number,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS is_standby,
@@ -199,7 +199,7 @@ LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS s
              AND p.pronamespace = (SELECT i.oid FROM pg_namespace AS i WHERE i.nspname = 'inorder_internal')
           ) AS s ON e.oid IS NULL
 
--- install_others: What is in the schemas of the SQL edition and has none of the names of its objects.
+-- install_others: Objects in the schemas of the SQL edition that do not have the name of one of its objects.
 SELECT pg_describe_object(o.class, o.id, 0) AS described
 FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_class AS c
       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
@@ -216,15 +216,16 @@ WHERE o.namespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY 
   AND o.name <> ALL ({names}::name[])
 ORDER BY 1
 
--- install_schema_kept: Whether a schema is to stay: it has objects, or is of another role.
+-- install_schema_kept: A row if a schema is to be kept, because it has objects or belongs to another role.
 SELECT FROM pg_namespace AS n
 WHERE n.nspname = {schema}
   AND (n.nspname = 'public' OR NOT pg_has_role(n.nspowner, 'USAGE')
        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
 
--- sql_edition_schema: Where the functions of the SQL edition are, whether the server is a standby, whether the caller
--- may use their schema, and was admitted. Only if the edition belongs to whom the caller trusts in any case: himself, a
--- superuser, or the owner of the database, whom a superuser does not trust: the owner would become one.
+-- sql_edition_schema: The schema of the functions of the SQL edition; true if the server is a standby; true if the
+-- caller may use the schema; true if the caller was admitted. There is no row unless the caller trusts the owner of the
+-- edition: the caller, a superuser or the owner of the database. A superuser does not trust the owner of the database,
+-- who could become superuser by this.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
@@ -237,16 +238,16 @@ WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_e
                    JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
                    WHERE d.datname = pg_catalog.current_database()))
 
--- library_databases: The databases that can be connected to, and the version of the server.
+-- library_databases: The databases that accept connections, and the version of the server.
 SELECT pg_catalog.array_agg(d.datname::pg_catalog.text ORDER BY d.datname), pg_catalog.current_setting('server_version_num')
 FROM pg_catalog.pg_database AS d WHERE d.datallowconn
 
--- library_used: Whether a function of this database is in the library of the extension.
+-- library_used: True if a function of this database is in the library of the extension.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_language AS l ON l.oid = p.prolang
                WHERE l.lanname = 'c' AND p.probin ~ '(^|/)inorder(\.so)?$')
 
--- sender: The server that this standby receives WAL from, and the connection string for it; null what the role may not
--- see.
+-- sender: The server that sends WAL to this standby, and the connection string for it. Columns that the role may not
+-- see are null.
 SELECT w.sender_host, w.sender_port,
        (SELECT s.setting FROM pg_catalog.pg_settings AS s WHERE s.name OPERATOR(pg_catalog.=) 'primary_conninfo')
 FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS w ON true

@@ -1,48 +1,50 @@
--- block_io: Bytes of tables and indexes read into shared buffers and written out of them so far, and buffers taken from
--- another block, by all processes of the server. pg_stat_io: 16 and later; counted in bytes since 18.
+-- block_io: Bytes of tables and indexes read into shared buffers, bytes written from them, and buffers reused for
+-- another block, by all processes of the server. pg_stat_io counts bytes since version 18.
 SELECT coalesce(sum(read_bytes), 0)::bigint, coalesce(sum(write_bytes), 0)::bigint, coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- block_io_16: As block_io, where pg_stat_io counts operations of op_bytes: 16 and 17.
+-- block_io_16: The same for versions 16 and 17, in which pg_stat_io counts operations of op_bytes each.
 SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_bytes), 0)::bigint,
        coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- blocks: Blocks counted so far of one table and of its index, if it has one. pg_statio_*: every version.
+-- blocks: Accesses to the blocks of a table, and of its index if it has one: found in shared buffers, and read. The
+-- views pg_statio_* exist in every version.
 SELECT coalesce(i.idx_blks_hit, 0), coalesce(i.idx_blks_read, 0), t.heap_blks_hit, t.heap_blks_read
 FROM pg_statio_all_tables AS t
      LEFT JOIN pg_statio_all_indexes AS i ON i.indexrelid = to_regclass(%(index)s)
 WHERE t.relid = %(table)s::regclass;
 
--- checkpoints: Checkpoints that were requested, by WAL or by CHECKPOINT, so far. pg_stat_checkpointer: 17 and later.
+-- checkpoints: The number of checkpoints that were requested, by WAL or by CHECKPOINT. pg_stat_checkpointer exists
+-- since version 17.
 SELECT num_requested FROM pg_stat_checkpointer;
 
--- checkpoints_15: Checkpoints that were requested, by WAL or by CHECKPOINT, so far: until 16.
+-- checkpoints_15: The same for versions up to 16.
 SELECT checkpoints_req FROM pg_stat_bgwriter;
 
--- index_pages: How full the leaf pages of a btree are, in percent, and how many there are. Reads the whole index.
--- pgstattuple, every version; NaN is what it says of an index without a leaf page.
+-- index_pages: The leaf density of a btree in percent, and the number of its leaf pages. pgstatindex() reads the whole
+-- index, and returns NaN for an index without leaf pages.
 SELECT nullif(avg_leaf_density, 'NaN'), leaf_pages FROM pgstatindex(%(index)s::regclass);
 
--- lasting_processes: Processes of the server that are no sessions, and this one. Who ends is not shown any more while
--- its process still is.
+-- lasting_processes: The processes of the server that are not sessions, and the process of this session. A session that
+-- ends disappears from pg_stat_activity before its process does.
 SELECT pid FROM pg_stat_activity WHERE backend_type <> 'client backend' OR pid = pg_backend_pid();
 
--- misplaced: The rows of a table, and how many of them have another place by id than by the age of their transaction.
--- age() is that of the transaction's number: right beyond 2^32, too. Rows of one transaction are in order of id.
+-- misplaced: The number of rows of a table, and the number of rows whose place by id differs from their place by
+-- transaction. age() orders transactions correctly across a wraparound. The rows of a transaction are ordered by id.
 SELECT count(*), count(*) FILTER (WHERE by_id <> by_transaction)
 FROM (SELECT row_number() OVER (ORDER BY id) AS by_id,
              row_number() OVER (ORDER BY age(xmin) DESC, id) AS by_transaction
       FROM {table}) AS ranked
 
--- other_sessions: Client sessions other than this one, of an application or of any. A session's counters are complete
--- once it has ended.
+-- other_sessions: The number of other client sessions, of all applications or of one. The counters of a session are
+-- complete when it has ended.
 SELECT count(*) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND %(name)s IN ('', application_name);
 
--- own_search_path: Where the extensions are that the lab calls, and nothing else of the user's. Not a schema of a role
--- that the caller need not trust, as in extension_schema, nor one in which such a role may create: functions and
--- operators beside theirs would run.
+-- own_search_path: Set the search_path to the schemas of the extensions that the lab calls, and to no other schema of
+-- the user. A schema is left out if the caller does not trust its owner (see extension_schema), or a role that may
+-- create objects in it: functions and operators of such a role would be called.
 SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog',
            pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(n.nspname), ', ')), false)
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
@@ -60,8 +62,9 @@ WHERE e.extname OPERATOR(pg_catalog.=) ANY ('{inorder,pgstattuple}'::pg_catalog.
         AND NOT (coalesce(g.rolsuper, false) OR a.grantee OPERATOR(pg_catalog.=) c.oid
                  OR a.grantee OPERATOR(pg_catalog.=) d.datdba AND NOT c.rolsuper));
 
--- own_server: What the lab may see and do on a user's server. Nothing here needs a right; 15 and later.
--- pg_stat_database.numbackends, not pg_stat_activity, which hides other roles' sessions.
+-- own_server: The rights and settings of the caller on the user's server. The query needs no privilege, and runs on
+-- version 15 and later. Sessions are counted by pg_stat_database, because pg_stat_activity hides sessions of other
+-- roles.
 SELECT split_part(current_setting('server_version'), ' ', 1),
        current_user::text,
        current_database()::text,
@@ -91,13 +94,13 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
        EXISTS (SELECT FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolname IN
                ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')));
 
--- relation_file: The file of a relation as pg_waldump takes it: tablespace, database, file number; no row without the
--- relation.
+-- relation_file: The file of a relation in the format of pg_waldump: tablespace, database and file number. No row if
+-- the relation does not exist.
 SELECT concat_ws('/', coalesce(nullif(c.reltablespace, 0), d.dattablespace), d.oid, pg_relation_filenode(c.oid))
 FROM pg_class AS c, pg_database AS d
 WHERE c.oid = to_regclass(%(index)s) AND d.datname = current_database();
 
--- relation_sizes: Bytes of a table and of its index, if it has one, main forks.
+-- relation_sizes: The size in bytes of the main fork of a table, and of its index if it has one.
 SELECT pg_relation_size(%(table)s::regclass), coalesce(pg_relation_size(to_regclass(%(index)s)), 0);
 
 -- release_feeds: Drop all feeds of the tables in a schema.
@@ -112,18 +115,18 @@ FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class c ON c.oid = tgrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
 WHERE nspname = %(schema)s AND tgname = 'zz_inorder_guard' AND tgparentid = 0;
 
--- settings: The settings that decide what an insert costs.
+-- settings: The settings that determine the cost of an insert.
 SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings
 WHERE name IN ('shared_buffers', 'debug_io_direct', 'fsync', 'synchronous_commit', 'full_page_writes',
                'wal_level', 'wal_compression', 'max_wal_size', 'checkpoint_timeout', 'autovacuum', 'jit',
                'server_version', 'data_checksums', 'io_method', 'wal_buffers')
 ORDER BY name;
 
--- wal: WAL written so far, by the whole server. pg_stat_wal: 14 and later.
+-- wal: The WAL written so far by the whole server. pg_stat_wal exists since version 14.
 SELECT wal_bytes::bigint, wal_records, wal_fpi FROM pg_stat_wal;
 
--- wal_place: Where the WAL ends. At the end of a page the next record's place is behind a header that is not on disk
--- yet, of 24 bytes (XLogPageHeaderData), or 40 at the beginning of a file (XLogLongPageHeaderData).
+-- wal_place: The end of the WAL. At the start of a page, the insert position is behind the page header, which is not on
+-- disk yet. It has 24 bytes (XLogPageHeaderData), or 40 at the start of a file (XLogLongPageHeaderData).
 SELECT (place - CASE WHEN (place - '0/0') % pg_size_bytes(current_setting('wal_segment_size')) = 40 THEN 40
                      WHEN (place - '0/0') % current_setting('wal_block_size')::int = 24 THEN 24
                      ELSE 0 END)::text

@@ -1,6 +1,6 @@
--- like_checks: CHECK constraints of a table: name, definition, columns, whether they cannot be made elsewhere: they
--- need what is not the server's own, or call a function that is not immutable. The owner of the table may have made
--- them for others to run.
+-- like_checks: The CHECK constraints of a table: name, definition, columns, and true if the constraint cannot be
+-- created on another server, because it needs an object that is not built in, or calls a function that is not
+-- immutable. The owner of the table may have written such a function for others to run.
 SELECT conname::text, pg_get_constraintdef(oid),
        ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY (conkey)),
        EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_constraint'::regclass AND objid = c.oid AND refobjid >= 16384
@@ -11,9 +11,9 @@ FROM pg_constraint AS c
 WHERE conrelid = %(table)s::oid AND contype = 'c'
 ORDER BY conname;
 
--- like_columns: Columns of a table: name, type, and of a domain the type below it; labels of an enum; whether the type
--- is neither the server's nor one of these; NOT NULL; expression of a generated column and its kind; default; identity;
--- collation.
+-- like_columns: The columns of a table: name; type, for a domain its base type; declared type; labels of an enum; true
+-- if the type is neither built in nor an enum; NOT NULL; expression and kind of a generated column; default; identity;
+-- collation; true if the expression needs an object that is not built in.
 SELECT a.attname::text,
        CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
        format_type(a.atttypid, a.atttypmod),
@@ -32,9 +32,9 @@ FROM pg_attribute AS a
 WHERE a.attrelid = %(table)s::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;
 
--- like_indexes: Indexes of a table: name, what comes behind USING, its key columns that are no expressions, all columns
--- it mentions, whether it is unique, the primary key, an exclusion constraint; whether it needs what is not the
--- server's own.
+-- like_indexes: The indexes of a table: name; definition after USING; key columns that are not expressions; all columns
+-- that it mentions; true if it is unique, the primary key, an exclusion constraint; true if it needs an object that is
+-- not built in.
 SELECT i.relname::text,
        substr(pg_get_indexdef(i.oid), length(format('CREATE %%sINDEX %%I ON %%s%%I.%%I USING ',
            CASE WHEN x.indisunique THEN 'UNIQUE ' END, i.relname, CASE WHEN i.relkind = 'I' THEN 'ONLY ' END,
@@ -57,8 +57,8 @@ FROM pg_index AS x
 WHERE x.indrelid = %(table)s::oid AND x.indislive AND (x.indisvalid OR i.relkind = 'I')
 ORDER BY x.indisprimary DESC, i.relname;
 
--- like_owners: Roles that own a table, one of its partitions or children, or a schema of these, but for superusers and
--- the reader. They could put another table in its place, and code into an index, by which the planner runs it.
+-- like_owners: The roles, except superusers and the caller, that own a table, one of its partitions or children, or a
+-- schema of these. They could replace the table, or add an index with a function that the planner calls.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::oid AS oid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = oid
 )
@@ -72,8 +72,8 @@ FROM tree
 WHERE NOT r.rolsuper AND r.rolname <> current_user
 ORDER BY 1;
 
--- like_partitions: Partitions of a table, each behind the one it is of: its number, that of the one above, its bounds,
--- how it is divided.
+-- like_partitions: The partitions of a table, each after its parent: number, number of the parent, bounds, partition
+-- key, and the columns in the key.
 WITH tree AS (
     SELECT relid, parentrelid, level, row_number() OVER (ORDER BY level, relid) - 1 AS number
     FROM pg_partition_tree(%(table)s::oid)
@@ -86,8 +86,8 @@ FROM tree
      LEFT JOIN tree AS above ON above.relid = tree.parentrelid
 ORDER BY tree.number;
 
--- like_relations: What a table consists of, partitions and TOAST included: whether it is the table, its TOAST table or
--- an index, and the name of the index, that of the partitioned one; its file as pg_waldump names it; its size.
+-- like_relations: The relations of a table, with partitions and TOAST: the word table or TOAST, or the name of the
+-- index (for a partition, of the partitioned index); the file in the format of pg_waldump; the size.
 WITH leaf AS (
     SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)
 ), part AS (
@@ -105,15 +105,15 @@ FROM part
      JOIN pg_database AS d ON d.datname = current_database()
 WHERE c.relkind IN ('r', 't', 'i');
 
--- like_rows: Rows inserted into a table so far, updated, updated without an index entry, partition by partition.
+-- like_rows: The rows of each partition of a table that were inserted, updated, and updated without an index entry.
 SELECT coalesce(sum(n_tup_ins), 0)::bigint, coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint
 FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)) AS leaf
      JOIN pg_stat_all_tables ON relid = leaf.oid
 GROUP BY leaf.oid
 ORDER BY leaf.oid;
 
--- like_table: A table that rows are to be like: what it is, whether it can be read, its size, and what its server has
--- counted. The oid is found by the user's search_path; all else is said with an empty one, so that names are qualified.
+-- like_table: The table to imitate: kind, qualified name, privilege to read it, size, and counters of changes. Its OID
+-- was resolved by the user's search_path. Here the path is empty, so that all names are qualified.
 SELECT c.relkind::text, c.relpersistence::text, format('%%I.%%I', n.nspname, c.relname),
        has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid),
        pg_get_partkeydef(c.oid), coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint,

@@ -1,6 +1,7 @@
--- prepare_changes: The statement that logs the changes of a table, and makes a feed of them unless there is one, in one
--- transaction; or the one that undoes it. The number of the log is the argument of the triggers, or it has the name that
--- changes_enable() gives it. A feed of another table that has the name is an error then. No row if all is done.
+-- prepare_changes: The statement that logs the changes of a table and, unless it exists, creates a feed of them, in one
+-- transaction; for undo, the statement that ends the log. No row if nothing is left to do. The log is identified by its
+-- OID in the argument of the triggers or, before these exist, by the name that changes_enable() gives it. If another
+-- table's feed has the name of the feed, feed_create() raises an error.
 SELECT step FROM (SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
          WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
@@ -23,9 +24,9 @@ FROM (VALUES (true)) AS one
 LEFT JOIN LATERAL {inorder}.changes_prepare({table}::pg_catalog.oid::pg_catalog.regclass) AS s(step) ON NOT {undo}
 ) AS steps WHERE step IS NOT NULL
 
--- prepare_lacks: What the role lacks for the statements, a line each: for those on the table and its partitions, for
--- those that create indexes or a log beside them, and for those that call inorder. With the owner of the table, where
--- that is what is lacking: to log changes a role must be the owner itself.
+-- prepare_lacks: The privileges that the role lacks for the statements, one per row: on the table and its partitions,
+-- to create indexes or a log, and to call inorder. If ownership is missing, the row has the owner; to log changes, the
+-- role must be the owner itself.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL
@@ -62,18 +63,18 @@ WITH RECURSIVE tree AS (
 )
 SELECT l.what, l.owner FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
 
--- prepare_progress: How far the build of an index is.
+-- prepare_progress: The progress of building an index.
 SELECT pg_catalog.format('%s: %s %%', phase, CASE WHEN blocks_total OPERATOR(pg_catalog.>) 0 THEN 100 * blocks_done / blocks_total ELSE 0 END)
 FROM pg_catalog.pg_stat_progress_create_index WHERE pid OPERATOR(pg_catalog.=) {pid}
 
--- prepare_steps: The statements that are still to do, with notices of what they bring.
+-- prepare_steps: The statements that remain to be run. feed_prepare() raises notices about their consequences.
 SELECT step
 FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name)
     WITH ORDINALITY AS s(step, place)
 ORDER BY place
 
--- prepare_undo: The statements that undo the others: the guard, then the indexes that have their names, or the column
--- with them. An index that is attached is dropped with the one above it.
+-- prepare_undo: The statements that undo the preparation: drop the guard, then the indexes with names of the
+-- preparation, or the column together with them. An attached index is dropped with its parent.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL

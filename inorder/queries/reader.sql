@@ -1,14 +1,14 @@
--- reader_backlog: The transactions that have ended since a position, and their rows, at most 10,000.
+-- reader_backlog: The numbers of transactions that have ended since a position, and of their rows, at most 10,000.
 SELECT b.transactions, b.rows
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
--- reader_changes: The query for the changes of a batch kept by the reader, and the position after it.
+-- reader_changes: The query for the changes of a batch, and of the position before it, both kept by the reader.
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                       {after}::pg_catalog.jsonb::{inorder}.feed_position,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_changes_next: An error if changes of a table may have gone past its log, to which a position belongs.
+-- reader_changes_next: Raise an error if changes of a table after a position in its log may be missing from the log.
 SELECT {inorder}.reader_changes_query(
     {table}::pg_catalog.oid::pg_catalog.regclass,
     {position}::pg_catalog.jsonb::{inorder}.feed_position,
@@ -16,9 +16,9 @@ SELECT {inorder}.reader_changes_query(
                                 {position}::pg_catalog.jsonb::{inorder}.feed_position, NULL::pg_catalog.int4,
                                 false)) IS NOT NULL
 
--- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
--- one of the server's, its modifier, and likewise the type of an array's elements; whether it is in the primary key;
--- and of an enum, or of an array of one, its labels, of a composite its fields.
+-- reader_columns: The columns of a table: name; type as in SQL; for a built-in type, below domains, its name and
+-- modifier, or for an array the name of the element type; true if the column is in the primary key; true for an array;
+-- the labels of an enum, or of an array's enum; the fields of a composite.
 WITH RECURSIVE c AS (
     SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS written, t.oid, a.atttypmod AS typmod
     FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
@@ -54,7 +54,7 @@ LEFT JOIN pg_catalog.pg_type AS e ON e.typarray OPERATOR(pg_catalog.=) t.oid
 WHERE t.typtype OPERATOR(pg_catalog.<>) 'd'
 ORDER BY c.attnum
 
--- reader_has_rows: Whether there are rows after a position, as soon as there are.
+-- reader_has_rows: Wait for rows after a position; true as soon as there are any, false after the time.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {position}::pg_catalog.jsonb::{inorder}.feed_position, {wait}::pg_catalog.interval)
 
@@ -65,8 +65,9 @@ FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
--- reader_next_until: The position after the next batch of transactions that had ended at another position; null if
--- there is none. What has ended since counts as read while the batch is found, hence in one snapshot.
+-- reader_next_until: The position after the next batch of transactions that had ended at the position until; null if
+-- there is no such batch. All transactions that have ended since then are treated as read, so latest must be of the
+-- same snapshot.
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -83,8 +84,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(
             (latest.transactions OPERATOR(pg_catalog.-) u.transactions))::pg_catalog.jsonb)::{inorder}.feed_position,
     {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
--- reader_parts: The parts of the batch between two positions, and the WAL that a standby must have replayed to read
--- them.
+-- reader_parts: The parts of the batch between two positions, and the WAL position that a standby must have replayed
+-- before they are read.
 SELECT part::pg_catalog.jsonb::pg_catalog.text,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
             ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text
@@ -98,10 +99,10 @@ WHERE NOT pg_catalog.isempty(part.transactions)
 SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_seek: A position kept by the reader with the table as it is now, as JSON.
+-- reader_seek: A position kept by the reader, converted for the table as it is now, as JSON.
 SELECT {inorder}.reader_seek({table}::pg_catalog.oid::pg_catalog.regclass,
                            {position}::pg_catalog.jsonb::{inorder}.feed_position)::pg_catalog.jsonb::pg_catalog.text
 
--- reader_start: A position kept by the reader to begin with, as JSON.
+-- reader_start: The position at which a reader begins, as JSON.
 SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
                             {order_by}::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text

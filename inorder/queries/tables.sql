@@ -1,9 +1,9 @@
--- count_cron: What makes pg_cron fold an exact count: a statement in a statement, each quoted.
+-- count_cron: The statement that schedules the fold of an exact count by pg_cron. It contains another statement, and
+-- both are quoted.
 SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' || {table}, {schedule},
                          pg_catalog.format('SELECT %I.exact_count_fold(%L::pg_catalog.regclass)', {schema}, {table}))
 
--- feeds: The feeds that the role may see, those that are behind first. Times are ages by the server's clock, in
--- seconds.
+-- feeds: The feeds that the role may see, feeds with a backlog first. Times are ages in seconds by the server's clock.
 SELECT pg_catalog.to_jsonb(f.*)
 FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog.current_database() AS database,
              order_column, whole_transactions, caught_up, extract(epoch FROM lag) AS lag_seconds,
@@ -24,15 +24,15 @@ FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog
 ORDER BY coalesce(f.caught_up, false), f.backlog_rows DESC NULLS LAST,
          f.lag_seconds DESC, f.feed, f.owner
 
--- hold_tree: Nobody changes the columns of a table, or the files of its partitions, until the transaction ends, whose
--- snapshot comes after that.
+-- hold_tree: Lock the columns of a table, and the files of its partitions, against changes until the transaction ends.
+-- Its snapshot is taken afterwards.
 LOCK TABLE {table} IN ACCESS SHARE MODE
 
--- hold_type: Nobody changes the columns of a table until the transaction ends.
+-- hold_type: Lock the columns of a table against changes until the transaction ends.
 LOCK TABLE ONLY {table} IN ACCESS SHARE MODE
 
--- log_of_changes: The log of the changes of a table: the triggers that write it name it by its number, and it names the
--- table in turn.
+-- log_of_changes: The log of the changes of a table. The triggers on the table contain the OID of the log, and a
+-- trigger on the log contains the OID of the table.
 SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
 FROM pg_catalog.pg_class AS t
 JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) t.oid
@@ -50,38 +50,39 @@ WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 -- named_path: The search_path for the rest of a transaction.
 SELECT pg_catalog.set_config('search_path', %s::pg_catalog.text, true)
 
--- path_at_start: The search_path with which a session begins, and who has set it. It is the session's first statement:
--- each name is qualified, and the operator takes these types.
+-- path_at_start: The search_path with which the session begins, and its source. This is the first statement of the
+-- session, so each name is qualified, and the types are those of the operator.
 SELECT s.setting, s.source FROM pg_catalog.pg_settings AS s
 WHERE s.name OPERATOR(pg_catalog.=) 'search_path'::pg_catalog.text
 
--- session_path: The same path for the rest of a session.
+-- session_path: Set the same search_path for the rest of the session.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
 
--- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
--- the user's. With row_security off a policy that would hide rows is an error. Nobody reads notices, which the driver of Arrow writes to the standard error of the process.
+-- session_settings: Settings for a transaction: it reads all rows, and writes values as text in the same way in every
+-- run. The time zone stays that of the user. With row_security off, a policy that would hide rows is an error. Notices
+-- are suppressed, because the driver of Arrow would write them to the standard error of the process.
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
              ('array_nulls', 'on'), ('standard_conforming_strings', 'on'), ('row_security', 'off'),
              ('client_min_messages', 'error')) AS s(name, value)
 
--- table: What a table is called.
+-- table: The names of a table, by its OID.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database()
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
 WHERE c.oid = {oid}::pg_catalog.oid
 
--- table_oid: A table by its name, written as in SQL and found by the user's search_path.
+-- table_oid: The OID of a table by its name, which is written as in SQL and resolved by the user's search_path.
 SELECT %s::pg_catalog.regclass::pg_catalog.oid
 
--- table_of_name: The table that has a name now.
+-- table_of_name: The OID of the table that has a name now.
 SELECT c.oid FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
   AND c.relname OPERATOR(pg_catalog.=) {name}::pg_catalog.name
   AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f}}'::pg_catalog."char"[])
 
--- tables_alike: Tables that have a name but for its case, its schema or its quotes.
+-- tables_alike: Tables whose names differ from a name only by case, schema or quotes.
 SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 CROSS JOIN (SELECT pg_catalog.lower(pg_catalog.replace({name}::pg_catalog.text, '"', '')) AS name) AS asked
@@ -98,7 +99,7 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
   AND n.nspname OPERATOR(pg_catalog.!~) '^(pg_|information_schema$|inorder_internal$)'::pg_catalog.text
 ORDER BY c.oid LIMIT 10000
 
--- count_view: The view of the counts of a table by some columns: its schema and its name.
+-- count_view: The schema and the name of the view with the counts of a table by some columns.
 SELECT n.nspname, v.relname
 FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace

@@ -1,10 +1,10 @@
--- tail_again: The query for the rows of a batch kept by the reader, and what of them is wanted.
+-- tail_again: The query for the rows of a batch kept by the reader, and the select list for them.
 SELECT {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_batch: The batch after a position, the position after the batch, the query for its rows, and what of them is
--- wanted; null if no transaction has ended.
+-- tail_batch: The batch after a position, the position after the batch, the query for its rows, and the select list for
+-- them. No row if no transaction has ended.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -12,8 +12,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_cat
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
--- tail_changes: The same for the changes of a table, by a position in their log, and whether the batch has all that has
--- ended. If there is none, whether changes may have gone past the log is looked at nevertheless.
+-- tail_changes: The same for the changes of a table, by a position in their log; and true if the batch has all
+-- transactions that have ended. Even if there is no batch, an error is raised if changes may be missing from the log.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
        a.transactions OPERATOR(pg_catalog.@>) latest.transactions
 FROM ({columns}) AS t
@@ -26,7 +26,7 @@ CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'n
                                   NULL::pg_catalog.name) AS latest
 WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
 
--- tail_changes_again: The query for the changes of a batch kept by the reader, and what of them is wanted.
+-- tail_changes_again: The query for the changes of a batch kept by the reader, and the select list for them.
 SELECT {inorder}.reader_changes_query(t.relation, {after}::pg_catalog.jsonb::{inorder}.feed_position, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
@@ -34,9 +34,10 @@ CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 -- tail_ended: The transactions that have ended on a node.
 SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
--- tail_feed: The table of a feed, its owner, whether a batch is a part of what has ended, and whether no other session tails it: an
--- advisory lock says so, which the server gives back when this session ends. Any role can take it: one that is neither
--- this one, nor a member of the feed's owner or of the table's, does not count.
+-- tail_feed: The table of a feed; the OID of its owner; true if a batch may be a part of the transactions that have
+-- ended; and true if no other session tails the feed. Such a session has an advisory lock, which the server releases at
+-- its end. Any role can take that lock, so only locks of this role, or of members of the feed's or the table's owner,
+-- count.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
        order_column IS NOT NULL OR partition_by IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
            SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -53,7 +54,7 @@ WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.na
 -- feed_names: The feeds that this role can see.
 SELECT name FROM {inorder}.feeds ORDER BY name LIMIT 10000
 
--- tail_feed_batch: The number of the unfinished batch that inorder tail has of a feed, or of the next, and its token.
+-- tail_feed_batch: The number and token of the feed's unfinished batch of inorder tail, or of the next batch.
 SELECT number, token
 FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catalog.text, {max_rows}::pg_catalog.int4,
                                '1 hour'::pg_catalog.interval, NULL::pg_catalog.int4,
@@ -63,18 +64,19 @@ FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catal
 SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8, {token}::pg_catalog.int8,
                                    {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_rows: The rows of a feed's unfinished batch. Their type is that of the table. If its name has become that
--- of a domain, this evaluates no condition of it, as NULL::domain does.
+-- tail_feed_rows: The rows of a feed's unfinished batch, in the row type of the table. If the name of the table has
+-- become the name of a domain, the array constructor does not evaluate its constraints, as NULL::domain would.
 {inorder_text}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
                                (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_wait: Wait until a feed has rows, for a second.
+-- tail_feed_wait: Wait for a second at most until a feed has rows.
 SELECT {inorder}.feed_wait({name}::pg_catalog.text, '1 second'::pg_catalog.interval,
                            {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_json: How the rows of a table become JSON, if this transaction has locked it. A value of a type that is not the
--- server's, or has one in it, is the text that its output function writes: row_to_json() would call a cast that the
--- type's owner made. Changes have two columns before them, whose names no column has.
+-- tail_json: The expression that converts the rows of a table to JSON, if this transaction has locked the table. A
+-- value whose type is not built in, or contains such a type, becomes the text that its output function writes:
+-- row_to_json() would call a cast made by the owner of the type. Rows of changes begin with the columns op and version,
+-- whose names are made distinct from those of the table.
 WITH RECURSIVE part AS (
     SELECT a.attnum, a.attname, a.atttypid AS type, true AS is_whole
     FROM pg_catalog.pg_attribute AS a
@@ -107,8 +109,8 @@ WITH RECURSIVE part AS (
 SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
        pg_catalog.format(
            CASE WHEN pg_catalog.bool_or(may_have_line_ends AND NOT is_text)
-                -- They become blanks, by replace(), which needs no space where there are none, not by translate(), which
-                -- asks for four times the length.
+                -- Line ends become blanks. Without any, replace() allocates no memory; translate() would allocate four
+                -- times the length.
                 THEN 'pg_catalog.replace(pg_catalog.replace(%s::pg_catalog.text, pg_catalog.chr(10), '' ''), '
                      'pg_catalog.chr(13), '' '')'
                 ELSE '%s::pg_catalog.text' END,
@@ -121,12 +123,12 @@ SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
                         name, CASE WHEN is_list THEN '::pg_catalog.text[]' END), ', ' ORDER BY attnum))
                 ELSE 'pg_catalog.row_to_json(e.*)' END) AS columns
 FROM written
--- Its name may have led to another table when it was locked.
+-- No row if the name led to another table when it was locked.
 HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
 
--- tail_kept: Whether a kept position and batch are read as they were written, but for what a later version has added;
--- and whether the position after the batch is what follows.
+-- tail_kept: True if a kept position and batch are read as they were written, except for additions of a later version;
+-- and true if the kept position after the batch is the one that follows.
 SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
            (pg_catalog.jsonb_strip_nulls({position}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text)
        AND coalesce(b::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
@@ -137,9 +139,9 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_rows: Rows, as the server writes them.
+-- tail_rows: The rows, as the server writes them.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 
--- tail_wait: Wait until there are rows after a position, for a second.
+-- tail_wait: Wait for a second at most until there are rows after a position.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, '1 second'::pg_catalog.interval)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
