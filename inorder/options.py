@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import click
 
 from inorder.errors import InorderError, InputError
+from inorder.text import quoted
 from inorder.units import parse_bytes, parse_count, parse_duration, typed_count, typed_seconds, typed_size
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
 
     def read(text: str, option: str) -> str:
         if text not in names:
-            raise InputError(f"{option} has unknown {text!r}; there are {', '.join(listed or names)}")
+            raise InputError(f"{option} has unknown {quoted(text)}; there are {', '.join(listed or names)}")
         return text
 
     return Value("NAME", read, str)

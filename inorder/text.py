@@ -52,6 +52,15 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
     return separator.join(one_line(str(name)) for name in names)
 
 
+def quoted(name: object) -> str:
+    """A name in a message: in double quotes, escaped.
+
+    >>> print(quoted("a\\nHINT: b"))
+    "a\\nHINT: b"
+    """
+    return f'"{one_line(str(name))}"'
+
+
 def first_of(names: Sequence[str], most: int) -> str:
     """The first names in a message, and the number of the others.
 

@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 
 from inorder.errors import InputError
+from inorder.text import quoted
 
 MB = 2**20
 COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -21,7 +22,7 @@ def parse(text: str, units: dict[str, int], name: str, lowest: int, highest: int
     if value is None or not lowest <= value <= highest:
         examples = ", ".join(unit for unit in units if unit)
         allowed = f"a number from {lowest:,} to {highest:,}, with {examples} if you like"
-        raise InputError(f"{name} must be {allowed}, not '{text}'")
+        raise InputError(f"{name} must be {allowed}, not {quoted(text)}")
     return value
 
 
@@ -63,7 +64,7 @@ def parse_duration(text: str, name: str, lowest: float = 0.01, highest: float = 
     seconds = float(round(Decimal(match.group(1)) * unit)) / 1000 if match and unit else None
     if seconds is None or not lowest <= seconds <= highest:
         allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h, d if you like"
-        raise InputError(f"{name} must be {allowed}, not '{text}'")
+        raise InputError(f"{name} must be {allowed}, not {quoted(text)}")
     return seconds
 
 

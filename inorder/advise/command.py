@@ -12,6 +12,7 @@ import click
 from inorder.errors import FOUND, InputError
 from inorder.options import FILE, Value, dsn_option, duration, format_option, option, several, size
 from inorder.sources import installer
+from inorder.text import quoted
 
 if TYPE_CHECKING:
     from inorder.advise.report import Advice
@@ -25,7 +26,7 @@ def known_finding(text: str, option: str) -> str:
     from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
 
     if text not in (ANY, *IDS):
-        raise InputError(f"{option} has unknown '{text}'; there are {', '.join(IDS)}, or {ANY}")
+        raise InputError(f"{option} has unknown {quoted(text)}; there are {', '.join(IDS)}, or {ANY}")
     return text
 
 

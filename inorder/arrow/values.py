@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from inorder.arrow.types import Field
 from inorder.connection.patience import changed
 from inorder.errors import InputError
-from inorder.text import one_line
+from inorder.text import one_line, quoted
 
 EPOCH = datetime.date(1970, 1, 1)
 FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
@@ -51,7 +51,7 @@ def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
-        raise changed(f"column '{one_line(field.column.name)}'")
+        raise changed(f"column {quoted(field.column.name)}")
     return pa.DictionaryArray.from_arrays(places, labels)
 
 
@@ -68,7 +68,7 @@ class Misfit:
             ))  # fmt: skip
             place = f" in the row ({names}) = ({values})" if self.keys else ""
             raise InputError(
-                f"column '{one_line(self.column.name)}' of type {one_line(self.column.written)} "
+                f"column {quoted(self.column.name)} of type {one_line(self.column.written)} "
                 f"has {description}{place}\n"
                 f"HINT:  {self.hint.format(column=self.column.name)}"
             )

@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from inorder.connection.database import query
 from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
-from inorder.text import one_line
+from inorder.text import one_line, quoted
 
 COORDINATOR = 0  # the group of the coordinator; no other node has this group
 ANEW = "HINT:  Start with a new position."
@@ -82,7 +82,7 @@ class Distributed:
         self.table: Table = session.table(name)
         (is_citus,) = session.row(query("citus_is_there"))
         if not is_citus:
-            raise InputError(f"the database '{self.table.database}' has no extension citus: {name} has no shards")
+            raise InputError(f"the database {quoted(self.table.database)} has no extension citus: {name} has no shards")
 
     def shard_name(self, number: int) -> str:
         """The name of the shard table with this id, even if the shard was split."""

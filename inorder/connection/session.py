@@ -17,7 +17,7 @@ from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
-from inorder.text import did_you_mean, listed, one_line
+from inorder.text import did_you_mean, listed, one_line, quoted
 
 SEEK = "reader_seek("  # part of the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
@@ -44,10 +44,10 @@ PASSING = ("08", "40", "53300", "55P03", "57P")
 
 def absence(database: str, other: ServerRow | None) -> str:
     if other is None:
-        return f"the database '{database}' has no extension inorder; HINT: inorder install"
+        return f"the database {quoted(database)} has no extension inorder; HINT: inorder install"
     return (
-        f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
-        f"'{one_line(str(other[1]))}'\n"
+        f"inorder in schema {one_line(str(other[0]))} of database {quoted(database)} belongs to role "
+        f"{quoted(other[1])}\n"
         "HINT: Connect as that role, or make a superuser the owner of the schema; for a user who is not a superuser, "
         "the owner of the database will do. The owner of a schema can replace its functions."
     )
@@ -79,7 +79,7 @@ def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
     grant = f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {identifier(role)}"
     admit = f"SELECT {identifier(schema, 'feed_admit')}({literal(identifier(role))})"
     statements = "; ".join([grant] * (not has_usage) + [admit] * (not is_admitted))
-    return one_line(f"role {role!r} may not use inorder, in schema {schema!r}; HINT: {statements}")
+    return one_line(f"role {quoted(role)} may not use inorder, in schema {quoted(schema)}; HINT: {statements}")
 
 
 class Session:

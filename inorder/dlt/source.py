@@ -20,6 +20,7 @@ from inorder.connection.patience import retries, was_cut_off
 from inorder.connection.reading import ACCEPTANCE, Reader, TableColumn
 from inorder.connection.session import explained
 from inorder.errors import InputError
+from inorder.text import quoted
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
 MISFIT = "Load the column as text: columns={{{column!r}: {{'data_type': 'text'}}}}"
@@ -31,7 +32,7 @@ def require_allowed(start: str, max_rows: int, max_batches: int | None) -> None:
     if max_batches is not None and max_batches < 1:
         raise InputError(f"max_batches is {max_batches} and must be at least 1")
     if start not in ("beginning", "now"):
-        raise InputError(f"start is {start!r} and must be beginning or now")
+        raise InputError(f"start is {quoted(start)} and must be beginning or now")
 
 
 def feed_table(
@@ -173,7 +174,8 @@ def batches(
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:
-        raise InputError(f"the state has a position in the database {state['database']!r}, this is {database!r}")
+        kept = quoted(state["database"])
+        raise InputError(f"the state has a position in the database {kept}, this is {quoted(database)}")
     if "position" not in state:
         state["position"] = reader.start(start)
     end, done, limit, more_tries = reader.start("now"), 0, max_rows, retries()

@@ -16,6 +16,7 @@ from inorder.generate.encode import ENCODERS, Encoder
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 from inorder.options import count, format_option, option
+from inorder.text import quoted
 
 DEFAULT_DAYS = 365
 MOST_DAYS = 1_000_000
@@ -83,7 +84,9 @@ def moment(until: str | None) -> int:
         parsed = datetime.fromisoformat(until)
     except ValueError as error:
         example = "2019-01-01 or 2019-01-01T12:00:00+00:00"
-        raise InputError(f"--until must be an ISO time such as {example}, years 1 to 9999, not '{until}'") from error
+        raise InputError(
+            f"--until must be an ISO time such as {example}, years 1 to 9999, not {quoted(until)}"
+        ) from error
     return ticks_of(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 

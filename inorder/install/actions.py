@@ -12,7 +12,7 @@ from inorder.install import change, edition
 from inorder.install.offer import EDITIONS, SQL, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.options import confirmed
-from inorder.text import one_line, print_text
+from inorder.text import one_line, print_text, quoted
 
 USUAL_SCHEMA = "inorder"
 CHANGE = "docs/hosted.md has a script that changes the edition"
@@ -41,7 +41,9 @@ def script(request: Request) -> str:
     if request.edition == C:
         raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
     if request.schema == "public":
-        raise InputError("schema public exists already: the SQL edition makes its own; HINT: choose another --schema")
+        raise InputError(
+            "schema public already exists, and the SQL edition creates its schema itself; HINT: choose another --schema"
+        )
     return edition.script(request.schema or USUAL_SCHEMA)
 
 
@@ -62,7 +64,7 @@ def check_owner(offer: Offer) -> None:
     """Refuse an installation of an untrusted role. Even calling its functions to identify inorder would be unsafe."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
-            f"what looks like {offer.installed} belongs to role '{one_line(offer.installed.owner)}', "
+            f"what looks like {offer.installed} belongs to role {quoted(offer.installed.owner)}, "
             "which is not trusted\n"
             "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
             f"inorder_internal and the functions of that role in schema {one_line(offer.installed.schema)}"
@@ -71,12 +73,12 @@ def check_owner(offer: Offer) -> None:
 
 def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
     if asked not in (None, installed.edition):
-        raise InputError(f"{installed} is there already; HINT: {CHANGE}")
+        raise InputError(f"{installed} is already installed; HINT: {CHANGE}")
     if installed.version != __version__:
         raise InputError(
-            f"{installed} is there already, and this tool is of version {__version__}\nHINT: inorder upgrade"
+            f"{installed} is already installed, and this tool is of version {__version__}\nHINT: inorder upgrade"
         )
-    print_text(f"{installed} is there already")
+    print_text(f"{installed} is already installed")
     say_hints(target, installed)
 
 
@@ -113,7 +115,7 @@ def possible(installed: Installed | None, kind: str) -> str:
 
 def present(offer: Offer) -> Installed:
     if offer.installed is None:
-        raise InputError(f"the database '{offer.database}' has no inorder; HINT: inorder install")
+        raise InputError(f"the database {quoted(offer.database)} has no inorder; HINT: inorder install")
     check_owner(offer)
     return offer.installed
 
@@ -123,7 +125,7 @@ def upgrade(target: Target, _request: Request) -> None:
         before = present(target.offer())
         newest = target.offer().c_version if before.edition == C else __version__
         if before.version == newest:
-            print_text(f"{before} is there already")
+            print_text(f"{before} is already installed")
             return
         change.upgrade(target, before)
         after = present(target.offer())

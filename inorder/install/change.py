@@ -10,7 +10,7 @@ from inorder.errors import InputError
 from inorder.install import edition
 from inorder.install.offer import SQL, C, Installed
 from inorder.install.target import Target
-from inorder.text import listed, one_line
+from inorder.text import listed, one_line, quoted
 
 Row = dict[str, Any]
 
@@ -48,7 +48,7 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     if obstacles:
         lines = [f"DETAIL:  {one_line(obstacle)}\nHINT:  {one_line(hint)}" for obstacle, hint in obstacles]
         raise InputError("\n".join([f"{installed} cannot be removed", *lines]))
-    return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]
+    return lost(target, installed, columns) + [f"the calls of it in {row['described']}" for row in callers]
 
 
 Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
@@ -59,7 +59,7 @@ def of_others(target: Target, installed: Installed) -> Obstacles:
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)
-        yield f"its schema has objects of others: {names}", "move them to another schema, or drop them"
+        yield f"its schema has objects that are not part of it: {names}", "move them to another schema, or drop them"
 
 
 # Triggers that changes_disable() drops together with those of the logged table.
@@ -108,12 +108,12 @@ def named(column: Row) -> str:
 
 
 def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
-    lines = [f"{installed}, of role {installed.owner}"]
+    lines = [f"{installed}, owned by role {installed.owner}"]
     for row in target.rows("install_contents"):
         if row["kind"] == "feed":
-            lines.append(f"feed '{row['name']}' of {row['owner']} on table {row['relation']}: its position")
+            lines.append(f"feed {quoted(row['name'])} of {row['owner']} on table {row['relation']}: its position")
         else:
-            loss = "its exact count" if row["kind"] == "count" else "can be updated and deleted from, and not read"
+            loss = "its exact count" if row["kind"] == "count" else "its guard, without which it cannot be read"
             lines.append(f"table {row['relation']}: {loss}")
     return lines + [", ".join([f"{named(item)}: all its values", *item["goes_along"]]) for item in columns]
 

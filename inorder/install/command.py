@@ -8,6 +8,7 @@ import click
 from inorder.errors import InputError
 from inorder.install.offer import EDITIONS
 from inorder.options import Value, dsn_option, lock_timeout_option, option
+from inorder.text import quoted
 
 # The schema is written into the script unquoted.
 PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
@@ -15,7 +16,9 @@ PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 def plain_name(text: str, option: str) -> str:
     if PLAIN_NAME.fullmatch(text) is None:
-        raise InputError(f"{option} must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: '{text}'")
+        raise InputError(
+            f"{option} must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: {quoted(text)}"
+        )
     return text
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inorder.errors import InputError
-from inorder.text import one_line
+from inorder.text import one_line, quoted
 
 C, SQL = "c", "sql"
 EDITIONS = {C: "C extension", SQL: "SQL edition"}
@@ -80,11 +80,11 @@ class Offer:
         elif self.is_read_only:
             problems.append(
                 "transactions are read-only here; HINT: default_transaction_read_only = off, which a provider may have "
-                "turned on as the disk is full"
+                "turned on because the disk is full"
             )
         if not self.can_create:
             problems.append(
-                f"role '{self.role}' lacks CREATE on database '{self.database}'; "
+                f"role {quoted(self.role)} lacks CREATE on database {quoted(self.database)}; "
                 f'HINT: GRANT CREATE ON DATABASE "{self.database}" TO "{self.role}"'
             )
         return problems
@@ -92,10 +92,10 @@ class Offer:
     def c_problems(self) -> list[str]:
         if self.c_version is None:
             return [
-                "pg_available_extensions has no inorder; HINT: install it on the server's disk, as docs/install.md says"
+                "pg_available_extensions has no inorder; HINT: install its files on the server: see docs/install.md"
             ]
         if not (self.is_superuser or self.is_trusted):
-            return [f"the extension that is available is not trusted, and role '{self.role}' is not a superuser"]
+            return [f"the extension that is available is not trusted, and role {quoted(self.role)} is not a superuser"]
         return []
 
     def sql_problems(self) -> list[str]:
@@ -103,7 +103,7 @@ class Offer:
         if self.is_keyword:
             problems.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
         if not self.can_use_plpgsql:
-            problems.append(f"role '{self.role}' lacks USAGE on language plpgsql")
+            problems.append(f"role {quoted(self.role)} lacks USAGE on language plpgsql")
         if self.revoked:
             problems.append(f"the server does not let every role use {', '.join(self.revoked)}")
         if self.wal_problem is not None:
@@ -120,16 +120,16 @@ class Offer:
         """
         problems = []
         if self.state_owner is not None:
-            problems.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")
+            problems.append(f"schema inorder_internal already exists and belongs to role {quoted(self.state_owner)}")
         if self.schema_owner is not None and edition != C:
             problems.append(
-                f"schema {self.schema} exists already, of role '{self.schema_owner}': the SQL edition makes its own; "
-                "HINT: drop it, or choose another --schema"
+                f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, and the SQL "
+                "edition creates its schema itself; HINT: drop it, or choose another --schema"
             )
         elif not self.is_trusted_schema:
             problems.append(
-                f"schema {self.schema} exists already, of role '{self.schema_owner}', which could drop the extension "
-                "with it, and put functions beside its; HINT: drop it, or choose another --schema"
+                f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, who could drop "
+                "the extension or add functions to the schema; HINT: drop it, or choose another --schema"
             )
         return problems
 
@@ -142,7 +142,7 @@ def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
     edition = asked or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)
-        raise InputError(f"no edition of inorder can be installed in database '{offer.database}'\n{reasons}")
+        raise InputError(f"no edition of inorder can be installed in database {quoted(offer.database)}\n{reasons}")
     if problems := offer.problems(edition, replaces):
         raise InputError(f"the {EDITIONS[edition]} cannot be installed: {'; '.join(problems)}")
     return edition

@@ -11,6 +11,7 @@ from inorder.arrow import types as arrow
 from inorder.arrow.types import Field, as_text
 from inorder.connection.reading import TableColumn
 from inorder.errors import InputError
+from inorder.text import quoted
 
 TYPES = {
     pa.bool_(): "boolean", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float",
@@ -62,7 +63,7 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
         other = seen.setdefault(column.name.lower(), column.name)
         if other != column.name:
             raise InputError(
-                f"columns {other!r} and {column.name!r} of {table} have the same name for Spark\n"
+                f"columns {quoted(other)} and {quoted(column.name)} of {table} have the same name for Spark\n"
                 "HINT:  Name the columns to read by schema(); to read both, set spark.sql.caseSensitive."
             )
     return [field_of(column) for column in columns]
@@ -78,7 +79,7 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     """A column in the type that the schema names; an error that names the column if that is impossible."""
     if column is None:
         raise InputError(
-            f"column {name!r} is not in {table}\n"
+            f"column {quoted(name)} is not in {table}\n"
             "HINT:  If it was dropped or renamed, start the query again: its schema is that of its start."
         )
     field = field_of(column)
@@ -87,6 +88,7 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     if kind == "string":
         return as_text(column)
     raise InputError(
-        f"column {name!r} of {table} is {column.written}, which is {type_of(field.type)} (or string), not {kind}\n"
+        f"column {quoted(name)} of {table} is {column.written}, which is {type_of(field.type)} (or string), "
+        f"not {kind}\n"
         "HINT:  If its type was changed, start the query again: its schema is that of its start."
     )

@@ -12,6 +12,7 @@ from inorder.errors import InputError
 from inorder.spark.columns import fields_of
 from inorder.spark.offsets import SERVER, Kept, Offset, decoded, encoded, from_text
 from inorder.spark.options import Options
+from inorder.text import quoted
 
 Result = TypeVar("Result")
 
@@ -69,7 +70,7 @@ class Driver:
         database = self.reader(SERVER).table().database
         if kept[SERVER].database != database:
             raise InputError(
-                f"the offset has a position in the database {kept[SERVER].database!r}, this is {database!r}"
+                f"the offset has a position in the database {quoted(kept[SERVER].database)}, this is {quoted(database)}"
             )
         return kept
 

@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inorder.connection.database import SECRETS
 from inorder.errors import InputError
+from inorder.text import quoted
 
 NAMES = (
     "dsn", "dsn_env", "read_dsn", "read_dsn_env", "table", "max_rows", "parts", "start", "end", "whole_transactions",
@@ -100,7 +101,7 @@ def check_known(options: Mapping[str, str]) -> None:
     """Refuse unknown options: a misspelled option would have no effect."""
     for key in options:
         if key not in NAMES:
-            raise InputError(f"unknown option {key!r}\nHINT:  There are {', '.join(NAMES)}.")
+            raise InputError(f"unknown option {quoted(key)}\nHINT:  There are {', '.join(NAMES)}.")
 
 
 def address_of(options: Mapping[str, str], key: str) -> Address | None:
@@ -142,14 +143,14 @@ def number(options: Mapping[str, str], key: str, default: int, least: int, most:
     """
     text = options.get(key, str(default)).strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
-        raise InputError(f"the option {key} is {text!r} and must be a whole number from {least:,} to {most:,}")
+        raise InputError(f"the option {key} is {quoted(text)} and must be a whole number from {least:,} to {most:,}")
     return int(text)
 
 
 def flag(options: Mapping[str, str], key: str) -> bool:
     text = options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
-        raise InputError(f"the option {key} is {text!r} and must be true or false")
+        raise InputError(f"the option {key} is {quoted(text)} and must be true or false")
     return text == "true"
 
 
@@ -160,4 +161,4 @@ def place_in(options: Mapping[str, str], key: str, words: tuple[str, ...], defau
     if text.startswith("{"):
         return text
     allowed = ", ".join([*words, "an offset: JSON as in the checkpoint or in the progress of a query"])
-    raise InputError(f"the option {key} is {text[:100]!r} and must be {allowed}")
+    raise InputError(f"the option {key} is {quoted(text[:100])} and must be {allowed}")

@@ -21,6 +21,7 @@ from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError, on_error
 from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
+from inorder.text import quoted
 
 # Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
@@ -107,7 +108,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     table = task.table
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
     if database != table.database:  # another database may have a table with the same name and OID
-        raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
+        raise InputError(f"read_dsn leads to the database {quoted(database)}, dsn to {quoted(table.database)}")
     connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
     name = f"{table.schema}.{table.name}"

@@ -25,6 +25,7 @@ from inorder.spark.columns import fields_of
 from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import Kept, Offset, encoded, parts_of
 from inorder.spark.options import Options
+from inorder.text import quoted
 
 Result = TypeVar("Result")
 
@@ -138,7 +139,8 @@ class ShardsDriver(Driver):
         database = self.coordinator.table().database
         for entry in kept.values():
             if entry.database != database:
-                raise InputError(f"the offset has a position in the database {entry.database!r}, this is {database!r}")
+                kept = quoted(entry.database)
+                raise InputError(f"the offset has a position in the database {kept}, this is {quoted(database)}")
         self.find({key: shard_of(key, entry) for key, entry in kept.items() if key not in self.shards})
         return kept
 
@@ -275,7 +277,9 @@ def shard_of(key: str, kept: Kept) -> Shard:
     except (ValueError, AttributeError, RecursionError):
         shard = None
     if shard is None or shard.key != key or not has_numbers(shard):
-        raise InputError(f"the offset has a position of {key!r}, which is not a shard: leave out the option shards")
+        raise InputError(
+            f"the offset has a position of {quoted(key)}, which is not a shard: leave out the option shards"
+        )
     return shard
 
 

@@ -19,7 +19,7 @@ from inorder.tail.request import Request
 from inorder.tail.rows import arrow_of, changed
 from inorder.tail.source import Batch, Source
 from inorder.tail.state import Mark
-from inorder.text import did_you_mean
+from inorder.text import did_you_mean, quoted
 
 
 class FeedSource(Source):
@@ -47,11 +47,12 @@ class FeedSource(Source):
             of_another = "--owner ROLE names the owner of a feed of another role."
             hint = of_another if self.name in names else did_you_mean(str(self.name), names) or of_another
             raise InputError(
-                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\nHINT:  {hint}"
+                f"feed {quoted(self.name)} of role {quoted(owner)} does not exist, or this role may not see it\n"
+                f"HINT:  {hint}"
             )
         (row,) = rows
         if not row[-1]:
-            raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
+            raise InUseError(f"feed {quoted(self.name)} is in use by another inorder tail")
         self.table = Table(*row[:5])
         self.owner_oid, self.is_ordered, _ = row[5:]
         if self.held is None:
@@ -63,7 +64,9 @@ class FeedSource(Source):
         try:
             return awaited(lambda: host_lock(key.encode()))
         except BlockingIOError:
-            raise InorderError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
+            raise InorderError(
+                f"feed {quoted(self.name)} is in use by a command that another inorder tail started"
+            ) from None
 
     def ask(self, text: str, **parts: object) -> ServerRow:
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)

@@ -21,6 +21,7 @@ from inorder.tail.request import MOST_ROWS, Request
 from inorder.tail.sinks import Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
+from inorder.text import quoted
 
 CLAIM = ".inorder"  # the file that names the reader that owns the directory
 GROUP_BYTES = 64 * 1024 * 1024  # bytes of Arrow in a row group, which is compressed as a whole
@@ -122,7 +123,7 @@ class ParquetSink(Sink):
         if self.request.position is not None:
             return f"position file {self.request.position.resolve()}"
         owner = self.request.owner or source.session.connection.info.user
-        return f"feed '{self.request.feed}' of role '{owner}' in database '{source.table.database}'"
+        return f"feed {quoted(self.request.feed)} of role {quoted(owner)} in database {quoted(source.table.database)}"
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """Raise an error if the directory has a file of another feed, or of a batch after the saved position."""
@@ -130,7 +131,7 @@ class ParquetSink(Sink):
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():
                 raise InputError(
-                    f"{in_place} exists, and is not of batch {name} of feed '{self.request.feed}'\n"
+                    f"{in_place} exists, and is not of batch {name} of feed {quoted(self.request.feed)}\n"
                     "HINT:  Give an empty directory: this one has files of another feed of this name."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:

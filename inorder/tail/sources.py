@@ -21,7 +21,7 @@ from inorder.tail.rows import arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
-from inorder.text import one_line
+from inorder.text import one_line, quoted
 
 # Limits for joining small batches, which is invisible in a file: rows, bytes, and the number of batches of the last
 # size.
@@ -31,8 +31,8 @@ SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a f
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
     if (state.database, state.table) != (table.database, table.quoted):
-        kept = f"{one_line(state.table)} in the database '{state.database}'"
-        raise InputError(f"{file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'")
+        kept = f"{one_line(state.table)} in the database {quoted(state.database)}"
+        raise InputError(f"{file.asked} is the position in {kept}, not in {table.shown} in {quoted(table.database)}")
 
 
 class TableSource(Source):

@@ -32,6 +32,7 @@ from inorder.tail.formats import Format
 from inorder.tail.output_file import ROTATION, OutputFile, about_file
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.source import Source
+from inorder.text import quoted
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
@@ -142,13 +143,13 @@ class CommandSink(WholeBatches):
         for pause in islice(pauses(), self.retries):
             if (code := self.ran(batch, size)) == 0:
                 return
-            report(f"'{self.command}' failed with exit code {code}, trying again")
+            report(f"{quoted(self.command)} failed with exit code {code}, trying again")
             if not rested(pause):
                 break
         else:
             code = self.ran(batch, size)
         if code:
-            raise InorderError(f"'{self.command}' failed with exit code {code}; the next run repeats its batch")
+            raise InorderError(f"{quoted(self.command)} failed with exit code {code}; the next run repeats its batch")
 
     def ran(self, batch: IO[bytes], size: int) -> int:
         """Run the command once, and return its exit code. It reads the batch through an open file of its own."""

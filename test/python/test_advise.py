@@ -475,7 +475,7 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
 def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
     done = advised.run(*arguments)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
-    assert (b"--fail-on has unknown 'fly'; there are random-key," in done.stderr) == ("random-key,fly" in arguments)
+    assert (b'--fail-on has unknown "fly"; there are random-key,' in done.stderr) == ("random-key,fly" in arguments)
 
 
 @pytest.mark.server

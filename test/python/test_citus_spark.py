@@ -157,7 +157,7 @@ def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset
     ours = {key: position | {"database": database} for key, position in offset.items()}
     with pytest.raises(InputError, match="which is not a shard"):
         query.plan.next(ours, None)
-    with pytest.raises(InputError, match="in the database 'd'"):
+    with pytest.raises(InputError, match='in the database "d"'):
         query.plan.next(offset, None)
     shard = {"id": 7, "group": 1, "low": 0, "high": 1}
     other = {"7@1": {"database": database, "position": "{}", "shard": json.dumps(shard)}}

@@ -143,7 +143,7 @@ def test_a_hint_of_the_caller_is_used(
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     fresh.execute("INSERT INTO events (n) VALUES (11)")
     if hint["data_type"] == "text":
-        named = r"column 'v' of type .* in the row \(id\) = (.|\n)*columns=\{'v': \{'data_type': 'text'\}\}"
+        named = r'column "v" of type .* in the row \(id\) = (.|\n)*' r"columns=\{'v': \{'data_type': 'text'\}\}"
         with pytest.raises(Exception, match=named):
             list(source.feed_table(pipeline.dsn, "events"))
     rows = list(source.feed_table(pipeline.dsn, "events", columns=[{"name": "v", **hint}]))
@@ -153,7 +153,7 @@ def test_a_hint_of_the_caller_is_used(
 def test_a_number_that_a_hint_has_no_place_for_is_an_error(pipeline: Pipeline, fresh: Connection) -> None:
     fresh.execute("ALTER TABLE events ADD v numeric DEFAULT 0.125")
     hint = {"v": {"data_type": "decimal", "precision": 20, "scale": 2}}
-    with pytest.raises(Exception, match=r"column 'v' of type numeric has a value out of range for decimal128\(20, 2\)"):
+    with pytest.raises(Exception, match=r'column "v" of type numeric has a value out of range for decimal128\(20, 2\)'):
         list(source.feed_table(pipeline.dsn, "events", columns=hint))
 
 
@@ -180,7 +180,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     arrow.close()
     reader.close()
     assert (first, rest) == (list(range(1, 9)), [9, 10])
-    with pytest.raises(InputError, match="a position in the database 'other', this is 'tail'"):
+    with pytest.raises(InputError, match='a position in the database "other", this is "tail"'):
         next(source.batches(source.Reader(dsn, "events"), arrow, {"database": "other"}, "now", 4, 1))
 
 
@@ -224,7 +224,7 @@ def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connec
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, "start is 'x'")],
+    [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, 'start is "x"')],
 )
 def test_wrong_arguments_are_named(options: dict[str, int], said: str) -> None:
     with pytest.raises(InputError, match=said):

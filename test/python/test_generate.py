@@ -287,7 +287,7 @@ def test_a_terminal_gets_text_only() -> None:
     ("arguments", "message"),
     [
         (("uuid-v1", "--count", "0"), "--count must be a number from 1 to 1,000,000,000,000, with K, M, G"),
-        (("uuid-v1", "--count", "many"), "if you like, not 'many'"),
+        (("uuid-v1", "--count", "many"), 'if you like, not "many"'),
         (("uuid-v1", "--nodes", "0"), "0 is not in the range 1<=x<=1000"),
         (("uuid-v1", "--nodes", "1001"), "1001 is not in the range 1<=x<=1000"),
         (("uuid-v1", "--interval-days", "0"), "--interval-days must be more than 0 and at most 1,000,000, not 0"),
@@ -301,7 +301,7 @@ def test_a_terminal_gets_text_only() -> None:
         (("uuid-v1", "--lag", "86401"), "--lag must be from 0 to 86,400 seconds, not 86401"),
         (("uuid-v1", "--lag", "nan"), "--lag must be from 0 to 86,400 seconds, not nan"),
         (("uuid-v1", "--until", "yesterday"), "--until must be an ISO time such as 2019-01-01"),
-        (("uuid-v1", "--until", "10000-01-01"), "years 1 to 9999, not '10000-01-01'"),
+        (("uuid-v1", "--until", "10000-01-01"), 'years 1 to 9999, not "10000-01-01"'),
         (("uuid-v1", "--until", "1583-01-01"), "uuid-v1 holds times from 1582-10-15 to 5236-03-31"),
         (("uuid-v1", "--until", "5236-04-01"), "uuid-v1 holds times from 1582-10-15 to 5236-03-31"),
         (("uuid-v7", "--until", "1970-12-31"), "uuid-v7 holds times from 1970-01-01 to 10889-08-02"),

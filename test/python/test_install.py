@@ -35,7 +35,7 @@ def facts(**changes: object) -> Offer:
     [
         ({}, C, None),
         ({"c_version": None}, SQL, (C, "pg_available_extensions has no inorder")),
-        ({"is_trusted": False}, SQL, (C, "not trusted, and role 'r' is not a superuser")),
+        ({"is_trusted": False}, SQL, (C, 'not trusted, and role "r" is not a superuser')),
         ({"is_trusted": False, "is_superuser": True}, C, None),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
         ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora does")),
@@ -46,9 +46,9 @@ def facts(**changes: object) -> Offer:
         ),
         ({"is_read_only": True}, None, (SQL, "transactions are read-only here")),
         ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
-        ({"schema_owner": "x"}, C, (SQL, "schema inorder exists already, of role 'x'")),
-        ({"state_owner": "x"}, None, (C, "schema inorder_internal exists already, of role 'x'")),
-        ({"can_create": False}, None, (SQL, "role 'r' lacks CREATE on database 'd'")),
+        ({"schema_owner": "x"}, C, (SQL, 'schema inorder already exists and belongs to role "x"')),
+        ({"state_owner": "x"}, None, (C, 'schema inorder_internal already exists and belongs to role "x"')),
+        ({"can_create": False}, None, (SQL, 'role "r" lacks CREATE on database "d"')),
         ({"is_standby": True}, None, (SQL, "the server is a standby")),
         ({"version_number": 140002, "version": "14.2"}, None, (C, "PostgreSQL 14.2; inorder needs 15 to 19")),
     ],
@@ -61,7 +61,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
             chosen(offer, wrong[0])
         assert wrong[1] in str(raised.value)
     if best is None:
-        with pytest.raises(InputError, match="no edition of inorder can be installed in database 'd'"):
+        with pytest.raises(InputError, match='no edition of inorder can be installed in database "d"'):
             chosen(offer, None)
 
 
@@ -70,11 +70,11 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
     [
         (("--check", "--script"), "--check excludes --script"),
         (("--yes",), "No such option '--yes'"),
-        (("--schema", "Odd"), "--schema must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: 'Odd'"),
+        (("--schema", "Odd"), '--schema must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: "Odd"'),
         (("--schema", "pg_x"), "'pg_x'"),
         (("--lock-timeout", "soon"), "--lock-timeout"),
         (("--script", "--edition", "c"), "--script has no C extension"),
-        (("--script", "--schema", "public"), "schema public exists already: the SQL edition makes its own"),
+        (("--script", "--schema", "public"), "public already exists, and the SQL edition creates its schema itself"),
         (("--edition", "d"), "'d' is not one of 'c', 'sql'"),
     ],
 )
@@ -94,7 +94,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert hint == f'ALTER DATABASE "{empty.info.dbname}" SET search_path = "$user", public, inorder'
     assert (b"HINT:  SELECT inorder.feed_admit('ROLE');" in installed.stderr) == (edition == SQL)
     rows(empty, hint)
-    assert tool.install("--edition", edition).endswith("is there already\n")
+    assert tool.install("--edition", edition).endswith("is already installed\n")
     other = SQL if edition == C else C
     assert "HINT: docs/hosted.md has a script" in tool.install("--edition", other, code=2)
     checked = tool.install("--check")
@@ -110,9 +110,9 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     lost = tool.uninstall("--yes", "--drop-columns").splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
-        "feed 'f' of edition_owner on table public.events: its position", "table public.events: its exact count",
+        'feed "f" of edition_owner on table public.events: its position', "table public.events: its exact count",
         "feed 'two\\nlines' of edition_owner on table public.events: its position",
-        "table public.events: can be updated and deleted from, and not read",
+        "table public.events: its guard, without which it cannot be read",
         "column id of public.events: all its values, constraint events_pkey on table public.events",
     ):  # fmt: skip
         assert f"  {line}" in lost
@@ -221,7 +221,7 @@ def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connectio
     )  # fmt: skip
     assert "use call it: function public.f()\n" in tool.uninstall("--yes", code=2)
     rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
-    assert "what function public.f() calls of it" in tool.uninstall("--yes")
+    assert "the calls of it in function public.f()" in tool.uninstall("--yes")
 
 
 @pytest.mark.server
@@ -238,7 +238,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
     )  # fmt: skip
     refused = tool.uninstall("--yes", code=2)
     for named in (
-        "its schema has objects of others: table inorder.mine\nHINT:  move them",
+        "its schema has objects that are not part of it: table inorder.mine\nHINT:  move them",
         "these depend on it: view public.v\nHINT:  drop or change",
         "column id of public.t: default, ", "functions that triggers, defaults or views of yours use call it",
         "\nHINT:  SELECT inorder.changes_disable('public.\"B''s\"');\n",
@@ -335,7 +335,7 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 def test_upgrades(tool: Tool, empty: Connection) -> None:
     assert "HINT: inorder install" in tool.upgrade(code=2)
     tool.install("--edition", SQL)
-    assert "is there already" in tool.upgrade()
+    assert "is already installed" in tool.upgrade()
     version = (
         "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
     )

@@ -392,7 +392,7 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--fail-on", "late"], "--fail-on has unknown 'late'; there are lost"),
+        (["--fail-on", "late"], '--fail-on has unknown "late"; there are lost'),
         (["nobody"], "there is no reader nobody"),
         (["--sql", "SELECT id FROM events WHERE created_at < now()"], "HINT: Use :now"),
         (
@@ -473,7 +473,7 @@ def test_a_file_of_readers_that_cannot_be_used(
         ("echo 1", "echo 1 ended with exit code 0 in the middle of a poll"),
         ("no-such-program", "cannot run 'no-such-program': the program does not exist"),
         ("echo 'open", 'cannot run "echo \'open": it is not a shell command'),
-        (" ", "cannot run ' ': it is not a shell command"),
+        (" ", 'cannot run " ": it is not a shell command'),
         (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "neither a key nor the end of a poll: [["),
     ],
 )

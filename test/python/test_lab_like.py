@@ -188,7 +188,7 @@ def test_the_table_is_only_read(shop: str) -> None:
 @pytest.mark.parametrize(
     ("table", "changes", "words"),
     [
-        ("shop.nothing", {}, "there is no table shop.nothing in the database 'postgres'"),
+        ("shop.nothing", {}, 'there is no table shop.nothing in the database "postgres"'),
         ("shop.view", {}, "is a view, not a table"),
         ("shop.empty", {}, "has no rows"),
         (NAMED, {}, "has no rows"),
@@ -211,7 +211,7 @@ def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str
 
 @pytest.mark.server
 def test_without_the_right_to_read_it(shop: str) -> None:
-    with pytest.raises(InputError, match=r"the role 'shop_reader' has no SELECT privilege on shop\.texts"):
+    with pytest.raises(InputError, match=r'the role "shop_reader" has no SELECT privilege on shop\.texts'):
         plan_of(f"{shop} user=shop_reader", "shop.texts")
     with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as raised:
         plan_of(f"{shop} user=shop_reader", NAMED)
@@ -237,7 +237,7 @@ def test_nothing_of_the_owner_runs(shop: str) -> None:
             """CREATE FUNCTION shop.trap(n int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''sprung''; END';
                ALTER TABLE shop.traps ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON shop.traps USING (shop.trap(n))"""
         )
-    with pytest.raises(InputError, match=r"row security hides rows of shop\.traps from 'shop_reader'"):
+    with pytest.raises(InputError, match=r'row security hides rows of shop\.traps from "shop_reader"'):
         plan_of(f"{shop} user=shop_reader", "shop.traps")
 
 
@@ -402,7 +402,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
     """Answers of the table's server would run as that role."""
-    with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match="--dsn: 'postgres' may read files"):
+    with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
         LikeExperiment.adapt(PLAN, own.capabilities)
 
 
@@ -410,7 +410,7 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
     ("option", "words"),
     [
         ("--mix=insert=0,read=1", "--mix: without inserts no key is made"),
-        ("--mix=insert:1", "--mix: 'insert:1' is not one of insert, update, read with its share"),
+        ("--mix=insert:1", '--mix: "insert:1" is not one of insert, update, read with its share'),
         ("--source=nonsense", '--source: missing "="'),
         (f"--mix=insert={10**15}", "is not one of insert, update, read"),
         ("--seed=1", "give --table: the table to imitate"),

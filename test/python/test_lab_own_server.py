@@ -51,7 +51,7 @@ def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
 
 def test_what_may_not_be_done_is_named() -> None:
     for changes, words in (
-        ({"may_checkpoint": False}, "has not the rights of pg_checkpoint"),
+        ({"may_checkpoint": False}, "lacks the privileges of pg_checkpoint"),
         ({"sees_wal": False}, "may not read pg_stat_wal"),
         ({"sees_checkpoints": False}, "may not call pg_control_checkpoint()"),
         ({"has_pgstattuple": False}, "Left out: leaf density"),
@@ -64,7 +64,7 @@ def test_what_may_not_be_done_is_named() -> None:
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
         fitted(InsertPlan(clients=(8,)), but(free_sessions=5))
-    with pytest.raises(InputError, match="has 2 sessions left for 'me', fewer than --clients"):
+    with pytest.raises(InputError, match='has 2 sessions left for "me", fewer than --clients'):
         fitted(NoisePlan(clients=8), but(free_sessions=5))
 
 
@@ -72,7 +72,7 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
     require_usable(ALL)
     for changes, words in (
         ({"in_recovery": True}, "is a standby"),
-        ({"may_create": False}, "'me' may not create a schema in the database 'shop'"),
+        ({"may_create": False}, '"me" may not create a schema in the database "shop"'),
         ({"schema_comment": ""}, "which is not of this run; nothing was changed"),
         ({"schema_comment": MARK}, "DROP SCHEMA inorder_lab CASCADE removes it"),
         ({"counts": False}, "track_counts is off"),
@@ -131,7 +131,7 @@ def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: In
     page = (tmp_path / "page.html").read_text()
     assert "may not read pg_stat_wal" in page and "pg_checkpoint" in page and schemas(plain(users)) == 0
     refused = inorder("lab", "run", "bulk", "--dsn", plain(users, "postgres"), folder=tmp_path, server=server)
-    assert refused.returncode == 2 and "may not create a schema in the database 'postgres'" in refused.stderr
+    assert refused.returncode == 2 and 'may not create a schema in the database "postgres"' in refused.stderr
 
 
 @pytest.mark.server
@@ -198,7 +198,7 @@ def test_what_the_reader_experiment_takes() -> None:
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
         fitted(ReaderPlan(), but(tracks_commits=False))
     fitted(MixedPlan(), but(tracks_commits=False))
-    with pytest.raises(InputError, match="has 20 sessions left for 'me', too few for --writers and readers"):
+    with pytest.raises(InputError, match='has 20 sessions left for "me", too few for --writers and readers'):
         fitted(ReaderPlan(writers=16), but(free_sessions=23))
     plan, notes = fitted(ReaderPlan(), but(has_inorder=False))
     assert plan.readers == ("id", "created") and "where v7 > last, xmin horizon, inorder feed." in " ".join(notes)

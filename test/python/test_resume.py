@@ -43,7 +43,7 @@ def test_what_fits_goes_on() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("rounds", "x", "not one of the experiment 'insert': Expected `int`, got `str` - at `$.rounds`"),
+        ("rounds", "x", 'not one of the experiment "insert": Expected `int`, got `str` - at `$.rounds`'),
         ("rows", [1000, None], "got `null` - at `$.rows[1]`"),
         ("seconds", True, "got `bool` - at `$.seconds`"),
         ("rounds", 0, "--rounds must be a number from 1 to 1,000"),
@@ -52,7 +52,7 @@ def test_what_fits_goes_on() -> None:
         ("memory_bytes", 5, "--memory must be a number from 1,048,576"),
         ("kinds", ["no"], "no"),
         ("threads", 0, "--threads must be a number from 1 to 1,024"),
-        ("indexes", ["no"], "--index has unknown 'no'"),
+        ("indexes", ["no"], '--index has unknown "no"'),
         ("tablespace", "/does/not/exist", "/does/not/exist is not a folder"),
     ],
 )

@@ -24,14 +24,14 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
     [
         ({}, "where is the server"),
         ({"dsn": "service=a"}, "which table"),
-        ({"dsn": "service=a", "table": "t", "max_row": "1"}, "unknown option 'max_row'"),
+        ({"dsn": "service=a", "table": "t", "max_row": "1"}, 'unknown option "max_row"'),
         ({"dsn": "service=a", "table": "t", "max_rows": "0"}, "max_rows is '0' and must be a whole number from 1 to"),
         ({"dsn": "service=a", "table": "t", "parts": "10001"}, "from 1 to 10,000"),
         ({"dsn": "service=a", "table": "t", "parts": "²"}, "parts is '²'"),
         ({"dsn": "service=a", "table": "t", "wait": "x"}, "wait is 'x'"),
         (
             {"dsn": "service=a", "table": "t", "start": "yesterday"},
-            "start is 'yesterday' and must be beginning, now, an",
+            'start is "yesterday" and must be beginning, now, an',
         ),
         ({"dsn": "service=a", "table": "t", "accept_origin": "1"}, "must be true or false"),
         ({"dsn": "service=a", "dsn_env": "A", "table": "t"}, "exclude each other"),
@@ -93,7 +93,7 @@ def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "said"),
-    [({"b": "int"}, "column 'b' is not in t"), ({"a": "bigint"}, "column 'a' of t is integer, which is int")],
+    [({"b": "int"}, 'column "b" is not in t'), ({"a": "bigint"}, 'column "a" of t is integer, which is int')],
 )
 def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -209,7 +209,7 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
     with pytest.raises(InputError, match="positions of nothing, not of one server"):
         shop.plan(end="{}").end(beginning)
     other = {"server": beginning["server"] | {"database": "second"}}
-    with pytest.raises(InputError, match="a position in the database 'second', this is 'tail'"):
+    with pytest.raises(InputError, match='a position in the database "second", this is "tail"'):
         shop.plan().next(other, None)
 
 

@@ -129,7 +129,7 @@ def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
     fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
     with pytest.raises(InputError) as error:
         read(plan_of(cluster), f"{cluster.dsn} dbname=tail")
-    assert "column 'odd'" in str(error.value) and said in str(error.value)
+    assert 'column "odd"' in str(error.value) and said in str(error.value)
     (row,) = read(plan_of(cluster), f"{cluster.dsn} dbname=tail", {"odd": "string"})
     assert row["odd"] == fresh.execute("SELECT odd::text FROM events").fetchall()[0][0]
 
@@ -187,10 +187,10 @@ def test_columns_that_change_under_a_stream_are_clear(cluster: Cluster, fresh: C
         assert [row["n"] for row in rows_of(tasks, dsn, schema)] == [1]
         assert [field.name for field in plan.fields()] == ["id", "n", "note"]
         fresh.execute("ALTER TABLE events ALTER n TYPE bigint")
-        with pytest.raises(InputError, match=r"column 'n' of public.events is bigint, which is bigint"):
+        with pytest.raises(InputError, match=r'column "n" of public.events is bigint, which is bigint'):
             rows_of(tasks, dsn, schema)
         fresh.execute("ALTER TABLE events DROP n")
-        with pytest.raises(InputError, match=r"column 'n' is not in public.events"):
+        with pytest.raises(InputError, match=r'column "n" is not in public.events'):
             rows_of(tasks, dsn, schema)
 
 
@@ -201,7 +201,7 @@ def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> Non
         fresh.execute("SELECT 1")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail'")
         admin.execute("CREATE DATABASE clone TEMPLATE tail")
-    with pytest.raises(InputError, match="read_dsn leads to the database 'clone', dsn to 'tail'"):
+    with pytest.raises(InputError, match='read_dsn leads to the database "clone", dsn to "tail"'):
         read(plan_of(cluster), f"{cluster.dsn} dbname=clone")
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE clone WITH (FORCE)")
@@ -309,6 +309,6 @@ def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, m
             if ended:
                 fresh.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                               "WHERE pid <> pg_backend_pid() AND datname = current_database()")  # fmt: skip
-        with pytest.raises(InputError, match="column 'm' is not in"):
+        with pytest.raises(InputError, match='column "m" is not in'):
             rows_of(tasks, dsn, {"m": "int"})
         assert rows.KEPT == {}

@@ -83,11 +83,11 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     insert(fresh, 2)
     grantee = sql.Identifier(reader)
     tail.environment["PGUSER"] = reader
-    unknown = "inorder: feed 'f' of role 'postgres' does not exist, or this role may not see it\nHINT:  --owner ROLE"
+    unknown = 'inorder: feed "f" of role "postgres" does not exist, or this role may not see it\nHINT:  --owner ROLE'
     assert unknown in tail("--feed", "f", "--owner", "postgres", code=2)
     fresh.execute(sql.SQL("GRANT SELECT ON events TO {}").format(grantee))
     unknown = tail("--feed", "f", code=2)
-    assert f"feed 'f' of role '{reader}' does not exist" in unknown and "HINT:  --owner ROLE" in unknown
+    assert f'feed "f" of role "{reader}" does not exist' in unknown and "HINT:  --owner ROLE" in unknown
     refused = tail("--feed", "f", "--owner", "postgres", code=2)
     assert 'permission denied for feed "f"\nHINT:  ' in refused and "feed_grant()" in refused
     fresh.execute(sql.SQL("SELECT feed_grant('f', {}::regrole)").format(sql.Literal(grantee.as_string(fresh))))
@@ -313,8 +313,8 @@ def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: 
 def test_a_command_that_fails_gets_its_batch_again(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 5)
     arguments = ("events", "--position", "p", "--batch-rows", "2", "--exec")
-    assert "'exit 3' failed with exit code 3" in tail(*arguments, "exit 3", code=1)
-    assert "'kill $$' failed with exit code -15" in tail(*arguments, "kill $$", code=1)
+    assert '"exit 3" failed with exit code 3' in tail(*arguments, "exit 3", code=1)
+    assert '"kill $$" failed with exit code -15' in tail(*arguments, "kill $$", code=1)
     assert tail(*arguments, "true") == ""
     assert tail(*arguments, "cat") == ""
 
@@ -405,7 +405,7 @@ def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
             assert tailing.stdout and b'"n":1' in tailing.stdout.readline()
         used = "is in use by another inorder tail"
         assert tail("events", "--position", "p", code=1) == f"inorder: p {used}, or by a command that one started\n"
-        assert tail("--feed", "f", code=1) == f"inorder: feed 'f' {used}\n"
+        assert tail("--feed", "f", code=1) == f'inorder: feed "f" {used}\n'
     with tail.started("events", "--position", "q", "--follow", to="out"):
         wait_for(lambda: (tail.folder / "out").stat().st_size)
         with tail.started("events", "--position", "r", to="out") as second:
@@ -432,8 +432,8 @@ BAD_INPUT = [
     (("events",), 2, "give a TABLE and --position FILE, or --feed NAME"),
     (("events", "--feed", "f"), 2, "--feed excludes TABLE: a feed has its table and its position in the database"),
     (("--feed", "f", "--accept-origin"), 2, "--feed excludes --accept-origin: a feed has its table"),
-    (("--feed", "f"), 2, "feed 'f' of role 'postgres' does not exist, or this role may not see it\nHINT:  --owner"),
-    (("--feed", "f", "--owner", "x y"), 2, "feed 'f' of role 'x y' does not exist, or this role may not see it"),
+    (("--feed", "f"), 2, 'feed "f" of role "postgres" does not exist, or this role may not see it\nHINT:  --owner'),
+    (("--feed", "f", "--owner", "x y"), 2, 'feed "f" of role "x y" does not exist, or this role may not see it'),
     (("events", "--position", "p", "--owner", "postgres"), 2, "--owner requires --feed"),
     (("none", "--position", "p"), 2, 'relation "none" does not exist'),
     (("a b", "--position", "p"), 2, "invalid name syntax"),
@@ -444,7 +444,7 @@ BAD_INPUT = [
     (("events", "--position", "p", "--batch-rows", "2147483648"), 2, "--batch-rows must be a number from 1 to"),
     (("events", "--position", "p", "--interval", "1s"), 2, "--interval requires --follow"),
     (("events", "--position", "p", "--follow", "--interval", "1ms"), 2, "--interval must be from 0.01 to 86,400 s"),
-    (("events", "--position", "p", "--follow", "--interval", "25h"), 2, "ms, s, m, h, d if you like, not '25h'"),
+    (("events", "--position", "p", "--follow", "--interval", "25h"), 2, 'ms, s, m, h, d if you like, not "25h"'),
     (("events", "--position", "p", "--start", "here"), 2, "'here' is not one of 'beginning', 'now'"),
     (("events", "--position", "p", "--dsn", "dbname=template1"), 2, "the database 'template1' has no extension"),
     (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),

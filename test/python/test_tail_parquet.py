@@ -50,7 +50,7 @@ def test_a_feed(fresh: Connection, tail: Tail) -> None:
     tail(*run, "--batch-rows", "2")
     assert {path.name for path in (tail.folder / "out").glob(FILES)} == {"1.parquet", "2.parquet"}
     assert rows(tail.folder) == [1, 2, 3]
-    assert "has the files of the feed 'f' of role 'postgres' in database 'tail'" in tail(*RUN, code=2)
+    assert 'has the files of the feed "f" of role "postgres" in database "tail"' in tail(*RUN, code=2)
 
 
 def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> None:
@@ -168,7 +168,7 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
     tail(*run)
     (tail.folder / "out" / "3.parquet").write_bytes(b"another")
     insert(fresh, 1, 3)
-    assert "3.parquet exists, and is not of batch 3 of feed 'f'" in tail(*run, code=2)
+    assert '3.parquet exists, and is not of batch 3 of feed "f"' in tail(*run, code=2)
     assert (tail.folder / "out" / "3.parquet").read_bytes() == b"another"
 
 

@@ -225,9 +225,9 @@ NO_POSITIONS = [
     (position_of(members=[7]), DAMAGED),
     (position_of(members={}), f"{DAMAGED}expected JSON array"),
     (changed(format=2), "cannot use p: its format is 2, and this version of inorder reads 1"),
-    (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
-    (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
-    (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
+    (changed(table="public.other"), 'p is the position in public.other in the database "tail", not in public.'),
+    (changed(database="shop"), 'p is the position in public.events in the database "shop", not in public.'),
+    (changed(table="\0"), 'p is the position in \\x00 in the database "tail", not in public.events'),
     (
         position_of(more=7),
         "a public.feed_position has no member more\nDETAIL:  This one has format null, and this version",

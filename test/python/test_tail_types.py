@@ -193,7 +193,7 @@ def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail)
         fresh.execute(f"INSERT INTO v (n, odd) VALUES ({place + 1}, {value})".encode())
         (key,) = fresh.execute("SELECT max(k::text) FROM v").fetchall()[0]
         error = tail(*RUN, "p", "--format", "parquet", "--directory", "out", code=2)
-        expected = f"column 'odd' of type {kind} has ", says, f" in the row (k, n) = ({key}, {place + 1})\n"
+        expected = f'column "odd" of type {kind} has ', says, f" in the row (k, n) = ({key}, {place + 1})\n"
         said += [(kind, value, error) for words in expected if words not in error]
         fresh.execute("ALTER TABLE v DROP odd")
     assert said == []

@@ -121,7 +121,7 @@ def test_the_first_card_names_the_price_of_the_horizon() -> None:
     result = recorded("reader")
     (verdict,) = report_of(result).verdicts(result)
     assert re.search(
-        r"Longest wait of a row: [\d,.]+ ms by 'xmin horizon', [\d,.]+ ms by 'inorder feed'\.$", verdict.figures
+        r'Longest wait of a row: [\d,.]+ ms by "xmin horizon", [\d,.]+ ms by "inorder feed"\.$', verdict.figures
     )
 
 

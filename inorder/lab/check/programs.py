@@ -17,7 +17,7 @@ from inorder.errors import InputError
 from inorder.lab.check.protocol import ANSWER_SECONDS, DECODER, ENCODER, End, Line, Poll
 from inorder.lab.check.reader import Blockers, Reader
 from inorder.lab.check.session import LOOK_SECONDS
-from inorder.text import one_line
+from inorder.text import one_line, quoted
 
 END_SECONDS = 10
 
@@ -36,7 +36,7 @@ def command_of(text: str) -> list[str]:
 
 
 def cannot_run(command: str, reason: str | None) -> InputError:
-    return InputError(f"cannot run {command!r}: {reason}")
+    return InputError(f"cannot run {quoted(command)}: {reason}")
 
 
 def shown(line: bytes) -> str:

@@ -13,6 +13,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from inorder.errors import InputError
+from inorder.text import quoted
 
 if TYPE_CHECKING:
     from inorder.lab.run.experiment import Experiment
@@ -42,7 +43,7 @@ def experiment_named(name: str) -> "type[Experiment[Any]]":
     from inorder.lab.run.experiment import Experiment  # noqa: PLC0415  # see summary_of
 
     if name not in names():
-        raise InputError(f"this version of inorder has no experiment '{name}'")
+        raise InputError(f"this version of inorder has no experiment {quoted(name)}")
     module = import_module(module_of(name))
     return next(
         each for each in vars(module).values()

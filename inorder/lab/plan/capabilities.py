@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from inorder.errors import InputError
 from inorder.lab.plan.setting import Plan, Setting, settings_of
+from inorder.text import quoted
 
 P = TypeVar("P", bound=Plan)
 
@@ -50,12 +51,12 @@ class Capabilities:
         return self.free_sessions - SPARE_SESSIONS
 
     def too_few(self, than: str) -> InputError:
-        return InputError(f"the server has {self.sessions} sessions left for '{self.role}', {than}")
+        return InputError(f"the server has {self.sessions} sessions left for {quoted(self.role)}, {than}")
 
     def no_inorder(self, need: str) -> InputError:
         return InputError(
-            f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {need}; "
-            "HINT: inorder install"
+            f"the database {quoted(self.database)} has no extension inorder that {quoted(self.role)} may use, "
+            f"and {need}; HINT: inorder install"
         )
 
 
@@ -91,13 +92,13 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
     if own.reads_vacuum:
         require_english(can)
     if can.sessions < 1:
-        raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for '{can.role}', too few")
+        raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for {quoted(can.role)}, too few")
     adaptation = without_contrib(plan)
     for name, setting in settings_of(type(plan)).items():
         adaptation = adapted_setting(adaptation, name, setting, can)
     return adaptation.but(
         *seen(can, own),
-        f"Left out: {own.unseen}, to be seen only from within the server's machine." if own.unseen else "",
+        f"Left out: {own.unseen}; only visible on the server's machine." if own.unseen else "",
         own.otherwise,
     )
 
@@ -165,23 +166,23 @@ def seen(can: Capabilities, own: OwnRun) -> list[str]:
     notes = []
     if own.counts and can.sees_wal:
         notes.append(
-            "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those "
+            "WAL is counted for the whole server: the WAL of other sessions is included. Blocks are those "
             "of the lab's own tables and indexes."
         )
     elif own.counts:
-        notes.append(f"Left out: WAL, since '{can.role}' may not read pg_stat_wal.")
+        notes.append(f"Left out: WAL, since {quoted(can.role)} may not read pg_stat_wal.")
     if own.checkpoints and not can.may_checkpoint:
         notes.append(
-            f"No checkpoint before each measurement: '{can.role}' has not the rights of pg_checkpoint. Full-page "
-            "images depend on when the server made its own."
+            f"No checkpoint before each measurement: {quoted(can.role)} lacks the privileges of pg_checkpoint. "
+            "Full-page images depend on the times of the server's own checkpoints."
         )
     if own.leaf_density and not can.has_pgstattuple:
-        notes.append(f"Left out: leaf density: the database has no pgstattuple that '{can.role}' may use.")
+        notes.append(f"Left out: leaf density: the database has no pgstattuple that {quoted(can.role)} may use.")
     return notes
 
 
 def whole_run(needed: int) -> str:
     return (
-        f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
-        f"disk space was not checked; about {needed / 2**20:,.0f} MB were needed at most."
+        "On your own server: it was neither restarted nor reconfigured, its settings were left as they are, and its "
+        f"free disk space was not checked; about {needed / 2**20:,.0f} MB were needed at most."
     )

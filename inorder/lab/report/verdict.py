@@ -14,7 +14,7 @@ from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, TO_FIND, Estimate, rounds_for
 from inorder.lab.report.section import Value, number
 from inorder.lab.results.result import Result
-from inorder.text import plural
+from inorder.text import plural, quoted
 
 UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
@@ -78,7 +78,7 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if len(self.bars) > MOST_BARS:
-            raise ValueError(f"the verdict on {self.question!r} has {len(self.bars)} bars")
+            raise ValueError(f"the verdict on {quoted(self.question)} has {len(self.bars)} bars")
 
     @property
     def lines(self) -> str:

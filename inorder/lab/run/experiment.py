@@ -17,6 +17,7 @@ from inorder.lab.report.verdict import Verdict
 from inorder.lab.results.result import Result, shortened
 from inorder.lab.targets.server_settings import reading_method
 from inorder.lab.targets.target import Target
+from inorder.text import quoted
 
 P = TypeVar("P", bound=Plan)
 
@@ -130,4 +131,4 @@ class Experiment(ABC, Generic[P]):
             return cls.Plan.read(result.plan)  # type: ignore[return-value]
         except TypeError as error:
             why = shortened(str(error))
-            raise InputError(f"the result's plan is not one of the experiment '{cls.name}': {why}") from error
+            raise InputError(f"the result's plan is not one of the experiment {quoted(cls.name)}: {why}") from error

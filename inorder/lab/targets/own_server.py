@@ -21,6 +21,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.results.result import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
 from inorder.lab.targets.target import Target, release_tables, with_settings
+from inorder.text import quoted
 
 MARK = "inorder lab: made for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # for dropping the schema, which a dump may be reading
@@ -115,7 +116,7 @@ class OwnServer(Target):
                         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(str(row[0]))))
             except psycopg.Error as error:
                 raise InorderError(
-                    f"the schema {SCHEMA} may still be in the database '{self.capabilities.database}' "
+                    f"the schema {SCHEMA} may still be in the database {quoted(self.capabilities.database)} "
                     f"({first_line(error)}); DROP SCHEMA {SCHEMA} CASCADE removes it"
                 ) from error
 
@@ -149,7 +150,7 @@ def described(capabilities: Capabilities) -> dict[str, object]:
 def schema_exists(database: str, left_over: bool) -> str:
     whose = "left by a run that was killed, or of one that goes on" if left_over else "which is not of this run"
     hint = f"; if none goes on, DROP SCHEMA {SCHEMA} CASCADE removes it" if left_over else "; nothing was changed"
-    return f"the database '{database}' has a schema {SCHEMA} already, {whose}{hint}"
+    return f"the database {quoted(database)} has a schema {SCHEMA} already, {whose}{hint}"
 
 
 def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -> None:
@@ -165,7 +166,8 @@ def require_usable(capabilities: Capabilities) -> None:
         raise InputError(schema_exists(capabilities.database, capabilities.schema_comment == MARK))
     if not capabilities.may_create:
         raise InputError(
-            f"the role '{capabilities.role}' may not create a schema in the database '{capabilities.database}'; "
+            f"the role {quoted(capabilities.role)} may not create a schema in the database "
+            f"{quoted(capabilities.database)}; "
             f"GRANT CREATE ON DATABASE allows it"
         )
     if not capabilities.counts:

@@ -12,6 +12,7 @@ from inorder.lab.plan.turn import Measured, Metrics, Stage, every_round, single
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.targets.server_settings import Small
+from inorder.text import quoted
 
 
 class InsertExperiment(Experiment[InsertPlan]):
@@ -33,7 +34,7 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
-        unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
+        unseen = f"Left out: when checkpoints ended; {quoted(can.role)} may not call pg_control_checkpoint()."
         return super().adapt(plan, can).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")
 
     @cached_property

@@ -23,6 +23,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables.insert_tables import FILL_BATCH, INSERT, InsertTables, load_of
 from inorder.lab.targets.server_settings import Small
 from inorder.lab.targets.target import Target
+from inorder.text import quoted
 
 TABLE, TOAST, OTHER = "table", "TOAST", "other"
 SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
@@ -180,8 +181,8 @@ class LikeExperiment(Experiment[LikePlan]):
         """Adapt the plan: WAL files are not readable. Refuse a role that gives others access to the table's values."""
         if can.leaves_database:
             raise InputError(
-                f"--dsn: '{can.role}' may read files or run programs, and would run definitions from the server of the "
-                "table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
+                f"--dsn: {quoted(can.role)} may read files or run programs, and would run definitions from the server of "
+                "the table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
             )
         return super().adapt(plan, can).but(dump_wal=False)
 

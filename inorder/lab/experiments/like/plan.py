@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from inorder.lab.experiments.like.shape import Found
 from inorder.lab.plan import setting
 from inorder.lab.tables import insert_tables
+from inorder.text import quoted
 from inorder.units import MB
 
 USUAL = ("v7", "random")
@@ -24,7 +25,8 @@ def shares(text: str) -> tuple[int, int, int]:
     for item in filter(None, text.split(",")):
         name, _, share = item.strip().partition("=")
         if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 15:
-            raise ValueError(f"{item.strip()!r} is not one of {', '.join(PARTS)} with its share, such as insert=50")
+            parts = ", ".join(PARTS)
+            raise ValueError(f"{quoted(item.strip())} is not one of {parts} with its share, such as insert=50")
         weights[name] = int(share)
     if not weights["insert"]:
         raise ValueError("without inserts no key is made")

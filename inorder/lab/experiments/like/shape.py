@@ -16,7 +16,7 @@ from inorder.connection.database import ServerRow, UserConnection, connect_as_us
 from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.lab.plan.keys import SCHEMA
-from inorder.text import listed, one_line
+from inorder.text import listed, one_line, quoted
 
 SEQUENCE = re.compile(r"nextval\(")
 CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_timestamp)\(\)|^\(?(CURRENT_|LOCAL)")
@@ -137,7 +137,7 @@ def rows(connection: UserConnection, name: str, oid: int) -> list[ServerRow]:
 def table_oid(connection: UserConnection, name: str) -> int:
     oid = connection.by_users_path(sql.SQL("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid"), name)
     if oid is None:
-        raise InputError(f"there is no table {name} in the database '{connection.info.dbname}'")
+        raise InputError(f"there is no table {name} in the database {quoted(connection.info.dbname)}")
     connection.execute(NO_VIEWS.encode())
     return int(oid)
 
@@ -150,10 +150,10 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
         raise InputError(f"{name} is {KINDS.get(str(kind), 'a temporary table')}, not a table")
     shown = one_line(str(qualified))
     if not may_read:
-        raise InputError(f"the role '{connection.info.user}' has no SELECT privilege on {shown}")
+        raise InputError(f"the role {quoted(connection.info.user)} has no SELECT privilege on {shown}")
     if secured:  # policies call functions of the owner, which would run as the reader
         raise InputError(
-            f"row security hides rows of {shown} from '{connection.info.user}'; HINT: Read it as its owner."
+            f"row security hides rows of {shown} from {quoted(connection.info.user)}; HINT: Read it as its owner."
         )
     notes = []
     for count, objects in ((foreign, "foreign keys"), (triggers, "triggers")):

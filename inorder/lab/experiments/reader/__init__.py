@@ -26,6 +26,7 @@ from inorder.lab.report.section import Figure, Section, data_only, number, table
 from inorder.lab.report.verdict import PLAIN, Bar, Step, Verdict
 from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
+from inorder.text import quoted
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
@@ -279,7 +280,7 @@ SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:
     waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSELESS}
-    words = [f"{milliseconds(max(some))} by '{READERS[name]}'" for name, some in waits.items() if some]
+    words = [f"{milliseconds(max(some))} by {quoted(READERS[name])}" for name, some in waits.items() if some]
     return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSELESS) else ""
 
 
@@ -290,7 +291,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     lost = {name: int(sum(run.metrics["lost"] for run in its_runs)) for name, its_runs in runs.items()}
     committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
     shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
-    words = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
+    words = ", ".join(f"{lost[name]:,} by {quoted(READERS[name])}" for name in shown)
     seconds = fsum(run.metrics["seconds"] for run in next(iter(runs.values())))
     waits = longest_waits(runs)
     some = any(lost.values())
