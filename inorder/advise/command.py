@@ -32,16 +32,16 @@ def known_finding(text: str, option: str) -> str:
 
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
 @option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
-        help="Find readers that lose rows in FILE, of SQL, without a server. Repeat it for several.")  # fmt: skip
+        help="Find readers that lose rows in FILE, a file of SQL, without a server. May be repeated.")  # fmt: skip
 @option("--over", type=duration(1), help="Count rows for this long, instead of since the counters were reset: 10min.")
 @option(
     "--sample", is_flag=True, help="Read rows of tables of superusers and of your role, if keys are not in pg_stats."
 )
 @option(
-    "--least", type=size(1), default="100MB", help="Show no finding about keys that saves less: WAL a day, or storage."
+    "--least", type=size(1), default="100MB", help="Omit findings about keys that save less WAL a day, or storage."
 )
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
-        help=f"Exit with 3 if one of these is found; {ANY}: if anything is.")  # fmt: skip
+        help=f"Exit with 3 if one of these is found; {ANY} stands for all of them.")  # fmt: skip
 @dsn_option()
 @format_option(["table", "json", "html"])
 def advise(

@@ -16,9 +16,9 @@ ORDERED, RANDOM = "v7", "random"
 HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; WAL records have a shorter header
 RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
-HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # more than an insert
+HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of a leaf page
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of newest rows that updates choose from
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the newest rows that updates change
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: possible shares of the rows that updates choose from."""
+    """``updated``: the possible values of the share of newest rows that updates change."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

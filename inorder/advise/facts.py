@@ -244,7 +244,7 @@ class Reader:
                 f"after GRANT pg_read_all_stats TO {owner}; or move it, if no other program expects it there: {MOVE}"
             )
         if why:
-            self.unseen.append(f"readers that poll, counts of all rows, rows that updates take: {why}")
+            self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {why}")
             return []
         if not server.sees_all:
             self.unseen.append("statements of other roles: the role is no member of pg_read_all_stats (pg_monitor)")

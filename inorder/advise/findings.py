@@ -170,7 +170,7 @@ def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...],
 
 def shares(savings: Savings) -> str:
     least, most = round(100 * savings.least_share), round(100 * savings.most_share)
-    return f"{least} %" + (f" ({most} % if updates take new rows only)" if most > least else "")
+    return f"{least} %" + (f" ({most} % if updates change only new rows)" if most > least else "")
 
 
 def with_default(partition: Keyed, made: str) -> str:

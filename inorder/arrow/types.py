@@ -1,6 +1,6 @@
 """Columns of a table as columns of Arrow: the type, and the SQL expression that selects the value.
 
-A type that Arrow has is mapped to it. All other types are mapped to text, as the server writes it.
+A type with an equivalent in Arrow is mapped to that; all other types are mapped to text, as the server writes it.
 """
 
 from collections.abc import Sequence

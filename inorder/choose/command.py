@@ -28,7 +28,7 @@ def hidden(text: str, option: str) -> float:
 @option("--memory", "memory_bytes", type=size(2**20), default="1GB", help="Memory that holds pages of this index.")
 @option(
     "--hide", type=Value("DURATION", hidden, str), default="0",
-    help=f"Keys must not show the creation time more precisely than this, 1h for instance; '{ALWAYS}': never at all.",
+    help=f"Keys must not show the creation time more precisely than this, for instance 1h; {ALWAYS}: not at all.",
 )  # fmt: skip
 @option("--reader", type=click.Choice(READERS), default=NONE,
         help="Whether new rows are read in batches: by a feed, or by polling for greater keys.")  # fmt: skip
@@ -49,7 +49,7 @@ def choose(output: str, explain: bool, **given: Any) -> None:
 
 def needs_of(rows: int | None, rate: int, retention: float | None, **more: Any) -> Needs:
     if rows is None and retention is None:
-        raise InputError("how large is the table? HINT: give --rows or --retention")
+        raise InputError("the number of rows is unknown; HINT: give --rows or --retention")
     most = rate * retention if retention is not None else inf
     if rows is not None and rows > most:
         raise InputError(f"--rows {rows:,} are more than --rate times --retention, {most:,.0f}")

@@ -1,9 +1,10 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
-Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and no
+Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
 transaction writes to it, so the reader can read all of it. Then the reader finds the transactions in the new place that
-contain copied rows. A transaction contains either copied rows only or new rows only. One row of each transaction,
-looked up in the old table by its primary key, shows which. The transactions with new rows have not been read.
+contain copied rows. A transaction contains either copied rows only or new rows only. To find
+out which, one row of each transaction is looked up in the old table by its primary key. The transactions with new rows
+have not been read.
 """
 
 import json

@@ -46,8 +46,8 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @option("--program", default="", metavar="COMMAND", help="Check a program, which reads a line for each poll.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file of readers with their tables, as docs/check.md has it.")  # fmt: skip
-@option("--schedules", "most", type=count(1), help="Most schedules per case, those with most overlap first.  [all]")
+        help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
+@option("--schedules", "most", type=count(1), help="Run at most COUNT schedules per case, those with most overlap.  [all]")
 @option(
     "--load", "load", type=duration(0.1, 3600), default="5s", help="Duration of the random load after the schedules."
 )

@@ -29,7 +29,7 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 @bindir_option
 @option("-o", "--out", type=FOLDER, default=".", help="Folder for the files.")
 @option(
-    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table that is larger than memory."
+    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table. It should exceed the memory."
 )
 @option("--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each run.")
 @option("--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS, help="Runs of each.")
@@ -38,10 +38,10 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
     metavar="SECONDS",
     type=click.IntRange(1, MOST_READING),
     default=10,
-    help="Seconds of polling, before that.",
+    help="Seconds of the polling experiment, which comes first.",
 )
 @option("--embedded", is_flag=True, excludes=["--bindir"],
-        help="Run the embedded PostgreSQL, also where the system has one.")  # fmt: skip
+        help="Run the embedded PostgreSQL even if the system has one.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
     """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 

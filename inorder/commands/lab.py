@@ -18,7 +18,7 @@ COMMANDS = {
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
 }
 LIKE = click.Option(
-    ["--like"], metavar="TABLE", help="In tables like one of yours instead: see inorder lab run like --help."
+    ["--like"], metavar="TABLE", help="Use tables like one of yours: see inorder lab run like --help."
 )
 
 

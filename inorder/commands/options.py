@@ -35,7 +35,7 @@ def new_page(_context: click.Context, _option: click.Parameter, page: Path | Non
 
 
 page_option = option(
-    "--html", "page", type=FILE, callback=new_page, help="Also write the report to this file, a new one."
+    "--html", "page", type=FILE, callback=new_page, help="Also write the report to this new file."
 )
 
 
@@ -79,7 +79,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)
         ),
-        option("-o", "--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
+        option("-o", "--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if that exists]"),
         page_option,
         show_option,
     ]  # fmt: skip

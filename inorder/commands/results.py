@@ -24,10 +24,10 @@ from inorder.options import DSN, FILE, option
 @click.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
-@option("-d", "--dsn", type=DSN, help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
+@option("-d", "--dsn", type=DSN, help="Your own server, if FILE is from there: connection string, URI or service=NAME.")
 @option(
     "--source", type=DSN,
-    help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]",
+    help="Server of the table to imitate, for a FILE of lab run like.  [libpq's environment]",
 )  # fmt: skip
 @page_option
 @show_option

@@ -33,7 +33,7 @@ def once(
         return work()
     except psycopg.Error as error:
         if session.connection.closed:
-            raise InorderError(f"the server went away: {first_line(error)}") from error
+            raise InorderError(f"the connection to the server was lost: {first_line(error)}") from error
         raise explained(error) from error
     finally:
         session.close()

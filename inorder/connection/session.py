@@ -207,7 +207,7 @@ class Session:
         """Tables whose names differ from this one only by case or schema; if there are none, by a few letters."""
         alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
         if alike:
-            return f"There is {listed(alike, ' and ')}: SQL reads a name without quotes in lower case."
+            return f"There is {listed(alike, ' and ')}: SQL converts a name without quotes to lower case."
         names: dict[str, str] = {}
         for schema, table, quoted in self.rows(query("table_names")):
             names |= dict.fromkeys((str(table), f"{schema}.{table}"), shlex.quote(str(quoted)))
@@ -219,7 +219,7 @@ class Session:
         """Raise an error if another table has the name now, because writers write to that table."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
-            raise InputError(f"{table.shown} is a new table now, and the table read so far was renamed\nHINT:  {hint}")
+            raise InputError(f"{table.shown} is now another table: the table read so far was renamed\nHINT:  {hint}")
 
     def log(self, table: Table) -> Table:
         rows = self.rows(query("log_of_changes"), table=table.oid)

@@ -33,7 +33,7 @@ def count() -> None:
 
 @count.command(epilog="Example: inorder count show orders --by status --watch 2s")
 @of_table
-@by_option("Print a line for each group: up to four columns with commas between them, such as status,tenant.")
+@by_option("Print a line for each group, by up to four comma-separated columns, such as status,tenant.")
 @option("--watch", type=duration(), requires="--by",
         help="Repeat at this interval until Ctrl-C: 2s, 1m. Reconnects when the server restarts.")  # fmt: skip
 @shards_option
@@ -51,7 +51,7 @@ def show(table: str, by: str | None, watch: float | None, shards: bool, dsn: str
 
 @count.command(epilog="Example: inorder count start orders --by status")
 @of_table
-@by_option("Count groups: up to four columns with commas between them, such as status,tenant; '' counts all rows.")
+@by_option("Count groups by up to four comma-separated columns, such as status,tenant; '' counts all rows.")
 @shards_option
 @dsn_option()
 @formatted

@@ -36,12 +36,12 @@ RANGES = {
 @option("--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, help="Number of simulated machines.")
 @option(
     "--historic/--now", default=True, show_default=False,
-    help="Times spread over an interval that ends now (the default), or one value each 100 ns from now on.",
+    help="Spread times over an interval that ends now (the default), or generate a value per 100 ns from now on.",
 )  # fmt: skip
 @option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
 @option(
     "--until", metavar="TIME",
-    help="Use this time as now, to get the same values again: ISO 8601, UTC unless it has an offset.",
+    help="Time to use as now, to generate the same values again: ISO 8601, UTC unless it has an offset.",
 )  # fmt: skip
 @option(
     "--lag", metavar="SECONDS", type=float, default=0, show_default=True,

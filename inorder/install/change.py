@@ -37,7 +37,7 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """The losses of a removal, one per line. An error lists user objects that would fail, with remedies."""
+    """The losses caused by a removal, one per line. An error lists user objects that would fail, with remedies."""
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     columns = given_values(dependents)

@@ -24,7 +24,7 @@ def plain_name(text: str, option: str) -> str:
 
 @click.command(epilog="Example: inorder install --check --dsn service=shop")
 @option("--edition", type=click.Choice(list(EDITIONS)),
-        help="C extension, plain SQL.  [default: the first that is possible]")  # fmt: skip
+        help="The C extension or the plain SQL edition.  [default: the first that is possible]")  # fmt: skip
 @option("-n", "--schema", type=Value("NAME", plain_name, str),
         help="Schema of the functions, new if missing.  [default: inorder]")  # fmt: skip
 @option("--check", is_flag=True, excludes=["--script"],

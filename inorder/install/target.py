@@ -77,7 +77,7 @@ def opened(dsn: str, schema: str, lock_timeout: float) -> Iterator[Target]:
         yield target
     except psycopg.Error as error:
         if target.connection.closed:
-            raise InorderError(f"the server went away: {first_line(error)}") from error
+            raise InorderError(f"the connection to the server was lost: {first_line(error)}") from error
         failure = explained(error)  # each action is one transaction
         raise type(failure)(f"{failure}\nHINT:  Nothing was changed.") from error
     finally:

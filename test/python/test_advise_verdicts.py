@@ -57,7 +57,7 @@ def test_it_is_undecided_where_the_threshold_is_within_the_range(sees_all: bool)
     facts = without(facts) if sees_all else replace(facts, server=replace(facts.server, sees_all=False))
     findings, (left,) = advised(facts)
     assert findings == [] and left.undecided
-    assert "13 % (45 % if updates take new rows only)" in left.why
+    assert "13 % (45 % if updates change only new rows)" in left.why
     assert 'inorder lab run insert --like \'"public"."orders"\' --touch recent' in left.why
     advice = of_server(facts, findings, [left])
     assert "\nUndecided\n" in advice.as_text() and "\nLeave as they are\n" not in advice.as_text()

@@ -273,7 +273,7 @@ def test_as_data(tmp_path: Path, reader: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "how large is the table? HINT: give --rows or --retention"),
+        ((), "the number of rows is unknown; HINT: give --rows or --retention"),
         (
             ("--rows", "1G", "--retention", "1d"),
             "--rows 1,000,000,000 are more than --rate times --retention, 86,400,000",

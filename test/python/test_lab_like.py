@@ -409,7 +409,7 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--mix=insert=0,read=1", "--mix: without inserts no key is made"),
+        ("--mix=insert=0,read=1", "--mix: no key is generated without inserts"),
         ("--mix=insert:1", '--mix: "insert:1" is not one of insert, update, read with its share'),
         ("--source=nonsense", '--source: missing "="'),
         (f"--mix=insert={10**15}", "is not one of insert, update, read"),

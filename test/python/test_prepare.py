@@ -482,7 +482,7 @@ def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
 
 def test_names_that_need_quotes(prepare: Tail, old: Connection) -> None:
     run_all(old, 'CREATE TABLE "Orders" (k int PRIMARY KEY)', "CREATE SCHEMA app", "CREATE TABLE app.bills (k int)")
-    hint = """HINT:  There is 'public."Orders"': SQL reads a name without quotes in lower case."""
+    hint = """HINT:  There is 'public."Orders"': SQL converts a name without quotes to lower case."""
     for command in ("prepare", "tail", "count"):
         tool = Tail.__new__(Tail)
         tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment

@@ -172,7 +172,7 @@ def test_each_run_gets_further_if_its_session_is_ended(
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):
         cut.asked.clear()
-        with pytest.raises(InorderError, match="the server went away"):
+        with pytest.raises(InorderError, match="the connection to the server was lost"):
             cut.run(request, tmp_path / "out")
         assert cut.asked == [FIRST, 10 * FIRST]
         assert len(keys(tmp_path / "out")) == number * FIRST

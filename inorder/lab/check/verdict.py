@@ -36,16 +36,16 @@ ROWS = {
     "truncated": "rows of a table that is truncated",
 }
 MEANINGS = {
-    "lost": "Committed, and never returned. The shortest schedule that does it.",
-    "twice": "Returned more than once, likewise.",
-    "disorder": "Returned after a row of a transaction that began when this one was committed already, likewise.",
-    "differs": "In the copy otherwise than in the table, with no transaction open, likewise.",
-    "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
+    "lost": "Committed, and never returned. The shortest such schedule.",
+    "twice": "Returned more than once. The shortest such schedule.",
+    "disorder": "Returned after a row of a transaction that began later than its commit. The shortest such schedule.",
+    "differs": "Different in the copy and in the table while no transaction is open. The shortest such schedule.",
+    "stalled": "Committed, and not returned by the next poll. The longest such wait.",
 }
-# The words of a cell for each fault, before a number of steps or rows.
+# The text of a cell for each fault, which a number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
-FEED = 'Use a feed: "inorder lab check feed" loses none, and docs/feed.md begins with one.'
-CHANGES = 'Use changes_read: "inorder lab check changes" shows no difference, and docs/changes.md begins with it.'
+FEED = 'Use a feed (docs/feed.md): "inorder lab check feed" loses no row.'
+CHANGES = 'Use changes_read (docs/changes.md): "inorder lab check changes" shows no difference.'
 
 
 @dataclass
@@ -103,7 +103,7 @@ def disorders(rows: str, _checked: Checked) -> str:
 def stalls(_rows: str, checked: Checked) -> str:
     _case, failure = checked.worst["stalled"]
     seconds = failure.judged.longest
-    return f"No row is lost, but committed rows wait for transactions that are open, here for up to {seconds} s."
+    return f"No row is lost, but committed rows wait for open transactions, here for up to {seconds} s."
 
 
 SENTENCES: dict[str, Callable[[str, Checked], str]] = {

@@ -65,7 +65,7 @@ class BulkPlan(setting.Plan):
         full=(1_000_000, 10_000_000, 50_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(6, quick=3)
-    shared_buffers: int = setting.memory(512 * MB, "shared_buffers; the page cache stays behind them.")
+    shared_buffers: int = setting.memory(512 * MB, "shared_buffers; the page cache is used in addition.")
     steps: tuple[str, ...] = setting.choices("", tuple(STEPS), asked=False)
 
 
@@ -270,13 +270,13 @@ RATIOS = (
     Figure("step", "what was timed", value=lambda row: STEPS[row.step][1]),
     key("kind of key"),
     Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
-    Figure("vs bigint", "of that time to bigint's in the same round", ratio, value=to(BASELINE, SECONDS)),
-    Figure("CPU vs bigint", "the same of the server process's CPU time", ratio, value=to(BASELINE, CPU)),
+    Figure("vs bigint", "ratio of that time to bigint in the same round", ratio, value=to(BASELINE, SECONDS)),
+    Figure("CPU vs bigint", "ratio of the CPU time of the server process", ratio, value=to(BASELINE, CPU)),
 )  # fmt: skip
 WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
 SIZES = (
     key("kind of key"),
-    Figure("after", "what the primary key was made by", value=lambda row: STEPS[row.step][1]),
+    Figure("after", "the step that created the primary key", value=lambda row: STEPS[row.step][1]),
     Figure("table MB", "pg_relation_size, without the index", number(1), bar=True,
            value=median(per("table_bytes", MB))),
     Figure("index MB", "pg_relation_size of the primary key", number(1), bar=True,
@@ -305,7 +305,7 @@ BUILD_FIGURES = (
     key("kind of key"),
     Figure("plain s", "seconds of CREATE INDEX", number(2), bar=True, value=median(SECONDS, PLAIN)),
     Figure("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True, value=median(SECONDS, UNIQUE)),
-    Figure("plain : unique", "of those seconds in the same round; their order is drawn by lot", ratio,
+    Figure("plain : unique", "ratio of those seconds in the same round; the order of the builds is random", ratio,
            value=to_unique(SECONDS, PLAIN)),
     Figure("CPU", "plain to unique, CPU time of the server process", INTERVAL, value=to_unique(CPU, PLAIN)),
     Figure("CPU, no dedup", "plain WITH (deduplicate_items = off) to unique, CPU time", INTERVAL,
@@ -317,8 +317,8 @@ BUILD_FIGURES = (
 
 def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:
     caption = (
-        "Since PostgreSQL 13 building a plain btree also looks for duplicates to merge, a unique index does not: "
-        f"'no dedup' is without. {how_sure(result)}"
+        "Since PostgreSQL 13, building a plain btree also looks for duplicates to merge, and building a unique index "
+        f"does not. no dedup: a plain btree without deduplication. {how_sure(result)}"
     )
     title = f"{short(rows)} rows: a plain btree and a unique index"
     return table(f"bulk-indexes-{rows}", title, BUILD_FIGURES, rows_of(result, plan, rows), caption)

@@ -91,7 +91,7 @@ class GeneratorsPlan(setting.Plan):
 
 
 class GeneratorsExperiment(Experiment[GeneratorsPlan]):
-    question = "Is a key expensive to make?"
+    question = "Is generating a key expensive?"
     studies = ("P2",)
     programs = ()
     method = "CPU time"
@@ -206,17 +206,17 @@ def as_part(value: Value) -> str:
 
 def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:
     return (
-        Figure("generator", "The function, called in one statement for many values.", data="name",
+        Figure("generator", "The function, which one statement calls for many values.", data="name",
                value=lambda row: row.kind),
         Figure("ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
                "call_ns", bar=True, value=lambda row: estimated(above_floor(row.result, row.kind).values())),
-        Figure("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random",
+        Figure("of random", "Ratio to gen_random_uuid() in the same round.", as_part, "part_of_random",
                value=lambda row: ratio_by_round(
                    *(above_floor(row.result, call) for call in (row.kind, BASELINE_CALL)))),
         Figure("bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
                "insert_ns_per_row", bar=True,
                value=lambda row: estimated(costs(row.result, INSERT, row.kind).values())),
-        Figure("vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
+        Figure("vs nextval", f"Ratio to nextval of a sequence with CACHE 100, in the same round. {SURE}",
                interval_text, "insert_ratio",
                value=lambda row: ratio_by_round(
                    *(costs(row.result, INSERT, call) for call in (row.kind, BASELINE_INSERT)))),
@@ -243,18 +243,18 @@ def of_type(name: str) -> Callable[[Row], Estimate | None]:
 
 def task_section(result: Result) -> Section:
     spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
-    figures = [Figure("task", "What is done with the values: a million each.", value=lambda row: TASKS[row.kind])]
+    figures = [Figure("task", "The operation, on a million values.", value=lambda row: TASKS[row.kind])]
     figures += [
         Figure(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True,
                value=of_type(name))
         for name in TYPES
     ]  # fmt: skip
-    to_first = Figure("ratio", f"The second to the first, in the same round. {SURE}", interval_text,
+    to_first = Figure("ratio", f"Ratio of the second to the first in the same round. {SURE}", interval_text,
                       value=lambda row: ratio_by_round(
                           *(costs(row.result, TASK, f"{name} {row.kind}") for name in reversed(TYPES))))  # fmt: skip
     lines = [Row(result, TASK, task) for task in TASKS]
     measured = [line for line in lines if all(of_type(name)(line) for name in TYPES)]
-    return table("tasks", f"Work with values, {short} a value", [*figures, to_first], measured)
+    return table("tasks", f"Operations on values, {short} a value", [*figures, to_first], measured)
 
 
 def sections(result: Result, _plan: GeneratorsPlan) -> Sequence[Section]:

@@ -87,10 +87,11 @@ class Drawn:
 
 
 class LookupExperiment(Experiment[LookupPlan]):
-    question = "Do random keys cost those who read recent rows?"
+    question = "Do random keys slow down reads of recent rows?"
     own = OwnRun(
         counts=False, checkpoints=False,
-        otherwise="Nothing was restarted between filling and reading: queries found in memory what the fill left.",
+        otherwise="The server was not restarted between filling and reading: queries find in memory what the fill "
+        "left there.",
     )  # fmt: skip
 
     @classmethod
@@ -196,11 +197,11 @@ FIGURES = (
            "blocks", bar=True, value=median(accesses)),
     Figure("read", "Of these, blocks not found in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
            bar=True, value=median("reads")),
-    Figure("vs bigint", "Ratio of blocks accessed to bigint's in the same round.", to_base, "blocks_ratio",
+    Figure("vs bigint", "Ratio of the blocks accessed to bigint in the same round.", to_base, "blocks_ratio",
            value=to(BASELINE, accesses)),
     Figure("ms", "Execution time of a query: median of a measurement (EXPLAIN, without timing of nodes).",
            number(3, interval=True), "latency_ms", bar=True, value=median("latency_ms")),
-    Figure("time vs bigint", "Ratio of these times to bigint's in the same round.", to_base, "latency_ratio",
+    Figure("time vs bigint", "Ratio of the execution time to bigint in the same round.", to_base, "latency_ratio",
            value=to(BASELINE, "latency_ms")),
     Figure("rows", "Rows that a query returned, or counted.", number(), "rows", terminal=False, value=last("rows")),
     Figure("index", "Size of the index on the key.", number(0, "MB"), "index_mb",

@@ -91,7 +91,8 @@ class MixedExperiment(Experiment[MixedPlan]):
     studies = ("P3",)
     own = OwnRun(
         leaf_density=True,
-        otherwise="Nothing was restarted between filling and inserting: inserts found in memory what the fill left.",
+        otherwise="The server was not restarted between filling and inserting: inserts find in memory what the fill "
+        "left there.",
     )
 
     @classmethod
@@ -194,19 +195,19 @@ def before(metric: Metric) -> Callable[[Row], Value]:
     return lambda row: middle_of(row.result, BEFORE[row.step], row.kind, metric)
 
 
-KEY = Figure("key", "What the column's default was switched to.", value=lambda row: KINDS[row.kind].label)
+KEY = Figure("key", "The new default of the column.", value=lambda row: KINDS[row.kind].label)
 GROWTH = (
     KEY,
-    Figure("before", "Size of the index before (pg_relation_size).", number(1, "MB"),
+    Figure("before", "Size of the index before the inserts (pg_relation_size).", number(1, "MB"),
            value=before(per("index_bytes", MB))),
     Figure("after", "Size of the index after the inserts.", number(1, "MB"), bar=True,
            value=middle(per("index_bytes", MB))),
-    Figure("growth", "By how much it grew.", number(1, "%"), bar=True, value=of_growth("percent")),
-    Figure("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0), bar=True,
+    Figure("growth", "Growth in percent.", number(1, "%"), bar=True, value=of_growth("percent")),
+    Figure("B/row", "Growth in bytes per new row; 31 in a packed index.", number(0), bar=True,
            value=of_growth("bytes")),
-    Figure("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%"), value=before("leaf_density")),
-    Figure("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%"), value=middle("leaf_density")),
-    Figure("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%"),
+    Figure("leaf was", "Leaf density before the inserts (pgstatindex).", number(1, "%"), value=before("leaf_density")),
+    Figure("leaf is", "Leaf density after the inserts (pgstatindex).", number(1, "%"), value=middle("leaf_density")),
+    Figure("new", "Density of the new leaf pages: bytes used in them, per byte.", number(0, "%"),
            value=of_growth("density")),
 )  # fmt: skip
 
@@ -235,8 +236,7 @@ def sections(result: Result, _plan: MixedPlan) -> Sequence[Section]:
             caption = "The server has no pgstattuple: leaf density is not known."
             if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
                 caption = (
-                    "new: how full the leaf pages are that came; of random unknown, since it fills those there were, "
-                    "too."
+                    "new: density of the new leaf pages; unknown for random keys, which also fill the old pages."
                 )
             sections += [
                 table(f"mixed_growth_{step}", f"Index of {title}", GROWTH, lines, caption),

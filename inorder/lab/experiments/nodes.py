@@ -144,14 +144,15 @@ def blocks_per_row(run: Run) -> float | None:
 
 
 CAPTION = (
-    "lag: of the slowest clock; those of the others are spread between it and 0. blocks/row: 1 if the btree's fastpath "
+    "lag: the lag of the slowest clock; the lags of the others are spread between 0 and this one. "
+    "blocks/row: 1 if the btree's fastpath "
     "is taken (the last leaf page is remembered; from 3 levels on, about 76,000 rows), else its levels."
 )
 FIGURES = (
     Figure("key", "Kind of key; the first two have the same values.", value=lambda row: KINDS[row.kind].label),
     Figure("lag", "Seconds by which the slowest clock is behind.", lambda lag: f"{lag:g} s",
            value=lambda row: float(row.step.removeprefix("lag_"))),
-    Figure("late", "Rows that arrive after a row with a greater key, of all.", number(1, "%"),
+    Figure("late", "Share of rows that arrive after a row with a greater key.", number(1, "%"),
            value=median(per("late", "all_rows", 100))),
     Figure("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2), bar=True,
            value=median(blocks_per_row)),
@@ -162,7 +163,8 @@ FIGURES = (
     Figure("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False,
            value=median(per("full_page_images", "copied"))),
     Figure("leaf", "Leaf density after it.", number(0, "%"), value=median("leaf_density")),
-    Figure("index", "Size of the index after it.", number(0, "MB"), bar=True, value=median(per("index_bytes", MB))),
+    Figure("index", "Size of the index after the second COPY.", number(0, "MB"), bar=True,
+           value=median(per("index_bytes", MB))),
     Figure("rows/s", "Of the second COPY.", number(0), bar=True, value=median(per("copied", "seconds"))),
 )  # fmt: skip
 

@@ -142,7 +142,7 @@ def paired_logs(values: np.ndarray) -> list[float]:
 
 
 COMPARISONS = (
-    Figure("tables", "two tables that are the same but for their names", value=lambda pair: pair[0]),
+    Figure("tables", "two tables that differ only in their names", value=lambda pair: pair[0]),
     Figure("TPS ratio", "median of the ratios within the rounds, with its interval", number(3, interval=True),
            value=lambda pair: pair[1]),
     Figure("verdict", "the verdict of a report", value=lambda pair: verdict(pair[1])),
@@ -175,7 +175,7 @@ RESOLUTION = (
                value=partial(smallest, rounds))
         for rounds in ROUNDS
     ),
-    Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),
+    Figure(f"for {100 * TO_FIND:.0f} %", "number of rounds needed; empty if more than 200", number(0, "rounds"),
            value=lambda line: rounds_for(tuple(line[1]))),
 )  # fmt: skip
 
@@ -198,9 +198,9 @@ def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
     pairs = comparisons(result, plan)
     values = [(kind, complete_rounds(result, plan, kind)) for kind in plan.kinds]
     logs = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
-    paired = "Pairing within the round takes away what lies between rounds; what lies within them is left."
-    drawn = "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
-    unknown = f"Not known: this takes {LEAST_ROUNDS} rounds that every table has."
+    paired = "Pairing within a round removes differences between rounds; differences within a round remain."
+    drawn = "Simulated: paired ratios are drawn from this run, shifted, and judged by their interval."
+    unknown = f"Unknown: this needs {LEAST_ROUNDS} rounds with measurements of every table."
     title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
     return [
         table("noise", "Equal tables compared", COMPARISONS, pairs, words(pairs)),

@@ -68,10 +68,10 @@ class ReusePlan(setting.Plan):
         needs_inorder=lambda kind: kind in NEED_INORDER, label=lambda kind: KINDS[kind],
     )  # fmt: skip
     rows: int = setting.count(
-        "Rows in the table; a tenth comes and goes in a turn.", 1000, 10**9, 500_000, quick=50_000, full=10_000_000
+        "Rows in the table; a turn inserts and deletes a tenth.", 1000, 10**9, 500_000, quick=50_000, full=10_000_000
     )
     turns: int = setting.count(
-        "Turns: ten replace all rows, if the oldest are deleted.", 1, 10_000, 60, quick=40, full=100
+        "Number of turns; ten replace all rows if the oldest are deleted.", 1, 10_000, 60, quick=40, full=100
     )
     pace: float = setting.duration(
         "Minimum duration of a turn of time-prefixed keys, whose blocks are of a second.", 0.5, quick=0.25, full=4.0
@@ -113,7 +113,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     @classmethod
     def room(cls, plan: ReusePlan) -> tuple[int, str]:
-        purpose = f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL"
+        purpose = f"{plan.rows:,} rows, an index six times as large as necessary, and their WAL"
         return plan.rows * BYTES_PER_ROW, purpose
 
     def prepare(self) -> None:
@@ -219,7 +219,7 @@ def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verd
     return Verdict(
         f"Does an index keep its size if {DELETED[step]} are deleted?",
         answer,
-        f"Size in the end to that before: {sizes}.",
+        f"Size at the end relative to the size before: {sizes}.",
         f"{plan.rows:,} rows. In each of {plan.turns} turns a tenth of them is inserted, and as many are deleted.",
         f"Counted by the server. Up to {KEPT} its size is kept: the new rows come before the old ones go.",
         bars_of(shown, number(1, "times")),
@@ -242,18 +242,19 @@ FIGURES = (
     Figure("key", "Kind of key.", value=lambda row: KINDS[row.kind]),
     Figure("filled", "Size of the index after the first fill (pg_relation_size).", number(1, "MB"),
            value=middle(per("index_bytes_filled", MB))),
-    Figure("end", "Its size after the last turn.", number(1, "MB"), bar=True, value=middle(per("index_bytes", MB))),
-    Figure("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2), bar=True,
+    Figure("end", "Size of the index after the last turn.", number(1, "MB"), bar=True,
+           value=middle(per("index_bytes", MB))),
+    Figure("ratio", "Ratio of the size at the end to the size after the fill, of as many rows.", number(2), bar=True,
            value=middle(GROWTH)),
-    Figure("leaf", "How full the leaf pages are after the last turn (pgstatindex).", number(0, "%"),
+    Figure("leaf", "Leaf density after the last turn (pgstatindex).", number(0, "%"),
            value=middle("leaf_density")),
-    Figure("freed", "Pages that VACUUM found empty and took out of the index, all turns together.", number(0),
+    Figure("freed", "Empty pages that VACUUM removed from the index, in all turns.", number(0),
            value=middle("pages_freed")),
-    Figure("reused", "Of these, pages that new keys have taken again by the end.", number(0),
+    Figure("reused", "Pages of these that new keys have reused by the end.", number(0),
            value=middle("pages_taken_again")),
     Figure("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
            "before each turn (pg_stat_wal).", number(0, "B"), bar=True, value=middle(per("wal_bytes", "inserts"))),
-    Figure("wraps", "How often the key's prefix came back to its beginning.", number(1), value=middle("wraps")),
+    Figure("wraps", "Number of times that the prefix of the key wrapped.", number(1), value=middle("wraps")),
 )  # fmt: skip
 
 
@@ -270,9 +271,9 @@ def size_chart(result: Result, step: str) -> Chart:
 
 def caption(result: Result, step: str) -> str:
     words = (
-        "Pages whose rows are all deleted are freed, and any kind takes them again."
+        "Pages whose rows are all deleted are freed, and keys of any kind reuse them."
         if step == OLDEST
-        else "Pages are left half empty: room that only keys which come back into the range can use."
+        else "Pages are left half empty. Only keys in the range of a page can use its free space."
     )
     has_density = any("leaf_density" in run.metrics for run in result.select(step))
     return words if has_density else f"{words} The server has no pgstattuple: leaf density is not known."

@@ -193,13 +193,13 @@ LOAD = (
            value=lambda row: f"{row.step.partition('_')[0]} {label(row.kind)}"),
     Figure("clients", "sessions of pgbench", number(), value=lambda row: int(row.step.partition("_")[2])),
     Figure("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True, value=median("tps")),
-    Figure("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio,
+    Figure("ratio", "ratio of TPS to the statement with a constant, in the same round, with as many clients", ratio,
            value=to(CONSTANT, "tps")),
-    Figure("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio,
+    Figure("CPU ratio", "ratio of the CPU time per transaction of the server's sessions, including their start", ratio,
            value=to(CONSTANT, "cpu_us")),
     Figure("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True,
            value=median(per("wal_bytes", "transactions"))),
-    Figure("gaps", "numbers of a measurement that sessions reserved by CACHE and did not use", number(),
+    Figure("gaps", "numbers that sessions reserved by CACHE and did not use, per measurement", number(),
            value=median("gaps")),
 )  # fmt: skip
 
@@ -212,7 +212,7 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
     ]  # fmt: skip
     caption = (
         f"ratio: to the same statement with 1 instead of nextval. Empty: not measured. {capital(commits(plan))}. "
-        f"P2 mentions Oracle, where CACHE 50 brought a hundredfold; that is not measured here. {how_sure(result)}"
+        f"P2 mentions Oracle, where CACHE 50 was a hundred times as fast; this is not measured here. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
     bulk = table("sequence-bulk", f"{plan.rows:,} rows by one INSERT … SELECT, without an index", BULK_FIGURES,
@@ -224,7 +224,7 @@ BULK_FIGURES = (
     Figure("value", "what is inserted", value=lambda row: label(row.kind)),
     Figure("ms", "median of the rounds, by the wall clock", number(1), bar=True,
            value=median("seconds", scale=1000.0)),
-    Figure("ratio", "of that time to that with a constant in the same round", ratio,
+    Figure("ratio", "ratio of that time to the time with a constant in the same round", ratio,
            value=to(CONSTANT, "seconds")),
-    Figure("CPU ratio", "the same of the server process's CPU time", ratio, value=to(CONSTANT, "cpu_seconds")),
+    Figure("CPU ratio", "ratio of the CPU time of the server process", ratio, value=to(CONSTANT, "cpu_seconds")),
 )  # fmt: skip

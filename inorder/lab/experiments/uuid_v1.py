@@ -346,9 +346,9 @@ def columns() -> list[Column]:
     ]
     ratio = (
         "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
-        f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing."
+        f"{LEAST_ROUNDS} rounds their range. Empty if the value of uuid_v1 is 0."
     )
-    before = [Column("", "The step, and what of it.", data="label"), *map(data_only, ("step", "metric", "unit"))]
+    before = [Column("", "The step, and the metric.", data="label"), *map(data_only, ("step", "metric", "unit"))]
     return [*before, *medians, Column("ratio", ratio, ratio_text)]
 
 

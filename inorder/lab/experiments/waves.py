@@ -88,7 +88,7 @@ class WavesExperiment(Experiment[WavesPlan]):
     method = EXACT_COUNTERS
     own = OwnRun(
         leaf_density=True, checkpoints=False,
-        otherwise="full_page_writes was as it is there: WAL has full-page images, which the model leaves out.",
+        otherwise="full_page_writes was not changed: WAL contains full-page images, which the model leaves out.",
     )  # fmt: skip
 
     @classmethod
@@ -204,20 +204,20 @@ def unless_in_order(value: Callable[[IndexRow], Value]) -> Callable[[IndexRow], 
 
 
 FIGURES = (
-    Figure("index", "How the index was made.", value=lambda row: LABELS[row.kind]),
-    Figure("peak", f"Page splits in the step that had most, for {PER:,} rows; a step is 2 % of the rows.", number(1),
+    Figure("index", "How the index was created.", value=lambda row: LABELS[row.kind]),
+    Figure("peak", f"Page splits per {PER:,} rows in the step with the most; a step is 2 % of the rows.", number(1),
            bar=True, value=middle("peak_splits")),
     Figure("model", "The same by the model.", number(1), "peak_model", value=lambda row: row.model("peak_splits")),
-    Figure("at", "Rows that had come by the end of that step, in percent.", number(0, "%"),
+    Figure("at", "Rows inserted by the end of that step, in percent.", number(0, "%"),
            value=unless_in_order(middle("peak_at"))),
     Figure("model", "The same by the model.", number(0, "%"), "at_model",
            value=unless_in_order(lambda row: row.model("peak_at"))),
-    Figure("mean", f"Page splits of all steps, for {PER:,} rows.", number(2), bar=True, value=middle("mean_splits")),
+    Figure("mean", f"Page splits per {PER:,} rows, all steps.", number(2), bar=True, value=middle("mean_splits")),
     Figure("model", "The same by the model.", number(2), "mean_model", terminal=False,
            value=lambda row: row.model("mean_splits")),
-    Figure("misplaced", "Share of the splits that came in another step than by the model; first round.",
+    Figure("misplaced", "Share of splits that occurred in another step than the model predicts; first round.",
            number(0, "%"), value=misplaced_of),
-    Figure("WAL/row\npeak", "Bytes of WAL per row in the step that had most.", number(0, "B"), "peak_wal", bar=True,
+    Figure("WAL/row\npeak", "Bytes of WAL per row in the step with the most WAL.", number(0, "B"), "peak_wal", bar=True,
            value=middle("peak_wal")),
     Figure("model", "The same by the model.", number(0, "B"), "peak_wal_model",
            value=lambda row: row.model("peak_wal")),
@@ -227,7 +227,7 @@ FIGURES = (
 
 def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
     kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
-    title = f"Page splits while {plan.growth} % more rows come, {plan.rows:,} rows at first"
+    title = f"Page splits while {plan.growth} % more rows are inserted, {plan.rows:,} rows at first"
     caption = (
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
@@ -255,7 +255,7 @@ def chart(
             if points:
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))
-    return line_chart(f"{title}, by rows that have come", "% of the rows under CREATE INDEX", unit, lines)
+    return line_chart(f"{title}, by rows inserted", "% of the rows under CREATE INDEX", unit, lines)
 
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
@@ -272,9 +272,9 @@ def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict
         Verdict(
             question,
             "Yes" if any(waves) else "No" if waves else "",
-            f"Splits in the highest step to the average: {'; '.join(said)}.",
+            f"Splits in the highest step relative to the average: {'; '.join(said)}.",
             f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
-            f"Counted by the server. From {WAVE} times the average on it is a wave.",
+            f"Counted by the server. A step with {WAVE} times the average or more is a wave.",
             bars_of(shown, number(1, "times")),
         )
     ]

@@ -91,7 +91,7 @@ def number_of(value: Value) -> float | None:
 
 
 class Terms:
-    """Names with their meanings. Each pair is listed once, because a name may have different meanings in two tables."""
+    """Names with their meanings. A name may be listed twice, because it may have different meanings in two tables."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -173,10 +173,10 @@ def memory_note(result: Result) -> str:
     memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
         iops = result.plan.get("iops")
-        limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
-        return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
+        limit = f", which is limited to {iops:,} reads and {iops:,} writes a second for the server" if iops else ""
+        return f"{memory} without a page cache: a block that is not in them is read from the device{limit}."
     if page_cache := result.plan.get("page_cache"):
-        return f"{memory} and {page_cache / MB:.0f} MB of page cache behind them, by a memory control group."
+        return f"{memory} and {page_cache / MB:.0f} MB of page cache, limited by a memory control group."
     if result.method == CGROUP:
         return (
             f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
@@ -186,11 +186,12 @@ def memory_note(result: Result) -> str:
         pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
         is_known = pages.isdigit() and unit == "8kB"
         buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if is_known else "Its memory"
-        return f"{buffers} and whatever cache its machine has: speeds are those of your server as it is."
+        return f"{buffers} and the page cache of its machine: speeds are those of your server as it is."
     return (
-        f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
-        "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "
-        "memory would cost; WAL, full-page images and block counts are exact."
+        f"{memory}, and the kernel's page cache in addition. Speeds do not show the cost of a table larger than all "
+        "memory; WAL, full-page images and block counts are exact. Direct I/O, which bypasses the page cache, "
+        "needs PostgreSQL 16 and a file system on a device. A memory control group, which limits it, needs the right "
+        "to create one and 64 MB."
     )
 
 
@@ -229,7 +230,7 @@ def slowed_text(result: Result) -> str:
         return ""
     return (
         f"The slowest round was {times:.0f} times slower than the fastest, with all kinds: the machine had other work. "
-        "Repeat the run when it has none."
+        "Repeat the run on an idle machine."
     )
 
 

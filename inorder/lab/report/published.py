@@ -122,7 +122,7 @@ class PublishedRow(Row):
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
     """The measured number of rows that matches the number in the study.
 
-    For an empty table, the smallest; None without a match.
+    For an empty table, this is the smallest measured number. None if no number matches.
     """
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:

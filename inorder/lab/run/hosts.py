@@ -67,7 +67,7 @@ class Host(ABC):
         if result.runs:
             commit = result.machine.get("commit") or "unknown"
             result.notes.append(
-                f"Interrupted, and resumed at {machine.now()}; before that by commit {commit} of the tool."
+                f"Interrupted, and resumed at {machine.now()}; before that with commit {commit} of the tool."
             )
 
 

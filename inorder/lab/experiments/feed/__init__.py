@@ -254,7 +254,7 @@ def ratio_column(base: str, data: str, value: Callable[[Row], Value]) -> Figure:
 
 
 def target(aim: Callable[[Row], str]) -> Figure:
-    return Figure("target", "What was aimed at, for tables of 20 million rows; nothing fails when it is missed.",
+    return Figure("target", "Target for tables of 20 million rows; missing it is not an error.",
                   value=aim)  # fmt: skip
 
 
@@ -272,10 +272,10 @@ WRITING = (
     data_only("kind", lambda row: row.kind),
     Figure("", "The key, and whether a guard keeps the table readable by a feed.", data="label",
            value=lambda row: tables.WRITTEN[row.kind].label),
-    Figure("1 row", "CPU µs of the server for a row, one row a transaction.", figures, tables.SINGLE, bar=True,
+    Figure("1 row", "CPU µs of the server per row, one row per transaction.", figures, tables.SINGLE, bar=True,
            value=median(micros_a_row, tables.SINGLE)),
     ratio_column("bigserial", f"{tables.SINGLE}_ratio", WRITTEN[tables.SINGLE]),
-    Figure(f"{BATCH_ROWS}", f"CPU µs of the server for a row, {BATCH_ROWS} rows a statement and transaction.", figures,
+    Figure(f"{BATCH_ROWS}", f"CPU µs of the server per row, {BATCH_ROWS} rows per statement and transaction.", figures,
            tables.BATCH, bar=True, value=median(micros_a_row, tables.BATCH)),
     ratio_column("bigserial", f"{tables.BATCH}_ratio", WRITTEN[tables.BATCH]),
     target(write_target),
@@ -309,17 +309,17 @@ def held_ratio(row: Row) -> Value:
 
 QUERIES = (
     data_only("step", lambda row: row.step),
-    Figure("", "What is asked of the table.", data="label",
+    Figure("", "The query.", data="label",
            value=lambda row: tables.QUERIES[row.step].label.format(f"{count_of(row):,}")),
     data_only("rows", count_of),
-    Figure("form", "The key: uuid of the transaction's number, or a number beside it with an index.",
+    Figure("form", "The key: a uuid that contains the transaction's number, or an indexed column with the number.",
            value=lambda row: FORM_LABELS[row.kind]),
-    Figure("ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", query_text, bar=True,
+    Figure("ms", f"Milliseconds of a call with its answer, median of several calls. {SURE}", query_text, bar=True,
            value=query(tables.ENDED)),
-    Figure("held: ms", f"The same while one transaction is held open. {SURE}", query_text, "held_ms", False, bar=True,
+    Figure("held: ms", f"The same while a transaction is open. {SURE}", query_text, "held_ms", False, bar=True,
            value=query(tables.HELD)),
-    Figure("held: ratio", "Milliseconds while one transaction is open since before the newest rows came, to those "
-           "without.", to_base, "held_ratio", value=held_ratio),
+    Figure("held: ratio", "Ratio of the time while a transaction is open that is older than the newest rows to the "
+           "time without it.", to_base, "held_ratio", value=held_ratio),
     target(lambda row: target_text(tables.QUERIES[row.step].target_ms)),
 )  # fmt: skip
 
@@ -329,7 +329,7 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     made = [table(
         "write", "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial", WRITING,
         [Row(result, "", kind) for kind in kinds],
-        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless noted.",
+        f"1 row, {BATCH_ROWS}: the number of rows of a statement, which is a transaction. Guarded unless noted.",
     )]  # fmt: skip
     for step, words in tables.SUMMARIES.items():
         title = f"{plan.read_rows:,} new rows {words}, seconds, and the ratio to a plain query"

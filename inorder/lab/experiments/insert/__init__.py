@@ -34,7 +34,7 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
-        unseen = f"Left out: when checkpoints ended; {quoted(can.role)} may not call pg_control_checkpoint()."
+        unseen = f"Left out: the ends of checkpoints, since {quoted(can.role)} may not call pg_control_checkpoint()."
         return super().adapt(plan, can).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")
 
     @cached_property

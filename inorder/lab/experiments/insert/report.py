@@ -72,15 +72,15 @@ COMPARED = (
     data_only("rows", attrgetter("rows")),
     Figure("WAL/row", "bytes of WAL per inserted row, measured: all rounds together", number(1, "B"), "wal_per_row",
            bar=True, value=per_row("wal")),
-    Figure("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True,
+    Figure("WAL\nmodel", "calculated by the model", number(1, "B"), "wal_per_row_model", bar=True,
            value=per_row("wal_model")),
-    Figure("WAL\noff", "by how much the model is off", number(1, "%", sign="+"), "wal_percent_off",
+    Figure("WAL\noff", "relative error of the model", number(1, "%", sign="+"), "wal_percent_off",
            value=lambda line: 100 * (line.wal_model / line.wal - 1)),
     Figure("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5), "fpi_per_row",
            bar=True, value=per_row("images")),
-    Figure("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model", bar=True,
+    Figure("FPI\nmodel", "calculated by the model", number(5), "fpi_per_row_model", bar=True,
            value=per_row("images_model")),
-    Figure("FPI\noff", f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each "
+    Figure("FPI\noff", f"relative error of the model; few: at most {FEW_IMAGES} images in any round, and one for each "
            "session", number(1, "%", sign="+"), "fpi_percent_off",
            value=lambda line: "few" if line.few else 100 * (line.images_model / line.images - 1)),
 )  # fmt: skip
@@ -136,29 +136,30 @@ DETAILS = (
            number(0, "B"), "record_bytes_per_row", bar=True, value=median(per("record_bytes", "inserts"))),
     Figure("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
            number(0, "B"), "image_bytes_per_row", bar=True, value=median(per("image_bytes", "inserts"))),
-    Figure("records, all", "The same bytes of a whole measurement, which hold more rows the faster a kind inserts.",
+    Figure("records, all", "Bytes of WAL records of a measurement. A faster kind inserts more rows in it.",
            number(1, "MB"), "record_mb", terminal=False, value=median(per("record_bytes", MB))),
-    Figure("images, all", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False,
+    Figure("images, all", "Bytes of full-page images of a measurement.", number(1, "MB"), "image_mb", terminal=False,
            value=median(per("image_bytes", MB))),
-    Figure("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a measurement, divided by "
-           "its thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True,
+    Figure("blocks/1000", "Distinct blocks of the index changed in a measurement, per 1,000 inserts "
+           "(pg_waldump --relation).", number(1), "touched_per_1000", bar=True,
            value=median(per("touched_blocks", "inserts", 1000))),
     Figure("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
            "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False,
            value=median(per("read_bytes", "inserts"))),
-    Figure("written", "Likewise written out of them, without the checkpoint before the measurement.", number(0, "B"),
+    Figure("written", "Bytes written from shared buffers per inserted row, without the checkpoint before the "
+           "measurement.", number(0, "B"),
            "written_bytes_per_row", terminal=False, value=median(per("written_bytes", "inserts"))),
     Figure("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).", number(0, "%"),
            "device_busy_percent", value=median("device_busy_percent")),
-    Figure("await", "Milliseconds that a request to that device took (/proc/diskstats).", number(2, "ms"),
+    Figure("await", "Milliseconds per request to that device (/proc/diskstats).", number(2, "ms"),
            "device_await_ms", value=median("device_await_ms")),
-    Figure("requests", "Reads and writes of that device per insert, other programs' included.", number(3),
+    Figure("requests", "Reads and writes of that device per insert, by all programs.", number(3),
            "device_requests_per_row", terminal=False, value=median(per("device_requests", "inserts"))),
     Figure("writes/s", "Writes to that device per second.", number(), "device_writes_per_s", terminal=False,
            value=median("device_writes_per_s")),
-    Figure("MB/s", "MB written to it per second.", number(1), "device_mb_per_s", terminal=False,
+    Figure("MB/s", "MB written to that device per second.", number(1), "device_mb_per_s", terminal=False,
            value=median(per("device_written_per_s", MB))),
-    Figure("queue", "Requests that waited for it or were served, on average.", number(2), "device_queue",
+    Figure("queue", "Average number of requests to that device, waiting or served.", number(2), "device_queue",
            terminal=False, value=median("device_queue")),
 )  # fmt: skip
 
@@ -170,7 +171,7 @@ def details_sections(rows: int, lines: Sequence[KindRow]) -> list[Section]:
     )  # fmt: skip
     records = section.columns.index(next(figure for figure in DETAILS if figure.name == "records"))
     seen = any(row[records] and row[records + 1] for row in section.rows)
-    caption = "" if seen else "WAL and blocks: this run did not read its WAL."
+    caption = "" if seen else "This run did not read its WAL, so records and blocks are missing."
     return [replace(section, caption=caption)] if any(value for row in section.rows for value in row[1:]) else []
 
 
@@ -291,7 +292,7 @@ COLUMNS = (
            "claimed.", to_base, "ratio", value=to_baseline("tps")),
     Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
            "wal_per_row", bar=True, value=median(WAL_PER_ROW)),
-    Figure("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False,
+    Figure("WAL vs bigint", "WAL bytes relative to bigint in the same round.", to_base, "wal_ratio", False,
            value=to_baseline(WAL_PER_ROW)),
     Figure("FPI/row", "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because "
            "they changed for the first time since a checkpoint.", number(4), "fpi_per_row", bar=True,
@@ -324,7 +325,7 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[KindRow]]) -> Section
     lines = [list(kinds.values()) for kinds in by_kind.values() if kinds]
     figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label"))]
     figures += [
-        Figure(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number(),
+        Figure(f"{rows:,} rows", "Inserts per second into a table of this size, median of the rounds.", number(),
                bar=True, value=speed_at(rows))
         for rows in sizes
     ]  # fmt: skip

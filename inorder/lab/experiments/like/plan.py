@@ -19,7 +19,7 @@ def shares(text: str) -> tuple[int, int, int]:
     ((50, 50, 0), (1, 0, 0))
     >>> shares("insert=0,read=1")
     Traceback (most recent call last):
-    ValueError: without inserts no key is made
+    ValueError: no key is generated without inserts
     """
     weights = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
     for item in filter(None, text.split(",")):
@@ -29,7 +29,7 @@ def shares(text: str) -> tuple[int, int, int]:
             raise ValueError(f"{quoted(item.strip())} is not one of {parts} with its share, such as insert=50")
         weights[name] = int(share)
     if not weights["insert"]:
-        raise ValueError("without inserts no key is made")
+        raise ValueError("no key is generated without inserts")
     return weights["insert"], weights["update"], weights["read"]
 
 
@@ -39,7 +39,7 @@ class LikePlan(setting.Plan):
 
     table: str = setting.words("The table, as written in SQL.", setting.TABLE)
     source: str = setting.server(
-        "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment."
+        "Server of the table, which is only read: connection string, URI or service=NAME. Default: libpq's environment."
     )
     key: str = setting.words("Column of the key. Default: the primary key's single column.", setting.COLUMN)
     kinds: tuple[str, ...] = insert_tables.keys(USUAL)
@@ -51,7 +51,7 @@ class LikePlan(setting.Plan):
                                 ("any", "recent"), "any")  # fmt: skip
     update: tuple[str, ...] = setting.names("Columns that an update changes. Default: columns without an index.")
     leave_out: tuple[str, ...] = setting.names("Omit these columns, and the objects that depend on them.")
-    sample: int = setting.count("Rows read of the table.", 10, 10**7, 10_000)
+    sample: int = setting.count("Rows of the table that are read as a sample.", 10, 10**7, 10_000)
     rows: int = setting.count("Rows in each table.", 1000, 10**10, 1_000_000, quick=100_000, full=10_000_000)
     transactions: int = setting.count("Transactions of each measurement.", 8, 10**10, 50_000, quick=10_000)
     rounds: int = setting.rounds(6)

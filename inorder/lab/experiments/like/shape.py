@@ -158,7 +158,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
     notes = []
     for count, objects in ((foreign, "foreign keys"), (triggers, "triggers")):
         notes += [f"Left out: {objects} of {qualified} ({count})."] if count else []
-    notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
+    notes += [f"{qualified} had {deleted:,} rows deleted; the copies have no deletes."] if deleted else []
     drawn = Draw(oid, str(qualified), int(blocks))
     size = drawn.row_count(connection)
     shape, more = read_shape(connection, oid, key, without, int(fillfactor))
@@ -226,7 +226,7 @@ def read_shape(
             why = ", which needs an extension or a function of yours" if foreign else ""
             notes.append(f"Left out: the index {name}{why}.")
             continue
-        notes += [f"Left out: the exclusion constraint {name}; its index is there."] if exclusion else []
+        notes += [f"Left out: the exclusion constraint {name}, but not its index."] if exclusion else []
         primary = names(plain) if is_primary else primary
         every.append(ShapeIndex(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
     key = key or key_of(primary, dividing)

@@ -39,7 +39,7 @@ SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 TWO_CLOCKS = (
-    "A row's wait is by two clocks, the server's at its commit and this machine's at its delivery. Their "
+    "The wait of a row is measured by two clocks: the server's at the commit, this machine's at the delivery. Their "
     "difference is measured before and after each round; if it is not known to 5 ms, waits are left out."
 )
 
@@ -100,8 +100,8 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         """Leave out waits if commit times are not tracked; count a session for each reader."""
         if not can.tracks_commits:
             raise InputError(
-                "track_commit_timestamp is off on that server, so that it does not know when a row was committed; "
-                "to set it takes a restart"
+                "track_commit_timestamp is off on that server, so the commit times of rows are unknown; "
+                "changing it requires a restart"
             )
         if plan.writers + len(READERS) > can.sessions:
             raise can.too_few("too few for --writers and readers")
@@ -226,12 +226,12 @@ def of(metric: str) -> Callable[[Run], float | None]:
 
 FIGURES = (
     data_only("reader", lambda run: run.kind),
-    Figure("reader", "How the reader keeps its place: what it has read already.", data="name",
+    Figure("reader", "How the reader records what it has read.", data="name",
            value=lambda run: READERS[run.kind]),
     data_only("round", lambda run: run.round),
     data_only("seconds", lambda run: run.metrics["seconds"]),
     data_only("held", lambda run: run.metrics["held"]),
-    Figure("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True,
+    Figure("lost", "Rows committed after the reader's position had passed them.", number(), bar=True,
            value=of("lost")),
     Figure("twice", "Delivered more than once.", number(), value=of("twice")),
     Figure("longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds,
@@ -239,8 +239,8 @@ FIGURES = (
     Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms")),
     Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
            value=of("longest_poll_ms")),
-    Figure("committed", "Rows that the table holds in the end.", number(), value=of("committed")),
-    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered")),
+    Figure("committed", "Rows in the table at the end.", number(), value=of("committed")),
+    Figure("delivered", "Rows of these that were delivered at least once.", number(), value=of("delivered")),
     Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls")),
 )  # fmt: skip
 
@@ -248,7 +248,7 @@ FIGURES = (
 def caption(runs: Sequence[Run]) -> str:
     words = [CAPTION] if any("longest_wait_ms" in run.metrics for run in runs) else [CAPTION, NO_WAIT]
     words += [
-        f"{READERS[run.kind]}: {held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
+        f"{READERS[run.kind]}: {held:,.0f} rows were not lost, but held back by a transaction that is open elsewhere."
         for run in runs if (held := run.metrics.get("held", 0))
     ]  # fmt: skip
     return " ".join(words)

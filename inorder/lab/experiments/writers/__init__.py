@@ -165,21 +165,21 @@ SPEED = (
     *WHERE,
     Figure("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True,
            value=median("rows_per_second")),
-    Figure("vs one table", "To plain inserts by as many sessions in the same round.", ratio,
+    Figure("vs one table", "Ratio to plain inserts by the same number of sessions in the same round.", ratio,
            value=to(BASELINE, "rows_per_second")),
     Figure("TPS", "Transactions a second (pgbench).", number(1), terminal=False, value=median("tps")),
 )  # fmt: skip
 ORDER = (
     *WHERE,
-    Figure("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B"), bar=True,
+    Figure("WAL/row", "Bytes of write-ahead log per row (pg_stat_wal).", number(0, "B"), bar=True,
            value=median(per("wal_bytes", "written"))),
     Figure("rows", "Written in all rounds.", number(), value=total("written")),
-    Figure("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number(),
+    Figure("misplaced", "Rows whose rank by id differs from their rank by (xmin, id), within their table.", number(),
            bar=True, value=total("misplaced")),
 )  # fmt: skip
 LATENCY = (
     *WHERE,
-    Figure("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True,
+    Figure("ms", "Duration of a transaction, with its wait for the lock (pgbench).", number(3), bar=True,
            value=median("latency_ms")),
     *(
         Figure(f"{name} ms", f"{words} (pgbench -r).", number(3), terminal=name == "lock", bar=name == "lock",
@@ -189,8 +189,9 @@ LATENCY = (
 )  # fmt: skip
 SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
-    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one. "
-    f"Where writers are not serial, 0 does not mean that polling by id is safe: {FORMS[XACT].label} needs a feed."
+    "misplaced: rows whose rank by id differs from their rank by (xmin, id), within a writer's table if it has one. "
+    "If writers do not take turns, 0 misplaced rows do not mean that polling by id is safe: "
+    f"{FORMS[XACT].label} needs a feed."
 )
 
 

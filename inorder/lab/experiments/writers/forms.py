@@ -173,7 +173,7 @@ class WritersPlan(setting.Plan):
         "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
     )
     tables: tuple[int, ...] = setting.counts(
-        "Tables, or partitions, that one session writes into at random, several comma-separated; instead of --clients.",
+        "Tables or partitions into which one session writes at random, instead of --clients; several comma-separated.",
         2, 1024, (),
     )  # fmt: skip
     seconds: int = setting.seconds(5, quick=1, full=20)
