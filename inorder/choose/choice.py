@@ -157,7 +157,7 @@ def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
     if is_masked(kind, needs):
         reason = ""
     elif needs.hide and kind in IN_ORDER:
-        reason = "its order is that of creation (--hide)"
+        reason = "shows the order of creation (--hide)"
     elif needs.hide == inf and kind != "random":
         reason = "shows the block in which it was generated (--hide always)"
     elif needs.reader == POLL and kind not in IN_ORDER:
@@ -173,7 +173,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
     fitting = sum(not candidate.against for candidate in candidates)
     dearest = next(candidate for candidate in candidates if candidate.kind == "random")
     texts = [
-        f"Of {fitting} kinds of key that meet the requirements it needs the least I/O: "
+        f"Of {fitting} kinds of key that meet the requirements, it needs the least I/O: "
         f"{chosen.io_per_row:,.0f} bytes per row, random keys {dearest.io_per_row:,.0f}."
         if fitting > 1 else "No other kind of key meets the requirements."
     ]  # fmt: skip
@@ -204,10 +204,11 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
     size = rows / (chosen.predicted.leaf_density / 100 * leaf_capacity(chosen.kind)) * PAGE
     misses = chosen.predicted.misses_per_row
     fits = "fits" if not misses else f"does not fit ({misses:.2f} index pages read per row)"
-    after = "100 years or more" if needs.retention is None else "rows of its last use are deleted before (--retention)"
+    deleted = "after the rows of its last use are deleted (--retention)"
+    wraps = "in 100 years or more" if needs.retention is None else deleted
     return [
         f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
-        f"The prefix wraps after {blocks.count:,} blocks: {after}, so new keys do not go among old ones.",
+        f"The prefix wraps after {blocks.count:,} blocks, {wraps}, so new keys do not go among old ones.",
         *["If the rate decreases, a block lasts longer; if it increases, shorter."] * (chosen.kind == "sequence"),
     ]

@@ -64,10 +64,8 @@ def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, An
 
 
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
-    out, settings = (
-        usual_name(kind.name),
-        {name: setting for name, setting in settings_of(kind.Plan).items() if setting.asked},
-    )
+    out = usual_name(kind.name)
+    settings = {name: setting for name, setting in settings_of(kind.Plan).items() if setting.asked}
     return [
         bindir_option,
         # For an experiment that needs its own server, the option is hidden, and raises an error.

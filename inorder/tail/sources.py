@@ -104,7 +104,7 @@ class TableSource(Source):
         """Check that the server can read all positions in the file."""
         pending = state.pending
         batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
-        damaged = f"cannot use {self.file.asked}: it is damaged, or no position file: "
+        damaged = f"cannot use {self.file.asked}: it is damaged, or not a position file: "
         try:
             readable, follows = self.session.row(
                 query("tail_kept"), position=as_text(state.position), batch=batch, after=after

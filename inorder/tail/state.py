@@ -82,9 +82,9 @@ def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
             raise ValueError(f"its format is {version!r}, and this version of inorder reads {FORMAT}")
         return made_of(fields)
     except RecursionError:
-        raise ValueError("it is damaged, or no position file: it is nested too deeply") from None
+        raise ValueError("it is damaged, or not a position file: it is nested too deeply") from None
     except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"it is damaged, or no position file: {type(error).__name__} {error}") from error
+        raise ValueError(f"it is damaged, or not a position file: {type(error).__name__} {error}") from error
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> Json:

@@ -63,7 +63,7 @@ def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
     damaged = json.loads((tail.folder / "p").read_text())
     damaged["position"]["ordering"]["attnum"] = "x"
     (tail.folder / "p").write_text(json.dumps(damaged))
-    assert 'cannot use p: it is damaged, or no position file: invalid input syntax for type smallint: "x"' in tail(
+    assert 'cannot use p: it is damaged, or not a position file: invalid input syntax for type smallint: "x"' in tail(
         "events", "--position", "p", code=2
     )
     assert "--order-by" in cli.commands["tail"].get_help(cli.make_context("inorder", ["tail"]))

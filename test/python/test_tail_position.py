@@ -86,7 +86,7 @@ UNREADABLE = [
 
 def test_what_cannot_be_read() -> None:
     for content in UNREADABLE:
-        with pytest.raises(ValueError, match=r"^(it is damaged, or no position file: |Exceeds the limit)"):
+        with pytest.raises(ValueError, match=r"^(it is damaged, or not a position file: |Exceeds the limit)"):
             assert decode(content) is None, content
 
 
@@ -202,15 +202,15 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.read(decode)
 
 
-DAMAGED = "cannot use p: it is damaged, or no position file: "
+DAMAGED = "cannot use p: it is damaged, or not a position file: "
 BEYOND = ("{(,)}", "{[0,)}", "{[-1,5)}")
 NO_SETS = ("x", "{[5,4)}", "{[0,5)", "{[0,99999999999999999999)}", "{[٣,٤)}")
 NOT_WRITTEN_SO = ("{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5), [7,8)}", "{empty}")
 NO_POSITIONS = [
     (b"", "cannot use p: it is empty, so the position of the last run is lost\nHINT:  Put a copy back."),
-    (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
-    (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
-    (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
+    (b"{", "cannot use p: it is damaged, or not a position file: JSONDecodeError"),
+    (b"[" * 100_000, "cannot use p: it is damaged, or not a position file: it is nested too deeply"),
+    (changed(table="\ud800"), "cannot use p: it is damaged, or not a position file: UnicodeEncodeError"),
     *((position_of(transactions=text), "the position holds transactions {") for text in BEYOND),
     *((position_of(transactions=text), DAMAGED) for text in NO_SETS),
     *((position_of(transactions=text), f"{DAMAGED}invalid position") for text in NOT_WRITTEN_SO),
@@ -235,9 +235,9 @@ NO_POSITIONS = [
     (position_of(members=[{"name": 5}]), "invalid position"),
     (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
     (position_of(origin="\0"), "unsupported Unicode escape sequence"),
-    (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not end at the next position"),
+    (pending(after={"transactions": "{[0,8)}"}), "not a position file: its batch does not end at the next position"),
     (pending(batch={"transactions": "{[5,9)}"}), "this batch does not follow this position"),
-    (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not end at the next position"),
+    (pending(after=AFTER | {"origin": "1/1"}), "not a position file: its batch does not end at the next position"),
 ]
 
 
