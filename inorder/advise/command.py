@@ -92,4 +92,4 @@ def of_files(paths: Sequence[Path]) -> "Advice":
 
     files = scripts.read(paths)
     findings = scripts.findings(files)
-    return report.of_files(files.names, len(files.statements), findings, files.unseen)
+    return report.of_files(files.names, files.count, findings, files.unseen)

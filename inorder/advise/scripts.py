@@ -52,13 +52,26 @@ class Created:
 
 @dataclass
 class Scripts:
-    """``classified``: classified statements; ``unread``: places of statements that were not examined, by reason."""
+    """``count``: the number of statements. ``unread``: places of statements that were not examined, by reason."""
 
     names: Sequence[str]
-    statements: list[Statement] = field(default_factory=list)
+    count: int = 0
     classified: list[tuple[Statement, Understood]] = field(default_factory=list)
     tables: dict[Table, Created] = field(default_factory=dict)
     unread: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, statement: Statement) -> None:
+        self.count += 1
+        classification = understood(statement.parsed)
+        if isinstance(classification, str):
+            self.leave_out("not understood", f"{statement.place} ({classification})")
+            return
+        self.classified.append((statement, classification))
+        for node in parse_sql(statement.parsed):
+            if isinstance(node.stmt, ast.CreateStmt):
+                self.tables[name_of(node.stmt.relation)] = created(node.stmt)
+            elif isinstance(node.stmt, ast.CreateFunctionStmt | ast.DoStmt):
+                self.leave_out("with a body that was not read", statement.place)
 
     def leave_out(self, why: str, place: str) -> None:
         self.unread.setdefault(why, []).append(place)
@@ -115,18 +128,8 @@ def read(paths: Sequence[Path]) -> Scripts:
             raise failed(f"cannot read {path}", error) from error
         except UnicodeDecodeError as error:
             raise InputError(f"{path} is not UTF-8") from error
-        scripts.statements += statements_of(str(path), text)
-    for statement in scripts.statements:
-        classification = understood(statement.parsed)
-        if isinstance(classification, str):
-            scripts.leave_out("not understood", f"{statement.place} ({classification})")
-            continue
-        scripts.classified.append((statement, classification))
-        for node in parse_sql(statement.parsed):
-            if isinstance(node.stmt, ast.CreateStmt):
-                scripts.tables[name_of(node.stmt.relation)] = created(node.stmt)
-            elif isinstance(node.stmt, ast.CreateFunctionStmt | ast.DoStmt):
-                scripts.leave_out("with a body that was not read", statement.place)
+        for statement in statements_of(str(path), text):
+            scripts.take(statement)
     return scripts
 
 

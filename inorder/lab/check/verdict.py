@@ -1,7 +1,6 @@
 """The result of a reader in words: a sentence, and the texts of table cells. Pure."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from inorder.lab.check.arena import Failure, Outcome
@@ -44,8 +43,16 @@ MEANINGS = {
 }
 # The text of a cell for each fault, which a number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
-FEED = 'Use a feed (docs/feed.md): "inorder lab check feed" loses no row.'
-CHANGES = 'Use changes_read (docs/changes.md): "inorder lab check changes" shows no difference.'
+# The verdict for each fault, the gravest fault first.
+SENTENCES = {
+    "lost": "Yes: it loses {rows}, for good. "
+    'Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
+    "differs": "Yes: its copy differs from the table, for good, in {rows}. "
+    'Use changes_read (docs/changes.md): "inorder lab check changes" shows no difference.',
+    "twice": "No row is lost, but it returns {rows} twice.",
+    "disorder": "No row is lost, but it returns {rows} after rows of transactions that began later.",
+    "stalled": "No row is lost, but committed rows wait for open transactions, here for up to {seconds} s.",
+}
 
 
 @dataclass
@@ -84,37 +91,11 @@ def drawn(failure: Failure) -> str:
     return lines(diagram(failure.history, failure.judged)) if failure.schedule else ""
 
 
-def loses(rows: str, _checked: Checked) -> str:
-    return f"Yes: it loses {rows}, for good. {FEED}"
-
-
-def differs(rows: str, _checked: Checked) -> str:
-    return f"Yes: its copy differs from the table, for good, in {rows}. {CHANGES}"
-
-
-def repeats(rows: str, _checked: Checked) -> str:
-    return f"No row is lost, but it returns {rows} twice."
-
-
-def disorders(rows: str, _checked: Checked) -> str:
-    return f"No row is lost, but it returns {rows} after rows of transactions that began later."
-
-
-def stalls(_rows: str, checked: Checked) -> str:
-    _case, failure = checked.worst["stalled"]
-    seconds = failure.judged.longest
-    return f"No row is lost, but committed rows wait for open transactions, here for up to {seconds} s."
-
-
-SENTENCES: dict[str, Callable[[str, Checked], str]] = {
-    "lost": loses, "differs": differs, "twice": repeats, "disorder": disorders, "stalled": stalls,
-}  # fmt: skip
-
-
 def sentence(checked: Checked) -> str:
     """The verdict: the gravest fault, the rows that it concerns, and the remedy."""
     worst = checked.worst
-    for fault, say in SENTENCES.items():
+    for fault, text in SENTENCES.items():
         if fault in worst:
-            return say(ROWS[worst[fault][0]], checked)
+            case, failure = worst[fault]
+            return text.format(rows=ROWS[case], seconds=failure.judged.longest)
     return f"No: none of {checked.schedules:,} schedules, and no random load, loses a row. This is no proof."
