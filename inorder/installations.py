@@ -73,7 +73,7 @@ def describe(pg_config_output: str, origin: str) -> Installation:
         raise InputError(f"pg_config ({origin}) did not report {missing[0]}")
     version = re.search(r"\d+[\w.]*", facts["VERSION"])
     if version is None:
-        raise InputError(f"pg_config names no version: {facts['VERSION']}")
+        raise InputError(f"pg_config reports no version: {facts['VERSION']}")
     bindir, sharedir, pkglibdir, headers, pgxs = (Path(facts[name]) for name in PATHS)
     return Installation(bindir, sharedir, pkglibdir, headers, pgxs, facts["CC"], version.group(), origin)
 

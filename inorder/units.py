@@ -42,7 +42,7 @@ def parse_count(text: str, name: str, lowest: int = 1, highest: int = 10**12) ->
 
 
 def parse_bytes(text: str, name: str, lowest: int = 1, highest: int = 2**50) -> int:
-    """A number of bytes, in powers of two as PostgreSQL's settings are.
+    """A number of bytes, in powers of two as in PostgreSQL's settings.
 
     >>> parse_bytes("128MB", "memory")
     134217728

@@ -52,7 +52,7 @@ def needs_of(rows: int | None, rate: int, retention: float | None, **more: Any) 
         raise InputError("the number of rows is unknown; HINT: give --rows or --retention")
     most = rate * retention if retention is not None else inf
     if rows is not None and rows > most:
-        raise InputError(f"--rows {rows:,} are more than --rate times --retention, {most:,.0f}")
+        raise InputError(f"--rows {rows:,} exceeds --rate times --retention, which is {most:,.0f}")
     return Needs(most if rows is None else rows, rate, retention=retention, **more)
 
 

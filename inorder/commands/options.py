@@ -22,7 +22,7 @@ bindir_option = option(
     "--bindir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the PostgreSQL programs to run. "
-    "Default: that of PG_CONFIG, a system PostgreSQL with headers, the embedded one.",
+    "Default: the folder of PG_CONFIG, of a system PostgreSQL with headers, or of the embedded one.",
 )
 show_option = format_option(formats.FORMATS, "What to print.")
 

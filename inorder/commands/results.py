@@ -41,7 +41,7 @@ def lab_resume(
         raise InputError(f"{file} is complete")
     if (result.method == OWN_SERVER) != (dsn is not None):
         raise InputError(f"{file} was measured on your own server: give its --dsn" if dsn is None else
-                         f"{file} was measured on a throw-away server: give no --dsn")  # fmt: skip
+                         f"{file} was measured on a throw-away server: omit --dsn")  # fmt: skip
     try:
         plan = kind.plan_in(result)
         plan.require_allowed(own=dsn is not None)

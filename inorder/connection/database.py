@@ -41,7 +41,7 @@ Connection = psycopg.Connection[ServerRow]
 
 
 def connect(dsn: str) -> Connection:
-    """A connection to a server of ours."""
+    """A connection to a server of the lab."""
     return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
 
 

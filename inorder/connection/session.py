@@ -49,7 +49,7 @@ def absence(database: str, other: ServerRow | None) -> str:
         f"inorder in schema {one_line(str(other[0]))} of database {quoted(database)} belongs to role "
         f"{quoted(other[1])}\n"
         "HINT: Connect as that role, or make a superuser the owner of the schema; for a user who is not a superuser, "
-        "the owner of the database will do. The owner of a schema can replace its functions."
+        "the owner of the database is sufficient. The owner of a schema can replace its functions."
     )
 
 

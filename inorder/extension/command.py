@@ -15,8 +15,8 @@ from inorder.installations import Installation, target_installation
 from inorder.options import FILE, FOLDER, confirmed, dsn_option, option
 
 pg_config_option = option(
-    "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or that of the only "
-    "PostgreSQL of the system]",
+    "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or the pg_config of "
+    "the system's only PostgreSQL]",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
 def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
     """Remove the extension's files from the server's folders, by sudo if the user may not write to them.
 
-    Before, run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
+    First run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
     guards call it. Fails if a database uses the library; warns if the server cannot be asked. Prints the files.
     """
     # Loads the driver, which the other commands do not need.

@@ -70,7 +70,7 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
 
 
 def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str) -> list[Field]:
-    """The columns in a schema of the user's, which may omit columns, and may name the type string for any column."""
+    """The columns in a user's schema, which may omit columns, and may name the type string for any column."""
     present = {column.name: column for column in columns}
     return [field_as(present.get(name), name, kind, table) for name, kind in schema.items()]
 
@@ -80,7 +80,7 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     if column is None:
         raise InputError(
             f"column {quoted(name)} is not in {table}\n"
-            "HINT:  If it was dropped or renamed, start the query again: its schema is that of its start."
+            "HINT:  If it was dropped or renamed, start the query again: it keeps the schema with which it started."
         )
     field = field_of(column)
     if type_of(field.type) == kind:
@@ -90,5 +90,5 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     raise InputError(
         f"column {quoted(name)} of {table} is {column.written}, which is {type_of(field.type)} (or string), "
         f"not {kind}\n"
-        "HINT:  If its type was changed, start the query again: its schema is that of its start."
+        "HINT:  If its type was changed, start the query again: it keeps the schema with which it started."
     )

@@ -52,7 +52,7 @@ def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
     size = len(BINARY_HEADER)
     for rows in blocks:
         if rows.content[:size] != BINARY_HEADER[:size]:
-            raise InorderError("the server sent rows of another format than that of its binary COPY")
+            raise InorderError("the server sent rows that are not in the format of binary COPY")
         body = Rows(memoryview(rows.content)[size:], [rows.lengths[0] - size, *rows.lengths[1:]])
         size = 0
         yield BINARY_HEADER, body[: len(body) - (body.content[-body.lengths[-1] :] == BINARY_TRAILER)]

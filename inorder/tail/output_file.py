@@ -58,7 +58,7 @@ class OutputFile:
         try:
             awaited(lambda: lock_file(STANDARD_OUTPUT, os.readlink(OPENED)))
         except BlockingIOError:
-            text = "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
+            text = "another inorder tail, or a command that one started, writes to this file; each needs its own file"
             raise InorderError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
         if os.path.samestat(self.status(), os.fstat(sys.stderr.fileno())):
@@ -130,7 +130,7 @@ class OutputFile:
         if size < mark.size:
             raise MismatchError(f"it has {size:,} bytes, and {mark.size:,} were delivered")
         if mark.size == 0 and not same and is_named(self.id()):
-            raise MismatchError("it is another one")
+            raise MismatchError("it is another file")
         if digest(self.before(mark.size)) != mark.last:
             raise MismatchError(f"its content before byte {mark.size:,} is not what was delivered")
         if size > mark.size and not self.follows(mark.size, start):
@@ -153,7 +153,7 @@ class OutputFile:
     def check_header(self, header: bytes) -> None:
         """Raise an error unless the file begins with the header of the rows to be written."""
         if os.pread(self.reading, len(header), 0) != header:
-            text = "it has rows of another format, or of other columns, or another header\nHINT:  Start a new file."
+            text = "its rows have another format, other columns or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:

@@ -72,7 +72,8 @@ class WholeBatches(Sink):
     def check_form(self, header: bytes, first: bytes) -> None:
         if self.same != header + first[: self.form.same_bytes]:
             raise InorderError(
-                "the columns of the table were changed, and all rows of an output have the same columns: run it again"
+                "the columns of the table were changed, and all rows of an output must have the same columns: "
+                "run it again"
             )
 
     def put(self, content: Buffer) -> None:

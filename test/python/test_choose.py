@@ -276,7 +276,7 @@ def test_as_data(tmp_path: Path, reader: str) -> None:
         ((), "the number of rows is unknown; HINT: give --rows or --retention"),
         (
             ("--rows", "1G", "--retention", "1d"),
-            "--rows 1,000,000,000 are more than --rate times --retention, 86,400,000",
+            "--rows 1,000,000,000 exceeds --rate times --retention, which is 86,400,000",
         ),
         (("--rows", "1", "--hide", "never"), "--hide must be from 0 to 3,153,600,000 seconds"),
         (("--rows", "1", "--memory", "1kB"), "--memory must be a number from 1,048,576"),

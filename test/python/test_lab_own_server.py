@@ -73,7 +73,7 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
     for changes, words in (
         ({"in_recovery": True}, "is a standby"),
         ({"may_create": False}, '"me" may not create a schema in the database "shop"'),
-        ({"schema_comment": ""}, "which is not of this run; nothing was changed"),
+        ({"schema_comment": ""}, "which does not belong to this run; nothing was changed"),
         ({"schema_comment": MARK}, "DROP SCHEMA inorder_lab CASCADE removes it"),
         ({"counts": False}, "track_counts is off"),
     ):
@@ -140,7 +140,7 @@ def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server:
         connection.execute("CREATE SCHEMA inorder_lab")
         connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
         done = inorder("lab", "run", "bulk", "--dsn", users.dsn, folder=tmp_path, server=server)
-        assert done.returncode == 2 and "has a schema inorder_lab already" in done.stderr
+        assert done.returncode == 2 and "already has a schema inorder_lab" in done.stderr
         own = OwnServer(users.dsn, server)
         with pytest.raises(InputError, match="already"):
             own.__enter__()

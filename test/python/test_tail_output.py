@@ -326,7 +326,7 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
     assert "is not a batch" in refused(tail, *EVENTS, to="notes")
     if has_attributes(tail.folder):
         tail.appended("events", "--position", "q", to="export")
-        assert "it is another one" in refused(tail, *EVENTS, to="export")
+        assert "it is another file" in refused(tail, *EVENTS, to="export")
     tail.appended(*EVENTS)
     assert tail.rows() == list(range(1, 6_001))
 

@@ -162,7 +162,7 @@ def way_of(name: str, values: Any) -> Way:
 
 
 def ways_of(file: Path) -> dict[str, Way]:
-    """The ways in a file of the user's."""
+    """The ways in a user's file."""
     try:
         ways = ways_in(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -223,7 +223,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint, into a table with a primary key alone."
     wal = per("wal_bytes", rows)
     plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
-    first = "its plain index was built first, and so the first to read the table"
+    first = "its plain index was built first, and was therefore the first to read the table"
     published = of_table("P1", "bulk builds")[0].ratio
     built = f"{short(rows)} {KINDS[random].label} keys. P1: {published:.2f}; {first}."
     return [

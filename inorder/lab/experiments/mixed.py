@@ -214,13 +214,13 @@ GROWTH = (
 
 COST = (
     KEY,
-    Figure("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True, value=middle("tps")),
+    Figure("inserts/s", "Transactions of one insert per second (pgbench).", number(0), bar=True, value=middle("tps")),
     Figure("vs random", "Ratio to random in the same round.", ratio, value=to(BASELINE, "tps", itself=1)),
-    Figure("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True,
+    Figure("WAL/row", "Bytes of write-ahead log per row (pg_stat_wal).", number(0, "B"), bar=True,
            value=middle(WAL_PER_ROW)),
-    Figure("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
+    Figure("FPI/row", "Full-page images per row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
            value=middle(per("full_page_images", "inserts"))),
-    Figure("reads/row", "Index blocks read a row, shared buffers being empty at first (pg_statio).", number(4),
+    Figure("reads/row", "Index blocks read per row; shared buffers are empty at the start (pg_statio).", number(4),
            bar=True, value=middle(per("index_reads", "inserts"))),
 )  # fmt: skip
 

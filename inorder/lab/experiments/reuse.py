@@ -132,7 +132,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     def outcome(self, metrics: Metrics) -> str:
         filled, end = (metrics[name] / MB for name in ("index_bytes_filled", "index_bytes"))
-        return f"index {filled:,.1f} MB, in the end {end:,.1f} MB"
+        return f"index {filled:,.1f} MB, at the end {end:,.1f} MB"
 
     def measure(self, kind: str, deleted: str, _seed: int) -> Measured:
         key = KeyKind(kind, kind, self.plan.column(kind))

@@ -166,7 +166,7 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
     more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.ratio else ""
     shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), value, "tps"), PLAIN)
              for name, value in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
-    holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+    holds = f"{label(kind)}; one row per transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
     compared = of_inserts(result, plan, kind, CONSTANT, "a constant")
     return [
         *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
@@ -180,7 +180,7 @@ def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdic
     estimates = (median_of(result, step_of(INSERT, many), kind, "gaps") for many in plan.clients)
     gaps = [gap.median for gap in estimates if gap]
     left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
-    holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
+    holds = f"{left}P2 asks if CACHE is needed at all, and advises against it otherwise: {label(least)}."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
 
@@ -197,7 +197,7 @@ LOAD = (
            value=to(CONSTANT, "tps")),
     Figure("CPU ratio", "ratio of the CPU time per transaction of the server's sessions, including their start", ratio,
            value=to(CONSTANT, "cpu_us")),
-    Figure("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True,
+    Figure("WAL B", "bytes of write-ahead log per transaction; pg_stat_wal", number(1), bar=True,
            value=median(per("wal_bytes", "transactions"))),
     Figure("gaps", "numbers that sessions reserved by CACHE and did not use, per measurement", number(),
            value=median("gaps")),

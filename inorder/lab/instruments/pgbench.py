@@ -106,7 +106,7 @@ def run(
         report.seek(0)
         result = parse(report.read(), progress)
     if result.transactions == 0:
-        raise InorderError(f"pgbench ended no transaction of {script.name}")
+        raise InorderError(f"pgbench completed no transaction of {script.name}")
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
 
 

@@ -31,7 +31,7 @@ class ServerProcess:
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
         if nanoseconds == 0:
-            raise InorderError(f"this kernel accounts no CPU time in {self.accounting}")
+            raise InorderError(f"this kernel reports no CPU time in {self.accounting}")
         return nanoseconds / 1e9
 
     def nanoseconds(self) -> int:

@@ -19,7 +19,7 @@ VACUUMED = (
     "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
     "for the lab's tables."
 )
-THROUGH_HERE = "COPY went through this tool: its times are those of the network and of this machine, too."
+THROUGH_HERE = "COPY ran through this tool: its times include the network and this machine."
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
     >>> to_decide(Estimate(0.9, 0.8, 1.0, 3), {})
     '3 rounds: not significant. Repeat with --rounds 6.'
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
-    '6 rounds scatter too much. To find a difference of 10 %: --rounds 33.'
+    '6 rounds scatter too much. To detect a difference of 10 %: --rounds 33.'
     """
     if ratio.rounds < LEAST_ROUNDS:
         return f"{plural(ratio.rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
@@ -240,7 +240,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
     middle = log(ratio.median)
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
     how = f"--rounds {needed}." if needed else STEADIER
-    return f"{ratio.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"
+    return f"{ratio.rounds} rounds scatter too much. To detect a difference of {100 * TO_FIND:.0f} %: {how}"
 
 
 def how_sure(result: Result) -> str:
@@ -250,7 +250,7 @@ def how_sure(result: Result) -> str:
     # some steps, such as sizes, are measured only once
     done = min((count for count in counts.values() if count > 1), default=1)
     if done == 1:
-        return "One round: counts are exact, but no difference in time is claimed from one sample."
+        return "One round: counts are exact, but one sample shows no difference in time."
     if done < LEAST_ROUNDS:
-        return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
+        return f"{done} rounds: brackets hold their range; a difference in time needs {LEAST_ROUNDS} rounds."
     return f"{done} rounds: brackets hold an interval of 95 % or more for the median."

@@ -30,7 +30,7 @@ def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Wo
             done += len(high)
             yield (high, low) if kind == V1 else (v7_high(times_of(high)), random_low(random.random_raw(len(high))))
     if done < rows:
-        raise InputError(f"{file} has {done:,} keys, of which {rows:,} are needed")
+        raise InputError(f"{file} has {done:,} keys, and {rows:,} are needed")
 
 
 def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
@@ -40,7 +40,7 @@ def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
     except ValueError:
         raise InputError(f"{file}: a line is not a UUID of 36 characters") from None
     if np.any(high >> np.uint64(12) & np.uint64(15) != 1) or np.any(times_of(high) < TICKS_TO_1970):
-        raise InputError(f"{file}: a line is not a UUID of version 1, or from before 1970")
+        raise InputError(f"{file}: a line is not a UUID of version 1, or its time is before 1970")
     return high, low
 
 

@@ -23,7 +23,7 @@ from inorder.lab.server.temporary import claimed_folder, require_free, temporary
 from inorder.lab.targets.target import Target, release_tables, with_settings
 from inorder.text import quoted
 
-MARK = "inorder lab: made for one run, removed at its end"
+MARK = "inorder lab: created for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # for dropping the schema, which a dump may be reading
 
 
@@ -148,15 +148,19 @@ def described(capabilities: Capabilities) -> dict[str, object]:
 
 
 def schema_exists(database: str, left_over: bool) -> str:
-    whose = "left by a run that was killed, or of one that goes on" if left_over else "which is not of this run"
-    hint = f"; if none goes on, DROP SCHEMA {SCHEMA} CASCADE removes it" if left_over else "; nothing was changed"
-    return f"the database {quoted(database)} has a schema {SCHEMA} already, {whose}{hint}"
+    exists = f"the database {quoted(database)} already has a schema {SCHEMA}"
+    if not left_over:
+        return f"{exists}, which does not belong to this run; nothing was changed"
+    return (
+        f"{exists}, which a killed run has left, or a running one uses; if none is running, "
+        f"DROP SCHEMA {SCHEMA} CASCADE removes it"
+    )
 
 
 def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -> None:
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
-        raise InputError(f"the server was changed since the run began: {', '.join(changed)}")
+        raise InputError(f"the server has changed since the run began: {', '.join(changed)}")
 
 
 def require_usable(capabilities: Capabilities) -> None:
@@ -171,4 +175,4 @@ def require_usable(capabilities: Capabilities) -> None:
             f"GRANT CREATE ON DATABASE allows it"
         )
     if not capabilities.counts:
-        raise InputError("track_counts is off on that server, which therefore counts no blocks")
+        raise InputError("track_counts is off on that server, so it counts no blocks")

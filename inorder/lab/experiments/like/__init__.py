@@ -181,8 +181,8 @@ class LikeExperiment(Experiment[LikePlan]):
         """Adapt the plan: WAL files are not readable. Refuse a role that gives others access to the table's values."""
         if can.leaves_database:
             raise InputError(
-                f"--dsn: {quoted(can.role)} may read files or run programs, and would run definitions from the server of "
-                "the table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
+                f"--dsn: {quoted(can.role)} may read files or run programs, and would run definitions from the server "
+                "of the table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
             )
         return super().adapt(plan, can).but(dump_wal=False)
 
@@ -211,4 +211,4 @@ class LikeExperiment(Experiment[LikePlan]):
 
 def require_unchanged(plan: LikePlan, facts: Found) -> None:
     if plan.found and plan.found.shape != facts.shape:
-        raise InputError(f"the table {plan.table} was changed since the run began: its columns or indexes differ")
+        raise InputError(f"the table {plan.table} has changed since the run began: its columns or indexes differ")

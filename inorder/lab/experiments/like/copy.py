@@ -49,9 +49,9 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
     fit = tuple(kind for kind in kinds if key_column(kind, column))
     if len(fit) < 2:
         every = [kind for kind in KEY_KINDS if KEY_KINDS[kind].index_kind == "primary" and key_column(kind, column)]
-        there = f"there are {', '.join(every)}" if len(every) > 1 else "the lab has no two kinds of key of that type"
+        available = f"available are {', '.join(every)}" if len(every) > 1 else "the lab has fewer kinds of that type"
         raise InputError(
-            f"--keys needs two or more kinds; {one_line(f'{column.name} is {column.type}')}, of which {there}"
+            f"--keys needs two or more kinds; {one_line(f'{column.name} is {column.type}')}, and {available}"
         )
     return fit
 
