@@ -51,7 +51,7 @@ def classified(text: str) -> Understood:
     selects = [node for node in nodes if isinstance(node, ast.SelectStmt) and node.fromClause]
     return Understood(
         tuple(poll for select in selects for poll in polls(select, queries, any(select is each for each in stored))),
-        next(counted(selects[0]), None) if len(selects) == 1 else None,
+        counted(selects[0]) if len(selects) == 1 else None,
         tuple((CHANGES[type(node)], name_of(node.relation)) for node in nodes if type(node) in CHANGES),
     )
 
@@ -68,12 +68,13 @@ def walk(*nodes: Any) -> Iterator[Any]:
             stack += [getattr(node, name) for name in node]
 
 
-def counted(select: Any) -> Iterator[Table]:
+def counted(select: Any) -> Table | None:
+    """The table of a query that is only ``SELECT count(*) FROM table``."""
     (table, *more), (target, *targets) = select.fromClause, select.targetList or (None,)
-    conditions = (select.whereClause, select.groupClause, select.havingClause, select.distinctClause, *more, *targets)
+    others = (select.whereClause, select.groupClause, select.havingClause, select.distinctClause, *more, *targets)
     call = getattr(target, "val", None)
-    if isinstance(table, ast.RangeVar) and isinstance(call, ast.FuncCall) and not any(conditions):
-        yield from [name_of(table)] * (call.agg_star and function(call) == "count" and not call.over)
+    is_count = isinstance(call, ast.FuncCall) and call.agg_star and function(call) == "count" and not call.over
+    return name_of(table) if isinstance(table, ast.RangeVar) and is_count and not any(others) else None
 
 
 def function(call: Any) -> str:
