@@ -218,7 +218,7 @@ class Reader:
         """
         if server.seconds is not None:
             return server.seconds
-        made = self.rows_if_seen("how long rows have been counted", "advise_initdb")
+        made = self.rows_if_seen("the age of the row counters", "advise_initdb")
         return float(made[0]["seconds"]) if made else None
 
     def checkpoint(self, server: ServerFacts) -> float:

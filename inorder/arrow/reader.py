@@ -163,7 +163,7 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows as the server returns them; an error at the end if the rows of the batch may have changed."""
+    """Yield the rows as the server returns them; raise an error at the end if they may have changed."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)

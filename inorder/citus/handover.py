@@ -159,7 +159,7 @@ class Moves:
         self, distributed: Distributed, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]], *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """Positions in the new places of a shard that was read to its end in the old place; None if still unknown.
+        """The positions in the new places of a shard that was read to its end; None if they are still unknown.
 
         In that case, a run that continues (not ``ends``) reports the reason once; a run that ends fails with the
         reason.

@@ -225,7 +225,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             before, after = advised.found(), advised.found("--sample")
             assert pairs(before) == EXPECTED and any('"app"."made"' in entry for entry in before["not_seen"])
             assert 'sizes (HINT: ANALYZE), of 1 table: "app"."grown"' in before["not_seen"]
-            made = '"app"."made"'  # found or left as it is, which depends on how long rows have been counted
+            made = '"app"."made"'  # found or left as it is, which depends on the age of the row counters
             assert pairs(after) - {("random-key", made)} == EXPECTED
             judged = [{item["table"] for item in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}

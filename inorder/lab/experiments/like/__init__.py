@@ -1,4 +1,4 @@
-"""Measure the savings by ordered keys in a table like yours, with its columns, indexes and load."""
+"""Measure the savings of ordered keys in a table like yours, with its columns, indexes and load."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The savings by ordered keys: the kinds of key, the WAL of each part of the table, and the advice."""
+"""Report the savings of ordered keys: the kinds of key, the WAL of each part of the table, and the advice."""
 
 import re
 import statistics
