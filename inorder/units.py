@@ -21,7 +21,7 @@ def parse(text: str, units: dict[str, int], name: str, lowest: int, highest: int
     value = round(Decimal(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
     if value is None or not lowest <= value <= highest:
         examples = ", ".join(unit for unit in units if unit)
-        allowed = f"a number from {lowest:,} to {highest:,}, with {examples} if you like"
+        allowed = f"a number from {lowest:,} to {highest:,}, optionally with a unit ({examples})"
         raise InputError(f"{name} must be {allowed}, not {quoted(text)}")
     return value
 
@@ -31,12 +31,12 @@ def parse_count(text: str, name: str, lowest: int = 1, highest: int = 10**12) ->
 
     >>> [parse_count(text, "rows") for text in ("10M", "1.5k", "20,000", "1e9")]
     [10000000, 1500, 20000, 1000000000]
-    >>> parse_count("ten", "rows")
+    >>> parse_count("ten", "rows", 1, 99)
     Traceback (most recent call last):
-    inorder.errors.InputError: rows must be a number from 1 to 1,000,000,000,000, with K, M, G if you like, not 'ten'
+    inorder.errors.InputError: rows must be a number from 1 to 99, optionally with a unit (K, M, G), not "ten"
     >>> parse_count("1,1", "rows", 1, 99)
     Traceback (most recent call last):
-    inorder.errors.InputError: rows must be a number from 1 to 99, with K, M, G if you like, not '1,1'
+    inorder.errors.InputError: rows must be a number from 1 to 99, optionally with a unit (K, M, G), not "1,1"
     """
     return parse(text, COUNT_UNITS, name, lowest, highest)
 
@@ -55,15 +55,15 @@ def parse_duration(text: str, name: str, lowest: float = 0.01, highest: float = 
 
     >>> parse_duration("500ms", "time"), parse_duration("5s", "time"), parse_duration("1.5m", "time")
     (0.5, 5.0, 90.0)
-    >>> parse_duration("soon", "time")
+    >>> parse_duration("soon", "time", 1, 9)
     Traceback (most recent call last):
-    inorder.errors.InputError: time must be from 0.01 to 86,400 seconds, with ms, s, m, h, d if you like, not 'soon'
+    inorder.errors.InputError: time must be from 1 to 9 seconds, optionally with a unit (ms, s, m, h, d), not "soon"
     """
     match = NUMBER.fullmatch(text.strip().upper())
     unit = DURATION_UNITS.get(match.group(2)) if match else None
     seconds = float(round(Decimal(match.group(1)) * unit)) / 1000 if match and unit else None
     if seconds is None or not lowest <= seconds <= highest:
-        allowed = f"from {lowest:,} to {highest:,} seconds, with ms, s, m, h, d if you like"
+        allowed = f"from {lowest:,} to {highest:,} seconds, optionally with a unit (ms, s, m, h, d)"
         raise InputError(f"{name} must be {allowed}, not {quoted(text)}")
     return seconds
 

@@ -47,14 +47,14 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
-@option("--schedules", "most", type=count(1), help="Run at most COUNT schedules per case, those with most overlap.  [all]")
+@option("--schedules", "most", type=count(1), help="Run only COUNT schedules per case: those with most overlap.  [all]")
 @option(
     "--load", "load", type=duration(0.1, 3600), default="5s", help="Duration of the random load after the schedules."
 )
 @option("--seed", type=count(0), default="1", help="Seed of the random load.")
 @option("--fail-on", "fail_on", type=several(one_of(FAULTS)), metavar="FAULT,…",
         help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
-             "[lost,twice,differs, of --sql, --program and --ways]")  # fmt: skip
+             "[lost,twice,differs with --sql, --program or --ways]")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to a new file, for psql.")
 @option("--record", type=FILE, help="Write versions, seed, hash of the reader, cases and verdict, for your repository.")
 @option(

@@ -139,7 +139,7 @@ def number(options: Mapping[str, str], key: str, default: int, least: int, most:
 
     >>> number({"parts": "0"}, "parts", 1, 1, 10000)
     Traceback (most recent call last):
-    inorder.errors.InputError: the option parts is '0' and must be a whole number from 1 to 10,000
+    inorder.errors.InputError: the option parts is "0" and must be a whole number from 1 to 10,000
     """
     text = options.get(key, str(default)).strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):

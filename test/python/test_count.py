@@ -85,7 +85,7 @@ BAD_INPUT = [
     (("show", "events", "--watch", "1s"), "--watch requires --by"),
     (
         ("fold", "events", "--every", "0"),
-        '--every must be from 0.01 to 86,400 seconds, with ms, s, m, h, d if you like, not "0"',
+        '--every must be from 0.01 to 86,400 seconds, optionally with a unit (ms, s, m, h, d), not "0"',
     ),
     (("fold", "events", "--every", "often"), 'not "often"'),
     (("fold", "events", "--every", "1s"), "table public.events has no exact count"),

@@ -287,7 +287,7 @@ def test_a_terminal_gets_text_only() -> None:
     ("arguments", "message"),
     [
         (("uuid-v1", "--count", "0"), "--count must be a number from 1 to 1,000,000,000,000, with K, M, G"),
-        (("uuid-v1", "--count", "many"), 'if you like, not "many"'),
+        (("uuid-v1", "--count", "many"), 'optionally with a unit (K, M, G), not "many"'),
         (("uuid-v1", "--nodes", "0"), "0 is not in the range 1<=x<=1000"),
         (("uuid-v1", "--nodes", "1001"), "1001 is not in the range 1<=x<=1000"),
         (("uuid-v1", "--interval-days", "0"), "--interval-days must be more than 0 and at most 1,000,000, not 0"),

@@ -44,7 +44,7 @@ def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
     assert any("pg_waldump" in note for note in notes) and not any("checkpoint" in note for note in notes)
     plan, notes = fitted(SequencePlan(), ALL)
     assert (plan.synchronous_commit, plan.clients) == ("off", (1, 10))
-    assert "Left out, since 87 sessions were free: 100 clients." in notes
+    assert "Left out, since only 87 sessions were free: 100 clients." in notes
     plan, notes = fitted(BulkPlan(), ALL)
     assert set(STEPS) - set(plan.steps) == {COPY_IN, COPY_OUT} and any("pg_write_server_files" in n for n in notes)
 

@@ -208,12 +208,12 @@ def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:
     return (
         Figure("generator", "The function, which one statement calls for many values.", data="name",
                value=lambda row: row.kind),
-        Figure("ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
+        Figure("ns/value", f"{spent} per value, minus those of {floor} (the floor). {SURE}", number(0, interval=True),
                "call_ns", bar=True, value=lambda row: estimated(above_floor(row.result, row.kind).values())),
         Figure("of random", "Ratio to gen_random_uuid() in the same round.", as_part, "part_of_random",
                value=lambda row: ratio_by_round(
                    *(above_floor(row.result, call) for call in (row.kind, BASELINE_CALL)))),
-        Figure("bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
+        Figure("bulk ns", f"{spent} per row of INSERT … SELECT into a table with a primary key.", number(),
                "insert_ns_per_row", bar=True,
                value=lambda row: estimated(costs(row.result, INSERT, row.kind).values())),
         Figure("vs nextval", f"Ratio to nextval of a sequence with CACHE 100, in the same round. {SURE}",

@@ -190,7 +190,7 @@ def words(pairs: Sequence[tuple[str, Estimate]]) -> str:
     return (
         f"{len(wrong)} of {len(judged)} comparisons of equal tables wrongly reported as significant: "
         f"{'; '.join(wrong)}. "
-        f"Up to {100 * ERROR:.0f} in 100 are to be expected; pairs that share a table go wrong together."
+        f"Up to {100 * ERROR:.0f} in 100 are expected; the errors of pairs with a common table are correlated."
     )
 
 

@@ -331,8 +331,8 @@ def ratio_text(value: Value) -> str:
 
 def caption(result: Result) -> str:
     return (
-        "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
-        "takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
+        "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 relative to uuid_v1; above 1, "
+        "uuid_v1 takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
         "blocks that an insert accessed; 1: the btree's fastpath. newest tenth: "
         "count by time, by the key (>=~); uuid v1 by a column created_at with an index. k: thousands. "
         f"{how_sure(result)}"

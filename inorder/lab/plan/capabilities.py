@@ -124,7 +124,7 @@ def with_sessions(adaptation: Adapted[P], name: str, setting: "Setting[object]",
     if not kept:
         raise can.too_few(f"fewer than any of {option}")
     left = ", ".join(str(count) for count in value if count not in kept)
-    note = f"Left out, since {can.sessions} sessions were free: {left} {name}." if left else ""
+    note = f"Left out, since only {can.sessions} sessions were free: {left} {name}." if left else ""
     return adaptation.but(note, **{name: kept})
 
 

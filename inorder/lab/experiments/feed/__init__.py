@@ -339,8 +339,8 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     made.append(table(
         "queries", f"Single queries of a table of {plan.rows:,} rows, milliseconds of a call", QUERIES,
         [line for line in lines if query(tables.ENDED)(line) or query(tables.HELD)(line)],
-        "held: the same while one transaction is open since before the newest rows came, to the time without it. "
-        "A median of several calls is a round's sample; a call and its answer included.",
+        "held: the same while a transaction is open that is older than the newest rows, and the ratio to the time "
+        "without it. The sample of a round is the median of several calls, each with its answer.",
     ))  # fmt: skip
     return [section for section in made if section.rows]
 

@@ -47,7 +47,7 @@ class LikePlan(setting.Plan):
         "Shares, relative to each other: insert=50,update=50,read=0. Default: inserts and updates as the server of the "
         "table has counted them.", "SHARES", check=shares,
     )  # fmt: skip
-    touch: str = setting.choice("Rows for updates and reads: any, or recent: the newest hundredth.",
+    touch: str = setting.choice("Rows that updates and reads choose: any, or recent (the newest hundredth).",
                                 ("any", "recent"), "any")  # fmt: skip
     update: tuple[str, ...] = setting.names("Columns that an update changes. Default: columns without an index.")
     leave_out: tuple[str, ...] = setting.names("Omit these columns, and the objects that depend on them.")

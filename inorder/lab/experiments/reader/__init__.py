@@ -301,7 +301,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
             "Yes" if some else "Not seen",
             f"Of {committed:,.0f} committed rows lost for good: {words}.{waits}",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",
-            "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
+            "Counted row by row." if some else "A loss is still possible: repeat with --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
              for name in shown],
             STEPS,
