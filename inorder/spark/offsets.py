@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from inorder.errors import InputError
+from inorder.text import quoted
 
 Offset = dict[str, dict[str, str]]  # as Spark stores it
 SERVER = "server"  # the name of the position if there are no shards
@@ -44,7 +45,7 @@ def decoded(offset: object) -> dict[str, Kept]:
     kept = parts_of(offset)
     if kept.keys() != {SERVER}:
         raise InputError(
-            f"the offset has positions of {', '.join(map(repr, kept)) or 'nothing'}, not of one server\n"
+            f"the offset has positions of {', '.join(map(quoted, kept)) or 'nothing'}, not of one server\n"
             "HINT:  Begin with a new checkpoint, or give the option shards if the table is distributed."
         )
     return kept

@@ -172,8 +172,8 @@ def test_documents_name_options_that_exist() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("lab", "run", "insert", "--keys", "v6"), "--keys has unknown 'v6'; there are bigint, xact, v7"),
-        (("lab", "run", "insert", "--keys", ","), "--keys has unknown ''; there are bigint"),
+        (("lab", "run", "insert", "--keys", "v6"), '--keys has unknown "v6"; there are bigint, xact, v7'),
+        (("lab", "run", "insert", "--keys", ","), '--keys has unknown ""; there are bigint'),
         (("lab", "run", "insert", "--rows", "many"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),

@@ -93,7 +93,7 @@ BAD_INPUT = [
     (("stop", "events"), "table public.events has no exact count"),
     (("fold", "events", "--schedule", "* * * * *"), "No such option '--schedule'"),
     (("show", "events", "--format", "table"), "'table' is not one of 'text', 'json', 'csv'"),
-    (("show", "events", "--dsn", "dbname=template1"), "the database 'template1' has no extension inorder"),
+    (("show", "events", "--dsn", "dbname=template1"), 'the database "template1" has no extension inorder'),
 ]
 
 

@@ -111,7 +111,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
         'feed "f" of edition_owner on table public.events: its position', "table public.events: its exact count",
-        "feed 'two\\nlines' of edition_owner on table public.events: its position",
+        'feed "two\\nlines" of edition_owner on table public.events: its position',
         "table public.events: its guard, without which it cannot be read",
         "column id of public.events: all its values, constraint events_pkey on table public.events",
     ):  # fmt: skip

@@ -399,7 +399,7 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
             ["--sql", "SELECT id FROM events WHERE id > :after"],
             ":after has no initial value; HINT: --start",
         ),
-        (["--program", "no-such-program"], "cannot run 'no-such-program': the program does not exist"),
+        (["--program", "no-such-program"], 'cannot run "no-such-program": the program does not exist'),
     ],
 )
 def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -471,7 +471,7 @@ def test_a_file_of_readers_that_cannot_be_used(
         ("true", "true ended with exit code 0 in the middle of a poll"),
         ("sh -c 'exit 7'", "ended with exit code 7 in the middle of a poll"),
         ("echo 1", "echo 1 ended with exit code 0 in the middle of a poll"),
-        ("no-such-program", "cannot run 'no-such-program': the program does not exist"),
+        ("no-such-program", 'cannot run "no-such-program": the program does not exist'),
         ("echo 'open", 'cannot run "echo \'open": it is not a shell command'),
         (" ", 'cannot run " ": it is not a shell command'),
         (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "neither a key nor the end of a poll: [["),

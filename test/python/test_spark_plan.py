@@ -25,17 +25,17 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
         ({}, "where is the server"),
         ({"dsn": "service=a"}, "which table"),
         ({"dsn": "service=a", "table": "t", "max_row": "1"}, 'unknown option "max_row"'),
-        ({"dsn": "service=a", "table": "t", "max_rows": "0"}, "max_rows is '0' and must be a whole number from 1 to"),
+        ({"dsn": "service=a", "table": "t", "max_rows": "0"}, 'max_rows is "0" and must be a whole number from 1 to'),
         ({"dsn": "service=a", "table": "t", "parts": "10001"}, "from 1 to 10,000"),
-        ({"dsn": "service=a", "table": "t", "parts": "²"}, "parts is '²'"),
-        ({"dsn": "service=a", "table": "t", "wait": "x"}, "wait is 'x'"),
+        ({"dsn": "service=a", "table": "t", "parts": "²"}, 'parts is "²"'),
+        ({"dsn": "service=a", "table": "t", "wait": "x"}, 'wait is "x"'),
         (
             {"dsn": "service=a", "table": "t", "start": "yesterday"},
             'start is "yesterday" and must be beginning, now, an',
         ),
         ({"dsn": "service=a", "table": "t", "accept_origin": "1"}, "must be true or false"),
         ({"dsn": "service=a", "dsn_env": "A", "table": "t"}, "exclude each other"),
-        ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "unknown option 'dsn.b'"),
+        ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, 'unknown option "dsn.b"'),
         ({"dsn": "service=a", "read_dsn": "service=b", "table": "t", "shards": "true"}, "shards excludes read_dsn"),
         ({"dsn": '["service=a", "service=b"]', "table": "t"}, "dsn is not a connection string"),
     ],
@@ -77,7 +77,7 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
         ({"a": {"database": "d"}}, "invalid offset"),
         ({"a": {"database": "d", "position": "["}}, "invalid offset"),
         ({"a": {"database": "d", "position": "{}", "more": ""}}, "invalid offset"),
-        ({"b": {"database": "d", "position": "{}"}}, "positions of 'b', not of one server"),
+        ({"b": {"database": "d", "position": "{}"}}, 'positions of "b", not of one server'),
         ({}, "positions of nothing, not of one server"),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
 
 
 def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
-    with pytest.raises(InputError, match="columns 'a' and 'A' of t"):
+    with pytest.raises(InputError, match='columns "a" and "A" of t'):
         fields_of([TableColumn("a", "integer", "int4"), TableColumn("A", "integer", "int4")], "t")
 
 

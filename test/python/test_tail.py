@@ -446,7 +446,7 @@ BAD_INPUT = [
     (("events", "--position", "p", "--follow", "--interval", "1ms"), 2, "--interval must be from 0.01 to 86,400 s"),
     (("events", "--position", "p", "--follow", "--interval", "25h"), 2, 'a unit (ms, s, m, h, d), not "25h"'),
     (("events", "--position", "p", "--start", "here"), 2, "'here' is not one of 'beginning', 'now'"),
-    (("events", "--position", "p", "--dsn", "dbname=template1"), 2, "the database 'template1' has no extension"),
+    (("events", "--position", "p", "--dsn", "dbname=template1"), 2, 'the database "template1" has no extension'),
     (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),
     (("events", "--position", "p", "--follow", "--dsn", "host=/nowhere"), 1, "No such file or directory"),
     (("events", "--position", "p", "--dsn", "nonsense"), 2, '--dsn: missing "=" after "nonsense"'),
