@@ -71,10 +71,10 @@ def walk(*nodes: Any) -> Iterator[Any]:
 def counted(select: Any) -> Table | None:
     """The table of a query that is only ``SELECT count(*) FROM table``."""
     (table, *more), (target, *targets) = select.fromClause, select.targetList or (None,)
-    others = (select.whereClause, select.groupClause, select.havingClause, select.distinctClause, *more, *targets)
+    conditions = (select.whereClause, select.groupClause, select.havingClause, select.distinctClause, *more, *targets)
     call = getattr(target, "val", None)
     is_count = isinstance(call, ast.FuncCall) and call.agg_star and function(call) == "count" and not call.over
-    return name_of(table) if isinstance(table, ast.RangeVar) and is_count and not any(others) else None
+    return name_of(table) if isinstance(table, ast.RangeVar) and is_count and not any(conditions) else None
 
 
 def function(call: Any) -> str:

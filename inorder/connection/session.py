@@ -74,7 +74,7 @@ def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
     """The error for a role that may not use inorder, with the statements that grant it.
 
     >>> print(lack("web", "queue", False, True))
-    role 'web' may not use inorder, in schema 'queue'; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
+    role "web" may not use inorder, in schema "queue"; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
     """
     grant = f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {identifier(role)}"
     admit = f"SELECT {identifier(schema, 'feed_admit')}({literal(identifier(role))})"

@@ -353,7 +353,7 @@ def with_tps(value: object) -> dict[str, object]:
         (file_of({"schema": 99}), "r.json has schema version 99; this version of inorder reads 2"),
         (file_of(HEAD | {"server": []}), "r.json is damaged: Expected `object`, got `array` - at `$.result.server`"),
         (file_of(HEAD, with_tps(10**400)), "is damaged: "),
-        (file_of(HEAD | {"experiment": "fly"}), "'fly'"),
+        (file_of(HEAD | {"experiment": "fly"}), '"fly"'),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_clear_sentence(
@@ -380,7 +380,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
     [
         ("VERSION 'PostgreSQL 14.11'", "PostgreSQL 14.11 (--bindir) is too old: inorder needs PostgreSQL 15 or later"),
         ("VERSION 'PostgreSQL 15.4'", "PostgreSQL 15.4 (--bindir) has no program pgbench in "),
-        ("VERSION devel", "pg_config names no version: devel"),
+        ("VERSION devel", "pg_config reports no version: devel"),
         ("", "pg_config (--bindir) did not report VERSION"),
     ],
 )

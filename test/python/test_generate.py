@@ -286,7 +286,7 @@ def test_a_terminal_gets_text_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("uuid-v1", "--count", "0"), "--count must be a number from 1 to 1,000,000,000,000, with K, M, G"),
+        (("uuid-v1", "--count", "0"), "--count must be a number from 1 to 1,000,000,000,000, optionally with a unit"),
         (("uuid-v1", "--count", "many"), 'optionally with a unit (K, M, G), not "many"'),
         (("uuid-v1", "--nodes", "0"), "0 is not in the range 1<=x<=1000"),
         (("uuid-v1", "--nodes", "1001"), "1001 is not in the range 1<=x<=1000"),

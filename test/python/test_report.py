@@ -53,7 +53,7 @@ def test_the_method_is_shown() -> None:
     assert memory_note(a_result()).endswith("is read from the device.")
     limited = a_result()
     limited.plan["iops"] = 3000
-    assert "no more than 3,000 reads and as many writes a second" in memory_note(limited)
+    assert "limited to 3,000 reads and 3,000 writes a second" in memory_note(limited)
     assert "page cache" in memory_note(a_result(method=EXACT_COUNTERS))
     assert times_memory(kinds_of(a_result()), 32 * 2**20) == (
         "The smallest index is 2.0, the largest 2.0 times as large as that memory."

@@ -78,7 +78,7 @@ def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
         noisy = spread == 2.0
         assert ("too noisy to compare" if noisy else "slower is possible") in verdict.figures
         assert (
-            bool(re.match(r"Decided by WAL.*scatter too much. To find a difference of 10 %: ", verdict.sure)) == noisy
+            bool(re.match(r"Decided by WAL.*scatter too much. To detect a difference of 10 %: ", verdict.sure)) == noisy
         )
         assert {bar.text.partition(" ")[2] for bar in verdict.bars} == {"B WAL/row" if noisy else "inserts/s"}
 

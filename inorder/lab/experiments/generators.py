@@ -87,7 +87,7 @@ class GeneratorsPlan(setting.Plan):
         "Generators.", tuple(name for name in CALLS if name in INSERTS), asked=False,
         needs_inorder=lambda name: name.startswith("uuid_"),
     )  # fmt: skip
-    tasks: tuple[str, ...] = setting.choices("Work with values.", EVERY_TASK, asked=False)
+    tasks: tuple[str, ...] = setting.choices("Operations on values.", EVERY_TASK, asked=False)
 
 
 class GeneratorsExperiment(Experiment[GeneratorsPlan]):
