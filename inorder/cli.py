@@ -175,7 +175,8 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
     wrong = error.object[max(0, error.start - 20) : error.end + 20]
     if error.encoding.replace("-", "") == "utf8":
         return InputError(f"this is not UTF-8: {os.fsencode(wrong)!r}")
-    return InorderError(f"the locale's encoding {error.encoding} cannot represent {quoted(wrong)}; HINT: LC_ALL=C.UTF-8")
+    shown = quoted(wrong)
+    return InorderError(f"the locale's encoding {error.encoding} cannot represent {shown}; HINT: LC_ALL=C.UTF-8")
 
 
 def show_usage_error(error: click.ClickException) -> None:

@@ -37,9 +37,7 @@ def known_finding(text: str, option: str) -> str:
 @option(
     "--sample", is_flag=True, help="Read rows of tables of superusers and of your role, if keys are not in pg_stats."
 )
-@option(
-    "--least", type=size(1), default="100MB", help="Omit findings about keys that save less WAL a day, or storage."
-)
+@option("--least", type=size(1), default="100MB", help="Omit findings about keys that save less WAL a day, or storage.")
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
         help=f"Exit with 3 if one of these is found; {ANY} stands for all of them.")  # fmt: skip
 @dsn_option()

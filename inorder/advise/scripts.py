@@ -79,7 +79,8 @@ class Scripts:
     @property
     def unseen(self) -> list[str]:
         return [
-            f"{plural(len(places), 'statement')} {why}: {first_of(places, SHOWN)}" for why, places in self.unread.items()
+            f"{plural(len(places), 'statement')} {why}: {first_of(places, SHOWN)}"
+            for why, places in self.unread.items()
         ]
 
 

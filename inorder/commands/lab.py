@@ -17,9 +17,7 @@ COMMANDS = {
     ),
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
 }
-LIKE = click.Option(
-    ["--like"], metavar="TABLE", help="Use tables like one of yours: see inorder lab run like --help."
-)
+LIKE = click.Option(["--like"], metavar="TABLE", help="Use tables like one of yours: see inorder lab run like --help.")
 
 
 @click.group(cls=Group, commands=Modules(COMMANDS, "lab_"))

@@ -34,9 +34,7 @@ def new_page(_context: click.Context, _option: click.Parameter, page: Path | Non
     return page
 
 
-page_option = option(
-    "--html", "page", type=FILE, callback=new_page, help="Also write the report to this new file."
-)
+page_option = option("--html", "page", type=FILE, callback=new_page, help="Also write the report to this new file.")
 
 
 def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:

@@ -209,8 +209,8 @@ class Session:
         if alike:
             return f"There is {listed(alike, ' and ')}: SQL converts a name without quotes to lower case."
         names: dict[str, str] = {}
-        for schema, table, quoted in self.rows(query("table_names")):
-            names |= dict.fromkeys((str(table), f"{schema}.{table}"), shlex.quote(str(quoted)))
+        for schema, table, written in self.rows(query("table_names")):
+            names |= dict.fromkeys((str(table), f"{schema}.{table}"), shlex.quote(str(written)))
         return did_you_mean(name, names)
 
     def check_name(

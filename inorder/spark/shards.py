@@ -139,8 +139,8 @@ class ShardsDriver(Driver):
         database = self.coordinator.table().database
         for entry in kept.values():
             if entry.database != database:
-                kept = quoted(entry.database)
-                raise InputError(f"the offset has a position in the database {kept}, this is {quoted(database)}")
+                other = quoted(entry.database)
+                raise InputError(f"the offset has a position in the database {other}, this is {quoted(database)}")
         self.find({key: shard_of(key, entry) for key, entry in kept.items() if key not in self.shards})
         return kept
 

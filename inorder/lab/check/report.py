@@ -66,9 +66,7 @@ def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
     """The first fault of each reader that has one: a title and a diagram."""
     first = [(checked.way, *next(iter(checked.worst.items()))) for checked in checks if checked.worst]
     return [
-        (f"{way.title}: {fault} ({case})", drawn(failure))
-        for way, fault, (case, failure) in first
-        if failure.schedule
+        (f"{way.title}: {fault} ({case})", drawn(failure)) for way, fault, (case, failure) in first if failure.schedule
     ]
 
 

@@ -45,8 +45,7 @@ MEANINGS = {
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
 # The verdict for each fault, the gravest fault first.
 SENTENCES = {
-    "lost": "Yes: it loses {rows}, for good. "
-    'Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
+    "lost": 'Yes: it loses {rows}, for good. Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
     "differs": "Yes: its copy differs from the table, for good, in {rows}. "
     'Use changes_read (docs/changes.md): "inorder lab check changes" shows no difference.',
     "twice": "No row is lost, but it returns {rows} twice.",

@@ -235,9 +235,7 @@ def sections(result: Result, _plan: MixedPlan) -> Sequence[Section]:
             title = f"{rows:,} rows {filled}, then {inserts:,} more"
             caption = "The server has no pgstattuple: leaf density is not known."
             if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
-                caption = (
-                    "new: density of the new leaf pages; unknown for random keys, which also fill the old pages."
-                )
+                caption = "new: density of the new leaf pages; unknown for random keys, which also fill the old pages."
             sections += [
                 table(f"mixed_growth_{step}", f"Index of {title}", GROWTH, lines, caption),
                 table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines),
