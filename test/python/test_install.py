@@ -38,7 +38,7 @@ def facts(**changes: object) -> Offer:
         ({"is_trusted": False}, SQL, (C, 'not trusted, and role "r" is not a superuser')),
         ({"is_trusted": False, "is_superuser": True}, C, None),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
-        ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora does")),
+        ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora shows it")),
         (
             {"is_keyword": True, "schema": "select"},
             C,
@@ -71,7 +71,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
         (("--check", "--script"), "--check excludes --script"),
         (("--yes",), "No such option '--yes'"),
         (("--schema", "Odd"), '--schema must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: "Odd"'),
-        (("--schema", "pg_x"), "'pg_x'"),
+        (("--schema", "pg_x"), '"pg_x"'),
         (("--lock-timeout", "soon"), "--lock-timeout"),
         (("--script", "--edition", "c"), "--script has no C extension"),
         (("--script", "--schema", "public"), "public already exists, and the SQL edition creates its schema itself"),
@@ -301,7 +301,7 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
     assert tool.run("count", "show", "events").stdout == b"1\n"
     other = Tool(cluster, tmp_path, empty)
     refused = other.run("count", "show", "events")
-    assert refused.returncode == 2 and b"in schema elsewhere" in refused.stderr and b"'edition_owner'" in refused.stderr
+    assert refused.returncode == 2 and b"in schema elsewhere" in refused.stderr and b'"edition_owner"' in refused.stderr
 
 
 @pytest.mark.server
