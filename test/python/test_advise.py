@@ -241,7 +241,7 @@ def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installatio
     data = advised.found(database="bare")
     assert (data["findings"], data["leave"]) == ([], [])
     (said,) = data["not_seen"]
-    assert said.startswith("readers that poll, counts of all rows, rows that updates take: pg_stat_statements is not")
+    assert said.startswith("readers that poll, counts of all rows, rows that updates change: pg_stat_statements is not")
     with advised.session("bare") as admin:
         execute(admin, "CREATE EXTENSION pg_stat_statements")
     for arguments in (["-i", "-s", "2", "-q"], ["-t", "400", "-c", "2"], ["-S", "-t", "50"]):

@@ -137,7 +137,7 @@ def checked(**faults: Judgement) -> Checked:
         (
             {"stalled": Judgement(stalled=(Stall("1", ("A",), 62),))},
             "62 s, while A is open",
-            "wait for transactions that are open, here for up to 62 s",
+            "wait for open transactions, here for up to 62 s",
         ),
     ],
 )

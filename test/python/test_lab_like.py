@@ -196,7 +196,7 @@ def test_the_table_is_only_read(shop: str) -> None:
         ("shop.keyless", {}, "it has no primary key"),
         ("shop.two", {}, r"its primary key is \(a, b\)"),
         ("shop.two", {"key": "b"}, "no index that begins with it"),
-        ("shop.small", {}, "id is integer, of which the lab has no two"),
+        ("shop.small", {}, "id is integer, and the lab has fewer kinds of that type"),
         (ORDERS, {"kinds": ("v7", "bigint")}, "id is uuid, and available are xact, v7"),
         ("shop.odd", {}, "the column at is of the type shop.keyless.*--leave-out at"),
         (ORDERS, {"leave_out": ("nothing",)}, "no column nothing"),

@@ -105,7 +105,7 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
             assert len({key.node for key in keys}) == 3 and late > plan.total // 10
             if plan.file:
                 assert "\n".join(map(str, keys)) == "\n".join(file.read_text().splitlines()[: plan.total])
-                wrong = {str(keys[0]): "has 1 keys, of which 2,750 are needed", "x": "a line is not a UUID of 36",
+                wrong = {str(keys[0]): "has 1 keys, and 2,750 are needed", "x": "a line is not a UUID of 36",
                          str(uuid.uuid4()): "not a UUID of version 1"}  # fmt: skip
                 for text, error in wrong.items():
                     file.write_text(f"{text}\n")
