@@ -256,12 +256,18 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.counted(relation, caller);
     known inorder_internal.known_count := inorder_internal.known_count(t, caller);
+    is_known boolean := known.amount IS NOT NULL;
 BEGIN
     -- Rows that were folded since the last call need not be counted again.
-    known := CASE WHEN known.amount IS NULL OR known.more IS NULL AND known.amount < (
-                      SELECT sum(p.rows) FROM inorder_internal.count_part AS p WHERE p.relation = t.relation)
-                  THEN inorder_internal.count_unfolded(t, caller)
-                  ELSE inorder_internal.count_others(t, known, caller) END;
+    IF is_known AND known.more IS NULL THEN
+        is_known := (SELECT coalesce(sum(p.rows), 0) <= known.amount FROM inorder_internal.count_part AS p
+                     WHERE p.relation = t.relation);
+    END IF;
+    IF is_known THEN
+        known := inorder_internal.count_others(t, known, caller);
+    ELSE
+        known := inorder_internal.count_unfolded(t, caller);
+    END IF;
     IF known.amount - known.folded > 10000 AND inorder_internal.may_fold(relation, known.amount) THEN
         PERFORM inorder_internal.fold_soon(relation);
     END IF;
