@@ -116,7 +116,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--target-file-size", type=size(10_000), requires="--directory",
-    help="Adapt the rows of a batch to this size of a file; with --follow, write a file per --interval, by default 1m.",
+    help="Choose the number of rows per batch so that a file has about this size; with --follow, write a file per "
+    "--interval, by default 1m.",
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",

@@ -152,7 +152,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return metrics
 
     def seek(self, form: str, number: str) -> None:
-        """Set a feed to the position after all ended transactions before transaction ``number``."""
+        """Set a feed to the position that includes all ended transactions below ``number``."""
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
     def query_turn(self, number: int) -> Turn:
