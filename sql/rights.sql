@@ -48,11 +48,10 @@ GRANT EXECUTE ON FUNCTION inorder_internal.one_number(bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.position_format() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.text_of(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
 -- Functions that only use their arguments.
-GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, anyelement, jsonb, int) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, jsonb, int) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
     bigint, @extschema@.feed_position, bigint, timestamptz[]) TO PUBLIC;

@@ -78,7 +78,5 @@ END
 RETURN numbers - others;
 ---- numbers_plus: sql
 RETURN numbers + others;
----- numbers_text: sql
-RETURN numbers::text;
 ---- uuid_xact_floor: sql
 RETURN @extschema@.uuid_xact_floor(number);

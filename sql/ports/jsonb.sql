@@ -5,79 +5,59 @@
 -- position, and an object of a later version is not misread. The server's text form of a composite type has no names,
 -- and would fit only one version.
 
--- Separate functions write and read sets of transactions. They are called once per object, instead of in each function
--- that uses the object.
-
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
-RETURN CASE WHEN (at_position).ordering.frozen IS NULL
-    THEN to_jsonb(jsonb_populate_record(at_position, '{"transactions": null}'::jsonb))
-    ELSE jsonb_set(to_jsonb(jsonb_populate_record(at_position,
-                                                  '{"transactions": null, "ordering": {"frozen": null}}'::jsonb)),
-                   '{ordering,frozen}'::text[],
-                   to_jsonb(inorder_internal.text_of((at_position).ordering.frozen))) END
-    || jsonb_build_object('transactions'::text, inorder_internal.text_of((at_position).transactions));
+RETURN to_jsonb(at_position);
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
-RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
-    || jsonb_build_object('transactions'::text, inorder_internal.text_of((batch).transactions));
+RETURN to_jsonb(batch);
 
--- A position or batch from an object. "kind" is a value with the sets of the object, in the format that this version
--- writes; "nothing" is a null of the result type. A later version converts objects of lower formats here.
-CREATE FUNCTION inorder_internal.of_jsonb(kind anyelement, nothing anyelement, value jsonb, known_format int)
-RETURNS anyelement
+-- A position or batch from an object, in the format that this version writes; "nothing" is a null of the result type. A
+-- later version converts objects of lower formats here.
+CREATE FUNCTION inorder_internal.of_jsonb(nothing anyelement, value jsonb, known_format int) RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    rest jsonb;
     written jsonb;
     path jsonpath;
     known jsonb;
     unknown text;
 BEGIN
     IF jsonb_typeof(value) <> 'object' OR value -> 'transactions' IS NULL THEN
-        RAISE 'this is not a % as jsonb: %', pg_typeof(kind), left(value::text, 200)
+        RAISE 'this is not a % as jsonb: %', pg_typeof(nothing), left(value::text, 200)
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'It must be an object with the member transactions, as the cast to jsonb writes it.';
     END IF;
-    rest := (value - 'transactions') #- '{ordering,frozen}';
-    written := to_jsonb(jsonb_populate_record(nothing, rest));
+    written := to_jsonb(jsonb_populate_record(nothing, value));
     -- Nested objects have members, too.
     FOREACH path IN ARRAY '{$, $.ordering, $.members[*]}'::jsonpath[] LOOP
         known := jsonb_path_query_first(written, path);
-        unknown := (SELECT string_agg(DISTINCT m.name, ', ') FROM jsonb_path_query(rest, path) AS o(object)
+        unknown := (SELECT string_agg(DISTINCT m.name, ', ') FROM jsonb_path_query(value, path) AS o(object)
                     CROSS JOIN LATERAL jsonb_object_keys(
                         CASE jsonb_typeof(o.object) WHEN 'object' THEN o.object ELSE '{}' END) AS m(name)
                     WHERE known ? m.name IS NOT TRUE);
         EXIT WHEN unknown IS NOT NULL;
     END LOOP;
     IF unknown IS NOT NULL THEN
-        RAISE 'a % has no member %', pg_typeof(kind), left(unknown, 200)
+        RAISE 'a % has no member %', pg_typeof(nothing), left(unknown, 200)
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('This one has format %s, and this version of inorder reads formats up to %s.',
                               coalesce(left(value ->> 'format', 200), 'null'), known_format);
     ELSIF (written ->> 'format')::int NOT BETWEEN 1 AND known_format THEN
-        RAISE 'this version of inorder does not read format % of a %', written ->> 'format', pg_typeof(kind)
+        RAISE 'this version of inorder does not read format % of a %', written ->> 'format', pg_typeof(nothing)
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('It reads formats up to %s. A later version may write others.', known_format);
     END IF;
-    RETURN jsonb_populate_record(kind, rest - 'format');
+    RETURN jsonb_populate_record(nothing, value || jsonb_build_object('format', known_format));
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_position_of(value jsonb) RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
-RETURN inorder_internal.of_jsonb(
-    ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
-        ROW(NULL, NULL, (value #>> '{ordering,frozen}'::text[])::int8multirange, NULL, NULL, NULL, NULL)
-        ::@extschema@.feed_order, NULL, NULL)::@extschema@.feed_position,
-    NULL::@extschema@.feed_position, value, inorder_internal.position_format());
+RETURN inorder_internal.of_jsonb(NULL::@extschema@.feed_position, value, inorder_internal.position_format());
 
 CREATE FUNCTION inorder_internal.feed_batch_of(value jsonb) RETURNS @extschema@.feed_batch
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
-RETURN inorder_internal.of_jsonb(
-    ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
-        NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_batch,
-    NULL::@extschema@.feed_batch, value, inorder_internal.position_format());
+RETURN inorder_internal.of_jsonb(NULL::@extschema@.feed_batch, value, inorder_internal.position_format());
 
 CREATE FUNCTION inorder_internal.feed_to_text(at_position @extschema@.feed_position) RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE

@@ -3,17 +3,16 @@
  *	  Sets of numbers, as arrays of their ranges.
  *
  * The server's operators on multiranges construct a value for each range, and compare these values by
- * functions of the type.  That takes 5 ms for 10,000 ranges, and a read needs a dozen such operations; the
- * output as text takes 17 ms.  Here a set is one array, and two sets are combined in one pass.  The result is
- * written in the form that multiranges have on the disk, which pg_upgrade keeps.  Sets without a bound, which
- * no server writes, are left to the server.
+ * functions of the type.  That takes 5 ms for 10,000 ranges, and a read needs a dozen such operations.  Here
+ * a set is one array, and two sets are combined in one pass.  The result is written in the form that
+ * multiranges have on the disk, which pg_upgrade keeps.  Sets without a bound, which no server writes, are
+ * left to the server.
  */
 #include "postgres.h"
 
 #include "access/tupmacs.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/multirangetypes.h"
@@ -26,7 +25,6 @@
 
 PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
-PG_FUNCTION_INFO_V1(numbers_text);
 
 /*
  * Every fourth item is the offset of its range, the other items are the length
@@ -201,39 +199,4 @@ Datum
 numbers_plus(PG_FUNCTION_ARGS)
 {
 	return combine_arguments(fcinfo, in_either, F_MULTIRANGE_UNION);
-}
-
-/* Write a bracket or a comma, followed by a number */
-static char *
-write_bound(char *at, char before, int64 number)
-{
-	*at++ = before;
-	return at + pg_lltoa(number, at);
-}
-
-/* text_of(numbers int8multirange) -> text */
-Datum
-numbers_text(PG_FUNCTION_ARGS)
-{
-	MultirangeType *argument = PG_GETARG_MULTIRANGE_P(0);
-	Numbers		set;
-	char	   *text;
-	char	   *at;
-
-	if (!is_bounded(argument))
-		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_MULTIRANGE_OUT, MultirangeTypePGetDatum(argument))));
-	set = numbers_of(argument);
-	/* A range takes two numbers and four other characters */
-	at = text = palloc(sizeof("{}") + (Size) set.count * (2 * MAXINT8LEN + 4));
-	*at++ = '{';
-	for (int i = 0; i < set.count; i++)
-	{
-		if (i > 0)
-			*at++ = ',';
-		at = write_bound(at, '[', set.ranges[i].low);
-		at = write_bound(at, ',', set.ranges[i].high);
-		*at++ = ')';
-	}
-	*at++ = '}';
-	PG_RETURN_TEXT_P(cstring_to_text_with_len(text, at - text));
 }

@@ -45,7 +45,6 @@ ALLOWED = {
     "src/ports/batches.c ExecOpenIndices": STATE,
     "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
     "src/ports/numbers.c OidFunctionCall2": SERVERS,
-    "src/ports/numbers.c OidOutputFunctionCall": SERVERS,
     "src/ports/parts.c stringToNode": "the bounds of a partition, which are constants: nothing is planned or evaluated",
     "src/ports/parts.c OidOutputFunctionCall": f"{SERVERS}: those that are listed there",
     "src/ports/key_base.c stringToNode": "reads a tree of the catalog, and evaluates nothing",

@@ -188,9 +188,7 @@ WITH pairs AS (
            ('{[-9223372036854775808,3)}', '{[2,9223372036854775807)}')
 )
 SELECT count(*), count(*) FILTER (WHERE is_same(inorder_internal.minus(a, b), a - b)) AS minus,
-       count(*) FILTER (WHERE is_same(inorder_internal.plus(a, b), a + b)) AS plus,
-       count(*) FILTER (WHERE is_same(inorder_internal.common(a, b), a * b)) AS common,
-       count(*) FILTER (WHERE inorder_internal.text_of(a) = a::text) AS text
+       count(*) FILTER (WHERE is_same(inorder_internal.plus(a, b), a + b)) AS plus
 FROM pairs;
 WITH sets AS (SELECT drawn(i, i % 9) AS a FROM generate_series(1, 60) AS i UNION ALL VALUES ('{}'), (drawn(5, 4000)))
 SELECT count(*), count(*) FILTER (WHERE inorder_internal.total(a) = e.total) AS total
