@@ -37,7 +37,6 @@ GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema
                                                            @extschema@.feed_batch) TO PUBLIC;
 -- Functions that reader_advance() calls: they access nothing.
 GRANT EXECUTE ON FUNCTION inorder_internal.are_numbers(int8multirange) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.common(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.say_not_following(
     @extschema@.feed_position, @extschema@.feed_batch, text, text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.say_beyond(text) TO PUBLIC;

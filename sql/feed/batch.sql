@@ -59,9 +59,8 @@ DECLARE
     numbers int8multirange := inorder_internal.ranges_with_rows(t, b.transactions, most);
 BEGIN
     IF numbers IS NOT NULL THEN
-        b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
-            b.transactions, inorder_internal.plus(inorder_internal.one_number(b.resumed),
-                                                  inorder_internal.one_number(b.cut))));
+        b.transactions := inorder_internal.plus(numbers, b.transactions * inorder_internal.plus(
+            inorder_internal.one_number(b.resumed), inorder_internal.one_number(b.cut)));
     END IF;
     RETURN b;
 END $$;

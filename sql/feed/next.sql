@@ -98,8 +98,8 @@ BEGIN
     IF number = b.resumed THEN
         b.transactions := inorder_internal.one_number(number);
     ELSE
-        b.transactions := inorder_internal.common(
-            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one_number(b.resumed));
+        b.transactions := b.transactions
+            * (int8multirange(int8range(0, number, '[]')) + inorder_internal.one_number(b.resumed));
     END IF;
     IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
         b.cut := number;

@@ -45,7 +45,7 @@ END $$;
 -- The first key of a transaction, as text of a literal. The functions below return the type of keys, and the literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
-RETURN CASE WHEN (t).is_uuid THEN inorder_internal.uuid_xact_floor(number)::text ELSE number::text END;
+RETURN CASE WHEN (t).is_uuid THEN @extschema@.uuid_xact_floor(number)::text ELSE number::text END;
 
 CREATE FUNCTION inorder_internal.key_type(t inorder_internal.feed_table) RETURNS name
 LANGUAGE sql IMMUTABLE

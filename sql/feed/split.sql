@@ -26,7 +26,7 @@ CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    b.transactions := inorder_internal.common(b.transactions, numbers);
+    b.transactions := b.transactions * numbers;
     IF numbers @> b.resumed IS NOT TRUE THEN
         b.resumed := NULL;
         b.resumed_after := NULL;
@@ -72,8 +72,7 @@ BEGIN
         WHEN number = b.resumed THEN inorder_internal.one_number(number)
         ELSE inorder_internal.plus(
             inorder_internal.one_number(b.resumed),
-            inorder_internal.common(inorder_internal.whole_transactions(b),
-                                    int8multirange(int8range(0, number, '[]')))) END;
+            inorder_internal.whole_transactions(b) * int8multirange(int8range(0, number, '[]'))) END;
     b.cut := CASE WHEN key IS NOT NULL THEN number END;
     b.cut_after := key;
     RETURN b;

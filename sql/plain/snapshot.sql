@@ -78,5 +78,3 @@ END
 RETURN numbers - others;
 ---- numbers_plus: sql
 RETURN numbers + others;
----- uuid_xact_floor: sql
-RETURN @extschema@.uuid_xact_floor(number);

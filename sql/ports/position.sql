@@ -112,7 +112,7 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
 CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
+RETURN isempty((p).transactions * (b).transactions)
     -- Columns are compared one by one: a comparison of rows becomes another expression when it is dumped and restored.
     AND (p).partial IS NOT DISTINCT FROM (b).resumed AND (p).last_key IS NOT DISTINCT FROM (b).resumed_after
     AND (p).ordering.column_name IS NOT DISTINCT FROM (b).ordering.column_name

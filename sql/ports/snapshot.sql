@@ -47,10 +47,6 @@ AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_plus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION inorder_internal.common(numbers int8multirange, others int8multirange) RETURNS int8multirange
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN numbers * others;
-
 -- True if a set is one range, or empty.
 CREATE FUNCTION inorder_internal.is_range(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -67,9 +63,6 @@ BEGIN
     END IF;
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
-
-CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint) RETURNS uuid
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 -- Error in a transaction whose snapshot stays the same, because it does not show later changes.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
