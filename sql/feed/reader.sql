@@ -226,7 +226,7 @@ BEGIN
                 PERFORM inorder_internal.check_position(from_position);
                 has_rows := (inorder_internal.find_next_batch(
                     t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
-            ELSIF has_rows IS NULL OR NOT inorder_internal.is_quiet(f) THEN
+            ELSE
                 f := inorder_internal.open_next_batch(caller, feed, owner, NULL, true, false);
                 -- feed_take_batch() would return a batch.
                 has_rows := ((f.next).has_rows AND NOT inorder_internal.is_held(f)) IS TRUE

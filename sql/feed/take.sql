@@ -174,19 +174,3 @@ BEGIN
     END IF;
     RETURN r;
 END $$;
-
--- True if the indexes show that a feed has got no rows since the last search found none. Most transactions that end are
--- those of other workers: with a full search after each of these, waiting workers would use more CPU time than working
--- ones.
-CREATE FUNCTION inorder_internal.is_quiet(f inorder_internal.feed_view) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    state inorder_internal.feed_state := inorder_internal.state_of(f.feed_id);
-BEGIN
-    IF (f.t).relation IS NOT NULL AND state.written_here
-       AND inorder_internal.lock_readable(f.relation, f.caller) THEN
-        RETURN inorder_internal.is_idle(f.t, state.position, f.caller)
-            AND NOT inorder_internal.has_free(state, (f.shared_by).shares, NULL);
-    END IF;
-    RETURN false;
-END $$;

@@ -75,10 +75,6 @@ END
 RETURN array_fill(true, ARRAY[cardinality(leaves)]);
 ---- probe: sql IMMUTABLE
 RETURN NULL::boolean[];
----- is_idle: sql STABLE
--- If no transaction has ended, no proof is needed, since there are no rows.
-RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
-    AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 ---- known_count: sql IMMUTABLE
 RETURN NULL::inorder_internal.known_count;
 ---- may_fold: sql IMMUTABLE

@@ -55,12 +55,6 @@ CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers in
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if quick checks show that nothing follows a position: no transaction has ended since. If a caller is given, also
--- true if the table is unchanged and has no rows of the transactions that have ended.
-CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 -- A count that this session keeps. amount: the number of rows. folded: the number when may_fold() last returned true.
 -- counted: the transactions of these rows, and the state of the table. others: the other transactions, which may have
 -- rows. more: the number of their rows, if these are few.

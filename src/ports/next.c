@@ -29,7 +29,6 @@
 #include "ports/kept.h"
 
 PG_FUNCTION_INFO_V1(next_by_index);
-PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
@@ -271,18 +270,6 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages));
 	PopActiveSnapshot();
 	return is_known;
-}
-
-/* is_idle(t feed_table, p feed_position, caller oid) -> boolean: true if the indexes show that nothing follows */
-Datum
-nothing_follows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, 2);
-	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
-	HeapTupleHeader batch;
-	BatchEnd	end;
-
-	PG_RETURN_BOOL(find_next_batch(&table, &position, &(BatchRequest) {0}, &batch, &end) && batch == NULL);
 }
 
 /*

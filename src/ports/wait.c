@@ -14,8 +14,7 @@
  * transactions of all tables and databases.  After a check that found nothing,
  * the pause before the next one is long enough that all checks together take a
  * fiftieth of a core.  It is at most 100 ms, because the first check of a
- * session is expensive: it has to plan its queries.  Later checks of a call are
- * cheaper, but are not made more often.
+ * session is expensive: it has to plan its queries.
  *
  * Under load the next row comes soon, and both pauses are shorter at the
  * beginning of a call: the pause between readings of the counter is a quarter
@@ -43,7 +42,6 @@ PG_FUNCTION_INFO_V1(await_look);
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define USUAL_CHECK_MS 0.4		/* CPU time of the first check of a call if its queries were planned before */
 
 /*
  * State at the start of the last check: the number of ended transactions, and
@@ -52,10 +50,6 @@ PG_FUNCTION_INFO_V1(await_look);
 static uint64 ended_before;
 static double used_before;
 static double began;			/* start of this call, in milliseconds of the clock below */
-/*
- * CPU time of the most expensive check of this call, at most USUAL_CHECK_MS
- */
-static double used_most;
 
 uint64
 ended_count(void)
@@ -117,11 +111,8 @@ wait_for_look(double duration)
 {
 	double		end = began + duration;
 	double		now = monotonic_ms();
-	double		used = cpu_ms() - used_before;
-	double		next;
+	double		next = now + check_pause(cpu_ms() - used_before, now - began);
 
-	used_most = Max(used_most, Min(used, USUAL_CHECK_MS));
-	next = now + check_pause(Max(used, used_most), now - began);
 	do
 	{
 		if (now >= end)
@@ -140,10 +131,7 @@ Datum
 await_look(PG_FUNCTION_ARGS)
 {
 	if (PG_GETARG_BOOL(1))
-	{
 		began = monotonic_ms();
-		used_most = 0;
-	}
 	else if (!wait_for_look(PG_GETARG_FLOAT8(0) * 1000.0))
 		PG_RETURN_BOOL(false);
 	ended_before = ended_count();

@@ -99,7 +99,7 @@ NOT_RUN_IN_PYTHON = {
     "test_what_goes_past_a_log_to_which_nothing_comes": "changes_read",
     "test_a_table_is_dropped_while_it_is_read": "a statement of feed_apply begins when all rows are read",
     "test_no_other_count_is_made": LOOKS,
-    "test_a_commit_of_others_costs_one_who_waits_no_look": LOOKS,
+    "test_a_commit_of_others_costs_one_who_waits_no_search": LOOKS,
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
