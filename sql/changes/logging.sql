@@ -277,8 +277,7 @@ RETURN inorder_internal.log_changes(caller, relation, true);
 CREATE FUNCTION inorder_internal.changes_disable(caller oid, relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation),
-            inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
         JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname

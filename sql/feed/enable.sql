@@ -128,12 +128,23 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_disable(caller oid, relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    users text;
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.require_read_committed(
         'feed_disable', 'Feeds that were created since this transaction began would not be seen.');
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
-    PERFORM inorder_internal.forget_table(relation);
+    SELECT string_agg(u.what, ', ' ORDER BY u.what) INTO users
+    FROM (SELECT format('feed "%s" of %I', f.name, inorder_internal.shown_owner(f)) FROM inorder_internal.feed AS f
+          WHERE f.relation = feed_disable.relation
+          UNION SELECT 'its exact count' FROM inorder_internal.counted_table AS k
+          WHERE k.relation = feed_disable.relation) AS u(what);
+    IF users IS NOT NULL THEN
+        RAISE 'table % is still in use by %', relation, users
+        USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Call feed_drop() and exact_count_stop() first.';
+    END IF;
+    DELETE FROM inorder_internal.feed_table AS t WHERE t.relation = feed_disable.relation;
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.unguard_statements(relation) AS s), caller);
 END $$;

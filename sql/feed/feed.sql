@@ -15,19 +15,6 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.new_id() RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    drawn bigint;
-BEGIN
-    -- The number is random: with a counter, sessions that create feeds would wait for each other's transactions.
-    LOOP
-        drawn := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
-        EXIT WHEN drawn > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = drawn);
-    END LOOP;
-    RETURN drawn;
-END $$;
-
 CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -51,13 +38,17 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
+    -- The number is random: with a counter, sessions that create feeds would wait for each other's transactions.
+    LOOP
+        feed := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        EXIT WHEN feed > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed);
+    END LOOP;
     INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, whole_transactions, shared_by)
-    VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
+    VALUES (feed, feed_name, caller, inorder_internal.role_name(caller),
             inorder_internal.server_system(), create_feed.relation, create_feed.whole_transactions,
             CASE WHEN partition_by IS NOT NULL
                  THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
-                                                     coalesce(shares, 16)) END)
-    RETURNING id INTO feed;
+                                                     coalesce(shares, 16)) END);
     INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, batch_origin)
     VALUES (feed, create_feed.relation, from_position, inorder_internal.first_number(), from_position.origin);
 EXCEPTION WHEN unique_violation THEN

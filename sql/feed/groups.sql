@@ -735,8 +735,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set;
 BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation),
-            inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
     WHERE g.columns = by OR g.deltas = (inorder_internal.new_group_set(exact_count_stop.relation, by)).deltas LIMIT 1;
     IF NOT FOUND THEN

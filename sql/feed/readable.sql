@@ -130,24 +130,6 @@ BEGIN
     RETURN result;
 END $$;
 
--- Delete the description of a table; error while it has a feed or an exact count.
-CREATE FUNCTION inorder_internal.forget_table(relation regclass) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    users text;
-BEGIN
-    SELECT string_agg(u.what, ', ' ORDER BY u.what) INTO users
-    FROM (SELECT format('feed "%s" of %I', f.name, inorder_internal.shown_owner(f)) FROM inorder_internal.feed AS f
-          WHERE f.relation = forget_table.relation
-          UNION SELECT 'its exact count' FROM inorder_internal.counted_table AS k
-          WHERE k.relation = forget_table.relation) AS u(what);
-    IF users IS NOT NULL THEN
-        RAISE 'table % is still in use by %', relation, users
-        USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Call feed_drop() and exact_count_stop() first.';
-    END IF;
-    DELETE FROM inorder_internal.feed_table AS t WHERE t.relation = forget_table.relation;
-END $$;
-
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS

@@ -189,9 +189,18 @@ BEGIN
                   inorder_internal.typed(relation, NULL));
 END $$;
 
--- The seconds that a caller wants to wait; error unless they are allowed.
-CREATE FUNCTION inorder_internal.seconds_to_wait(timeout interval) RETURNS float8
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+-- Wait until there are rows in a feed, or after a position that a reader keeps.
+CREATE FUNCTION inorder_internal.wait_for_rows(
+    caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
+    is_feed boolean
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- An interval of months and days may compare as less than a second, and still last for a day.
+    seconds float8 := least(extract(epoch FROM timeout)::float8, 1);
+    has_rows boolean;
+    f inorder_internal.feed_view;
+    t inorder_internal.feed_table;
 BEGIN
     IF timeout IS NULL THEN
         RAISE 'timeout must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -200,22 +209,6 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
     END IF;
-    -- An interval of months and days may compare as less than a second, and still last for a day.
-    RETURN least(extract(epoch FROM timeout)::float8, 1);
-END $$;
-
--- Wait until there are rows in a feed, or after a position that a reader keeps.
-CREATE FUNCTION inorder_internal.wait_for_rows(
-    caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
-    is_feed boolean
-) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    seconds float8 := inorder_internal.seconds_to_wait(timeout);
-    has_rows boolean;
-    f inorder_internal.feed_view;
-    t inorder_internal.feed_table;
-BEGIN
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
         -- Roll back to a savepoint to release the locks of the search: otherwise ALTER TABLE with a lock_timeout would

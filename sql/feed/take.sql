@@ -58,23 +58,34 @@ BEGIN
                         'let its owner call feed_enable(%L).', f.name, other, t.relation);
 END $$;
 
--- Record a poll that found nothing, from time to time, so that the view feeds shows it. The position then also moves
--- over the rest of a transaction or of an ordered set if this rest has no rows. It also moves over transactions without
--- rows that took long to examine, so that the next poll does not examine them again.
-CREATE FUNCTION inorder_internal.note_empty_poll(f inorder_internal.feed_view) RETURNS void
+-- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
+-- follows, record the poll from time to time, so that the view feeds shows it. The position then also moves over the
+-- rest of a transaction or of an ordered set if this rest has no rows. It also moves over transactions without rows
+-- that took long to examine, so that the next poll does not examine them again.
+CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    past_batch inorder_internal.found_batch.batch%TYPE := (f.next).batch;
-    is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL
-        OR (f.next).is_costly;
+    rest inorder_internal.found_batch.rest%TYPE := (f.next).rest;
+    is_rest boolean;
 BEGIN
+    IF (f.next).has_rows THEN
+        IF rest.transactions IS NOT NULL THEN
+            PERFORM inorder_internal.move_feed(f, rest, false);
+            f.at_position := inorder_internal.advance(f.at_position, rest);
+        END IF;
+        RETURN f;
+    ELSIF rest.transactions IS NULL THEN
+        rest := (f.next).batch;
+    END IF;
+    f.next.batch := rest;
     IF (f.is_poll_due OR (f.next).is_costly) AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
+        is_rest := rest.resumed IS NOT NULL OR (rest.ordering).from_value IS NOT NULL OR (f.next).is_costly;
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
         -- If a reader has moved the feed in the meantime, the position is already past that rest.
-        SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
-                            THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
+        SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, rest)
+                            THEN inorder_internal.advance(s.position, rest) ELSE s.position END,
             polled = f.asked,
             -- If a feed is divided, rows may wait for a worker.
             caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (f.shared_by).shares, s.places)
@@ -82,26 +93,6 @@ BEGIN
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
         WHERE s.feed = f.feed_id
           AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = f.feed_id);
-    END IF;
-END $$;
-
--- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
--- follows, recording the poll moves the feed over the rest.
-CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    rest inorder_internal.found_batch.rest%TYPE := (f.next).rest;
-BEGIN
-    IF (f.next).has_rows THEN
-        IF rest.transactions IS NOT NULL THEN
-            PERFORM inorder_internal.move_feed(f, rest, false);
-            f.at_position := inorder_internal.advance(f.at_position, rest);
-        END IF;
-    ELSE
-        f.next.batch := CASE WHEN rest.transactions IS NULL THEN (f.next).batch ELSE rest END;
-        IF f.is_poll_due OR (f.next).is_costly THEN
-            PERFORM inorder_internal.note_empty_poll(f);
-        END IF;
     END IF;
     RETURN f;
 END $$;

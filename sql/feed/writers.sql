@@ -1,30 +1,25 @@
 -- Checks for later failures, before a table gets its guard or its column: an error if the catalog shows the failure, a
 -- warning if it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
 
--- A BEFORE UPDATE trigger of a table or of a partition, or null. With such a trigger, even a disabled one, each UPDATE
--- makes the server compute generated columns again.
-CREATE FUNCTION inorder_internal.recomputing_trigger(relation regclass) RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- Bits 1, 2 and 16 mean for each row, BEFORE, and for UPDATE.
-    RETURN (SELECT g.oid FROM pg_trigger AS g
-            WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgtype & 19 = 19
-            ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
-END $$;
-
 -- Error if, because of the triggers of a table, the guard would refuse what is written, or reads would refuse the
 -- table.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    recomputing record;
 BEGIN
     PERFORM inorder_internal.say_later_trigger(g.tgrelid, g.tgname::text)
     FROM pg_trigger AS g WHERE g.oid = inorder_internal.later_trigger(t);
-    IF t.is_generated AND inorder_internal.recomputing_trigger(t.relation) IS NOT NULL THEN
+    -- With such a trigger, even a disabled one, each UPDATE makes the server compute generated columns again. Bits 1, 2
+    -- and 16 mean for each row, BEFORE, and for UPDATE.
+    SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO recomputing FROM pg_trigger AS g
+    WHERE t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND g.tgtype & 19 = 19
+    ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1;
+    IF FOUND THEN
         RAISE 'each UPDATE of % would change its transaction number, which is generated', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = (SELECT format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated '
-                                      'columns again.', g.tgname, g.tgrelid::regclass)
-                        FROM pg_trigger AS g WHERE g.oid = inorder_internal.recomputing_trigger(t.relation)),
+              DETAIL = format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated columns '
+                              'again.', recomputing.name, recomputing.relation),
               HINT = format('Drop the trigger; or read the table by a number that is a default: feed_prepare(%L, name) '
                             'adds a column of that name.', t.relation);
     END IF;

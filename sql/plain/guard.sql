@@ -79,15 +79,6 @@ BEGIN
           HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to do without it.', root, root);
 END $$;
 
--- The transaction number in a key or column, as it is written; null if it has none.
-CREATE FUNCTION inorder_internal.number_of(key text, is_uuid boolean) RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN CASE WHEN NOT is_uuid THEN key::bigint
-                WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
-                THEN concat('x', left(replace(key, '-', ''), 12))::bit(48)::bigint END;
-END $$;
-
 ---- feed_guard: plpgsql
 DECLARE
     names name[];
@@ -126,7 +117,9 @@ BEGIN
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
         -- The value is converted by the output function of its type: a cast could be a function of another role.
         EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
-        said := inorder_internal.number_of(key, is_uuid);
+        said := CASE WHEN NOT is_uuid THEN key::bigint
+                     WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
+                     THEN concat('x', left(replace(key, '-', ''), 12))::bit(48)::bigint END;
         IF said = number THEN
             PERFORM inorder_internal.say_other_guard(TG_RELID, TG_NAME);
         END IF;

@@ -566,54 +566,38 @@ BEGIN
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
--- True if the table has another description in the newest snapshot; null if it has none there.
-CREATE FUNCTION inorder_internal.is_outdated(t inorder_internal.feed_table) RETURNS boolean
+-- Error if the fault of a table is in its description: by the newest snapshot it is another one, or, in a transaction
+-- whose snapshot stays the same, the table was disabled or rebased. There the trigger decides: its definition is always
+-- the present one, and may have another base.
+CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.is_partial),
-                                   ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial))
-            FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
-END $$;
-
--- True if a table has the guard in the newest snapshot.
-CREATE FUNCTION inorder_internal.has_guard_now(t inorder_internal.feed_table) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN inorder_internal.has_guard(t);
-END $$;
-
--- True if the table was disabled or rebased after the snapshot of this transaction, which stays the same. This is read
--- from the definition of the trigger, which is always the present one, and may have another base.
-CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    is_outdated boolean := (
+        SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.is_partial),
+                               ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial))
+        FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
     definition text := (SELECT coalesce(pg_get_triggerdef(g.oid), '') FROM pg_trigger AS g
                         WHERE g.tgrelid = t.relation::oid AND g.tgname = 'zz_inorder_guard');
     base bigint := substring(definition, '[(]''([0-9]{1,15})''[)]$')::bigint;
 BEGIN
-    IF current_setting('transaction_isolation') = 'read committed' OR base = t.base THEN
-        RETURN false;
+    IF is_outdated IS NOT TRUE AND current_setting('transaction_isolation') <> 'read committed'
+       AND base IS DISTINCT FROM t.base THEN
+        t.base := base;
+        is_outdated := definition = '' OR inorder_internal.has_guard(t);
     END IF;
-    t.base := base;
-    RETURN definition = '' OR inorder_internal.has_guard(t);
-END $$;
-
--- Error if the fault of a table is in its description.
-CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF inorder_internal.is_outdated(t) OR inorder_internal.was_rebased(t) THEN
+    IF is_outdated THEN
         PERFORM inorder_internal.say_outdated(t.relation);
     END IF;
 END $$;
 
+-- The error about a table that is not guarded. It is a different error if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lacks name := inorder_internal.lacks(t);
 BEGIN
     PERFORM inorder_internal.refuse_outdated(t);
-    IF inorder_internal.has_guard_now(t) THEN
+    IF inorder_internal.has_guard(t) THEN
         PERFORM inorder_internal.say_outdated(t.relation);
     END IF;
     IF lacks IS NOT NULL THEN
