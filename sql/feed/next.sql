@@ -4,8 +4,8 @@
 --
 --  which transactions?  find_batch > batch_since: those that have ended, without the position
 --  is there a row?      find_batch > probe_rows
---  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
---  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows; next_value
+--  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query
+--  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows
 --
 -- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE: functions that
 -- it calls see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the
@@ -86,26 +86,6 @@ BEGIN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
-END $$;
-
--- A batch that ends after a given row. It ends after the row's transaction if no key is given, or if no key
--- distinguishes the rows of a transaction.
-CREATE FUNCTION inorder_internal.cut_batch(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
-) RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF number = b.resumed THEN
-        b.transactions := inorder_internal.one_number(number);
-    ELSE
-        b.transactions := b.transactions
-            * (int8multirange(int8range(0, number, '[]')) + inorder_internal.one_number(b.resumed));
-    END IF;
-    IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
-        b.cut := number;
-        b.cut_after := last_key;
-    END IF;
-    RETURN b;
 END $$;
 
 -- The query that finds out if a batch has rows, in the form of a probe.
@@ -201,8 +181,18 @@ BEGIN
             t, inorder_internal.rest_of_one(b, e.number), e.place::int, caller))[3:];
     END IF;
     n.is_all := max_rows IS NULL OR e.number IS NULL;
-    n.batch := CASE WHEN n.is_all THEN b
-                    ELSE inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END) END;
+    n.batch := b;
+    IF NOT n.is_all THEN
+        n.batch.transactions := CASE
+            WHEN e.number = b.resumed THEN inorder_internal.one_number(e.number)
+            ELSE b.transactions
+                * (int8multirange(int8range(0, e.number, '[]')) + inorder_internal.one_number(b.resumed)) END;
+        -- The batch ends after the transaction of its last row if no key distinguishes the rows of a transaction.
+        IF NOT whole AND cardinality(t.order_columns) > 0 AND e.last_key IS NOT NULL THEN
+            n.batch.cut := e.number;
+            n.batch.cut_after := e.last_key;
+        END IF;
+    END IF;
     -- The rest of a transaction that was read in part is found by a query.
     n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
                                        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));

@@ -109,24 +109,6 @@ BEGIN
     RETURN inorder_internal.first_by_either(t, b, s, max_rows, caller);
 END $$;
 
--- The value at which the piece after the next one begins; null if the next piece is the last.
-CREATE FUNCTION inorder_internal.next_value(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
-) RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF s.amount <= max_rows THEN
-        RETURN NULL;
-    -- Rows of one value stay together.
-    ELSIF s.highest > s.lowest THEN
-        RETURN s.highest;
-    ELSIF s.highest = 9223372036854775807 THEN
-        RETURN NULL;
-    END IF;
-    RETURN inorder_internal.find_number(
-        t, inorder_internal.lowest_query(t, b, (b.ordering).column_name, s.highest + 1), true, caller);
-END $$;
-
 -- A batch in the order of a column, limited to max_rows rows unless that is null.
 CREATE FUNCTION inorder_internal.find_batch_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
@@ -148,7 +130,12 @@ BEGIN
     ELSE
         s := CASE WHEN s.walked_from IS NULL THEN inorder_internal.first_of_set(t, b, max_rows, nothing_read, caller)
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
-        next := inorder_internal.next_value(t, b, s, max_rows, caller);
+        -- The value at which the piece after this one begins; null if this one is the last. Rows of one value stay
+        -- together.
+        next := CASE WHEN s.amount <= max_rows THEN NULL WHEN s.highest > s.lowest THEN s.highest
+                     WHEN s.highest < 9223372036854775807
+                     THEN inorder_internal.find_number(t, inorder_internal.lowest_query(
+                         t, b, (b.ordering).column_name, s.highest + 1), true, caller) END;
         IF next IS NOT NULL AND s.up_to IS NULL THEN
             s.up_to := inorder_internal.find_number(
                 t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
