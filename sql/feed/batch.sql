@@ -65,16 +65,15 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for rows of a batch. If indexes show which ranges and partitions have rows, the query is limited to the
--- first of these ranges, and to these partitions.
+-- The query for rows of a batch. If indexes show which ranges and partitions have rows, the query is limited to these.
 CREATE FUNCTION inorder_internal.found_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
+    t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.batch_query(
         t, inorder_internal.parts_with_rows(t, b.transactions),
-        inorder_internal.batch_with_rows(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
+        inorder_internal.batch_with_rows(t, b, 9223372036854775807), columns, in_order);
 END $$;
 
 -- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. Its query then

@@ -94,7 +94,7 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
-                  inorder_internal.found_query(t, b, NULL, '1', false));
+                  inorder_internal.found_query(t, b, '1', false));
 END $$;
 
 -- Error if a probe finds a fault of the table; otherwise true if it looks for rows and finds any.
@@ -322,7 +322,7 @@ CREATE FUNCTION inorder_internal.text_for_rows(
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN inorder_internal.found_query(t, b, NULL, 'e.*', in_order);
+    RETURN inorder_internal.found_query(t, b, 'e.*', in_order);
 END $$;
 
 -- The query for rows in ranges of keys. Its two parameters are the bounds of one range, or arrays of the lower and

@@ -149,7 +149,7 @@ BEGIN
     END IF;
     n.has_rows := CASE WHEN max_rows IS NULL
                        THEN inorder_internal.has_row(
-                           t, inorder_internal.found_query(t, n.batch, NULL, '1::pg_catalog.int8', false), caller)
+                           t, inorder_internal.found_query(t, n.batch, '1::pg_catalog.int8', false), caller)
                        ELSE s.amount > 0 END;
     n.is_all := max_rows IS NULL AND NOT goes_on;
     n.rest := CASE WHEN NOT n.has_rows AND goes_on THEN n.batch END;

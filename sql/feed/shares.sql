@@ -157,7 +157,7 @@ BEGIN
     IF NOT (f.next).has_rows THEN
         RETURN f;
     END IF;
-    pieces := inorder_internal.found_query(f.t, (f.next).batch, NULL, format(
+    pieces := inorder_internal.found_query(f.t, (f.next).batch, format(
         'CASE WHEN %strue THEN %s END AS share',
         inorder_internal.typed((f.t).relation, ARRAY[(f.shared_by).column_name::name]),
         inorder_internal.share_text(f.shared_by)), false);
