@@ -50,30 +50,13 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- A batch of many ranges of transactions, reduced to the first ranges with rows, if an index shows which ranges have
--- rows. Transactions of which the batch has only a part are kept.
-CREATE FUNCTION inorder_internal.batch_with_rows(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    numbers int8multirange := inorder_internal.ranges_with_rows(t, b.transactions, most);
-BEGIN
-    IF numbers IS NOT NULL THEN
-        b.transactions := inorder_internal.plus(numbers, b.transactions * inorder_internal.plus(
-            inorder_internal.one_number(b.resumed), inorder_internal.one_number(b.cut)));
-    END IF;
-    RETURN b;
-END $$;
-
--- The query for rows of a batch. If indexes show which ranges and partitions have rows, the query is limited to these.
+-- The query for rows of a batch. If indexes show which partitions have rows, the query is limited to these.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN inorder_internal.batch_query(
-        t, inorder_internal.parts_with_rows(t, b.transactions),
-        inorder_internal.batch_with_rows(t, b, 9223372036854775807), columns, in_order);
+    RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, b.transactions), b, columns, in_order);
 END $$;
 
 -- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. Its query then

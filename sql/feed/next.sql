@@ -133,7 +133,6 @@ CREATE FUNCTION inorder_internal.find_place(
 ) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    b := inorder_internal.batch_with_rows(t, b, place + 1::bigint);
     RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;

@@ -84,8 +84,6 @@ BEGIN ATOMIC
 END;
 ---- end_by_index: sql IMMUTABLE
 RETURN NULL::inorder_internal.batch_end;
----- ranges_with_rows: sql IMMUTABLE
-RETURN NULL::int8multirange;
 ---- parts_with_rows: sql IMMUTABLE
 RETURN NULL::text;
 ---- partition_bounds: plpgsql STABLE keys

@@ -87,11 +87,6 @@ CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The first ranges with rows, up to a limit, among many ranges of transactions.
-CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
-RETURNS int8multirange
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
 -- A condition that the rows of some transactions satisfy. It is derived from the partitions that have such rows
 -- (parts.c).
 CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)

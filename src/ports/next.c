@@ -4,7 +4,7 @@
  *
  * Most searches find nothing, or rows of some transactions in a table that is unchanged since the
  * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
- * All other cases are left to look() in sql/feed/next.sql.
+ * All other cases are left to find_batch() in sql/feed/next.sql.
  */
 #include "postgres.h"
 
@@ -38,6 +38,9 @@ PG_FUNCTION_INFO_V1(pages_read);
  * find_next_batch().
  */
 #define COSTLY_PAGES 1000
+
+/* The number of ranges of a set from which on it takes more than a few probes */
+#define MANY_RANGES 64
 
 static int64 pages_in_vain;		/* pages read by a costly probe, before the full search that follows it */
 

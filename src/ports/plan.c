@@ -27,7 +27,6 @@
 
 #include "compat.h"
 #include "ports/plan.h"
-#include "ports/probe.h"
 #include "ports/query.h"
 
 /*
@@ -59,8 +58,7 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	 * Queries for other batches have other texts, with a condition for the
 	 * partitions that have rows, or for a share.
 	 */
-	if (table->proof->leaf_count >= MANY_LEAVES ||
-		table->is_share || !bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
+	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
 	/*
 	 * Rows of number 0 may be the whole table, and are read by the primary

@@ -30,7 +30,6 @@
 PG_FUNCTION_INFO_V1(probe_numbers);
 PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
-PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
 /* Number of searches in indexes that take about as long as a query */
@@ -80,50 +79,6 @@ count_rows(const Table *table, int leaf, const Stretch *stretch, int64 most)
 		next_entry(cursor);
 	close_cursor(cursor);
 	return rows;
-}
-
-/* A search for the ranges of a set that have rows */
-typedef struct RangeSearch
-{
-	Stretch		stretch;
-	bool	   *has;			/* the range is known to have rows */
-	int64		count;			/* number of such ranges */
-	int64		most;			/* the search ends at this number */
-} RangeSearch;
-
-/*
- * Search one more leaf.  Once enough ranges with rows are known, higher
- * ranges are not searched in other leaves.
- */
-static void
-search_leaf(RangeSearch *search, const Table *table, int leaf)
-{
-	Cursor	   *cursor = open_cursor(table->proof, leaf, &search->stretch, true);
-	int64		marked = 0;
-	int			enough = 0;
-
-	while (cursor->place != NULL && marked < search->most)
-	{
-		bool	   *has = &search->has[cursor->ranges - search->stretch.ranges];
-
-		if (!*has && is_visible(cursor))
-		{
-			*has = true;
-			marked++;
-		}
-		if (*has)
-			skip_ranges(cursor, 1);
-		else
-			next_entry(cursor);
-	}
-	close_cursor(cursor);
-	search->count += marked;
-	if (search->count < search->most)
-		return;
-	search->count = 0;
-	while (search->count < search->most)
-		search->count += search->has[enough++];
-	search->stretch.count = enough;
 }
 
 static Numbers
@@ -306,35 +261,6 @@ probe_numbers(PG_FUNCTION_ARGS)
 	probe = probe_table(&table, numbers);
 	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(probe.has_rows), BoolGetDatum(probe.has_beyond)}, 2,
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
-}
-
-/*
- * ranges_with_rows(t feed_table, numbers int8multirange, most bigint) -> int8multirange
- *
- * The ranges that have rows, up to a limit, of a set of transactions that have ended.  Null if the set has few ranges,
- * or the indexes lack rows of it.
- */
-Datum
-ranges_with_rows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, -1);
-	MultirangeType *ranges = PG_GETARG_MULTIRANGE_P(1);
-	RangeSearch search;
-	Numbers		set;
-	int			count = 0;
-
-	if (ranges->rangeCount < MANY_RANGES || !has_all(&table, ranges))
-		PG_RETURN_NULL();
-	set = numbers_of(ranges);
-	search = (RangeSearch) {stretch_of(&table, set), palloc0(sizeof(bool) * set.count), 0, PG_GETARG_INT64(2)};
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table.proof->leaf_count && search.stretch.count > 0; i++)
-		search_leaf(&search, &table, i);
-	PopActiveSnapshot();
-	for (int i = 0; i < search.stretch.count; i++)
-		if (search.has[i])
-			set.ranges[count++] = set.ranges[i];
-	PG_RETURN_DATUM(numbers_datum((Numbers) {count, set.ranges}));
 }
 
 /*

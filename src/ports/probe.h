@@ -8,12 +8,6 @@
 #include "ports/numbers.h"
 #include "ports/table.h"
 
-/*
- * With fewer ranges, making a query is faster than finding out which of them
- * have rows
- */
-#define MANY_RANGES 64
-
 /* The result of a probe in the active snapshot */
 typedef struct ProbeResult
 {
