@@ -194,7 +194,8 @@ BEGIN
     RESET ROLE;
 END $$;
 SELECT r AS role, d.* FROM unnest('{inorder_owner,inorder_reader,inorder_monitor}'::text[]) AS r CROSS JOIN LATERAL denied(r) AS d;
-SELECT rolname FROM pg_roles WHERE rolname ~ '^inorder' AND has_schema_privilege(rolname, 'inorder_internal', 'USAGE');
+SELECT rolname FROM pg_roles WHERE rolname ~ '^inorder' AND has_schema_privilege(rolname, 'inorder_internal', 'USAGE')
+ORDER BY rolname;
 DROP FUNCTION denied;
 
 DROP TABLE attempts;
