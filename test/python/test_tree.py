@@ -300,3 +300,11 @@ def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
     ]
     assert "clients" in asked
     assert [name for name in asked if not re.search("INORDER_TEST_(LONG|EDITION)", text(f"script/{name}"))] == []
+
+
+def test_the_documentation_is_short() -> None:
+    """Without the manual of functions, the results of runs, and what is made from other pages."""
+    pages = [path.relative_to(ROOT) for path in DOCUMENTS if "docs" in path.parts]
+    short = [page for page in pages if not {"results", "skill", "reference.md"} & {*page.parts}]
+    assert sum(len(text(str(page)).split()) for page in short) <= 42_000 and len(short) > 30
+    assert len(text("README.md").split()) <= 1_200
