@@ -5,7 +5,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import count, groupby
@@ -125,8 +125,6 @@ def servers_are_copies() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         clusters.copied(patch)
         yield
-    for session in ADMINS.values():
-        session.close()
 
 
 @pytest.fixture(scope="session")
@@ -183,28 +181,15 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
     return database
 
 
-# Sessions of the superuser that are kept: to begin one takes a fifth of the CPU time of a copied database.
-ADMINS: dict[str, Connection] = {}
-
-
-def admin_of(cluster: Cluster) -> Connection:
-    if cluster.dsn in ADMINS:
-        with suppress(psycopg.OperationalError):  # a test may have ended it
-            ADMINS[cluster.dsn].execute("SELECT 1")
-            return ADMINS[cluster.dsn]
-        ADMINS[cluster.dsn].close()
-    ADMINS[cluster.dsn] = connect(cluster.dsn)
-    return ADMINS[cluster.dsn]
-
-
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
-    # With this strategy the server takes half of the CPU time of a copy by WAL.
-    make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
-    run(admin_of(cluster), f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
-    with connect(f"{cluster.dsn} dbname={name}") as connection:
-        yield connection
-    run(admin_of(cluster), f"DROP DATABASE {name} WITH (FORCE)")
+    with connect(cluster.dsn) as admin:
+        # With this strategy the server takes half of the CPU time of a copy by WAL.
+        make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+        run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
+        with connect(f"{cluster.dsn} dbname={name}") as connection:
+            yield connection
+        run(admin, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @cache

@@ -514,7 +514,7 @@ def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: C
             run_all(old, "ALTER TABLE old RENAME TO former", "ALTER TABLE shadow RENAME TO old")
 
     request = Request("old", "xact", 1, 3, undo=False, drop_column=False, dsn=old.info.dsn)
-    with pytest.raises(InputError, match="old is a new table now"):
+    with pytest.raises(InputError, match="old is now another table"):
         steps.prepare(request, say)
     assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
 

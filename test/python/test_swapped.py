@@ -113,7 +113,7 @@ def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], 
         run(fresh, *SWAP)
         assert running.stderr and running.wait(PATIENCE) == 2
         said = running.stderr.read().decode()
-    assert (MESSAGE if source[0] == "--feed" else "public.events is a new table now") in said
+    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in said
     assert tail.rows() == [1, 2, 3]
 
 
@@ -125,7 +125,7 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
         wait_for(lambda: scalar(fresh, "SELECT sum(rows) FROM inorder_internal.count_part") == 3)
         run(fresh, *SWAP)
         assert running.stderr and running.wait(PATIENCE) == 2
-        assert b"public.events is a new table now" in running.stderr.read()
+        assert b"public.events is now another table" in running.stderr.read()
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
@@ -148,7 +148,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
             stopped.set()
         written = sorted(n for writer in writers for n in writer.result())
     assert "trying again" not in said  # the rows of the former table are read by its new name at once
-    assert (MESSAGE if source[0] == "--feed" else "public.events is a new table now") in said
+    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in said
     former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
     assert len(former) < len(written) == len(former) + int(str(scalar(fresh, "SELECT count(*) FROM events")))
     run(fresh, *BACK)
