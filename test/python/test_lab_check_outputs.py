@@ -118,6 +118,11 @@ def test_junit_has_a_test_for_each_case() -> None:
     assert failure.text and "poll: \\x1b" in failure.text and "row 1 is committed" in failure.text
 
 
+def test_junit_of_a_reader_with_any_name_is_xml() -> None:
+    (suite,) = ElementTree.fromstring(as_junit([Checked(Way("n\0", "t\udcff", "SELECT 1"), [Outcome("long")])], FATAL))
+    assert (suite.get("name"), suite[0].get("classname")) == ("t\\udcff", "n\\x00")
+
+
 def test_sarif_has_a_result_for_each_fault() -> None:
     (run,) = json.loads(as_sarif(checked(), "reader.py"))["runs"]
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
@@ -135,6 +140,8 @@ def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pyt
     program = Way("p", "p", program="python3 reader.py")
     places = [place_of([program], None), place_of([program], Path("ways.toml")), place_of([built_in()["id"]], None)]
     assert places == ["reader.py", "ways.toml", "."]
+    long = Way("p", "p", program=f"python3 -c {'x' * 300}")  # too long for the name of a file
+    assert place_of([long], None) == "." and hash_of(long)
 
 
 def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

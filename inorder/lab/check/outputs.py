@@ -4,6 +4,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from inorder.lab.check.history import FAULTS
 from inorder.lab.check.run import Amount
 from inorder.lab.check.verdict import MEANINGS, Checked, drawn, in_words, sentence
 from inorder.lab.check.ways import Way
+from inorder.text import one_line
 
 DESCRIPTIONS = ("name", "title", "project", "version", "source", "run", "note", "verdict")  # fields of a way
 PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -23,9 +25,10 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
     """A suite for each reader, and a test for each case. A failed test shows the diagram of its schedule."""
     root = ElementTree.Element("testsuites", name="inorder lab check")
     for checked in checks:
-        suite = ElementTree.SubElement(root, "testsuite", name=checked.way.title, tests=str(len(checked.outcomes)))
+        name, title = one_line(checked.way.name), one_line(checked.way.title)
+        suite = ElementTree.SubElement(root, "testsuite", name=title, tests=str(len(checked.outcomes)))
         for outcome in checked.outcomes:
-            test = ElementTree.SubElement(suite, "testcase", classname=checked.way.name, name=outcome.case)
+            test = ElementTree.SubElement(suite, "testcase", classname=name, name=outcome.case)
             if outcome.note and not outcome.schedules and outcome.case != "random load":
                 ElementTree.SubElement(test, "skipped", message=outcome.note)
             for fault in (fault for fault in outcome.failures if fault in fail_on):
@@ -55,16 +58,23 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
     return json.dumps({"$schema": PAGE, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
+def is_file(word: str) -> bool:
+    """True if a word of a command is the name of a file; it may be too long for a name, or in a closed folder."""
+    with suppress(OSError):
+        return Path(word).is_file()
+    return False
+
+
 def place_of(ways: Sequence[Way], file: Path | None) -> str:
     """The file to which a finding refers: the file of readers or of the program, otherwise the folder."""
     words = shlex.split(ways[0].program) if ways else []
-    return next((word for word in ([str(file)] if file else words) if Path(word).is_file()), ".")
+    return next((word for word in ([str(file)] if file else words) if is_file(word)), ".")
 
 
 def hash_of(way: Way) -> str:
     """A hash of a reader: its texts and, for a program, the content of each file that its command names."""
     texts = [str(getattr(way, field.name)) for field in fields(way) if field.name not in DESCRIPTIONS]
-    programs = [Path(word) for word in shlex.split(way.program) if Path(word).is_file()]
+    programs = [Path(word) for word in shlex.split(way.program) if is_file(word)]
     parts = [text.encode() for text in texts] + [file.read_bytes() for file in programs]
     return hashlib.sha256(b"\0".join(hashlib.sha256(content).digest() for content in parts)).hexdigest()
 
