@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -25,7 +26,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS, copy_of, install_edition, scalar, text
 from consumers import uri
 from standby import Standby
-from streams import FOLDER, Clients, Service, collect, keep_copy, missing
+from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import wait_for
 
 pytestmark = pytest.mark.server
@@ -254,6 +255,29 @@ def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_pat
 def status_of_second_page(service: Service) -> int:
     status, first = service.get("")
     return service.get(first["next"])[0] if status == 200 else status
+
+
+@pytest.mark.parametrize("language", ["python", "node", "go"])
+def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
+    """It is answered as that of a page: a service would not notice that its client has gone."""
+    with copy_of(template, cluster, "shop") as shop:
+        create(shop.info.dsn, ROWS)
+        with served([language], source_of(cluster.folder / "run", "shop"), tmp_path) as (service,):
+            wait_for(lambda: service.get("")[0] == 200)
+            with socket.create_connection(("127.0.0.1", service.port), 20) as client:
+                client.sendall(b"HEAD /changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n")
+                assert b"200" in client.makefile("rb").read().splitlines()[0]
+
+
+@pytest.mark.parametrize("language", ["python", "node", "go"])
+def test_an_empty_key_is_refused(language: str) -> None:
+    """Anybody could sign cursors with it."""
+    if reason := missing(language):
+        pytest.skip(reason)
+    command = [*map(str, PROGRAMS[language]), "0"]
+    keyless = os.environ | {"SOURCE": "", "STREAM_KEY": "", "PORT": "0"}
+    ended = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=30)
+    assert ended.returncode and b"STREAM_KEY is empty" in ended.stderr
 
 
 @pytest.mark.editions

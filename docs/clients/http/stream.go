@@ -27,12 +27,13 @@ import (
 
 const gone = "This server does not continue from that cursor. Drop what you have, and begin without a cursor."
 
-type step struct{ rows, next string }
+type step struct{ rows, next, sealed string }
 
 var (
 	database *sql.DB
 	head     atomic.Value // the cursor that most clients have reached; "now" until it is known
 	reads    sync.Map     // the queries that are running, by cursor
+	turn     sync.Mutex   // of clients that are behind, which leave a connection to those at the head
 )
 
 func signature(data []byte) []byte {
@@ -58,11 +59,6 @@ func unsealed(text string) (string, bool) {
 	return string(cursor), err == nil
 }
 
-func isRefused(err error) bool {
-	var failure *pgconn.PgError
-	return errors.As(err, &failure) && failure.Code == "55000"
-}
-
 // The rows after a cursor, and the cursor after them. Clients at the same cursor share a query. At the head, the query
 // waits for rows, a second at most.
 func read(after string) (step, error) {
@@ -73,6 +69,10 @@ func read(after string) (step, error) {
 	}
 	query, _ := reads.LoadOrStore(after, sync.OnceValues(func() (result step, err error) {
 		defer reads.Delete(after)
+		if after != head.Load() {
+			turn.Lock()
+			defer turn.Unlock()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // notices a server that vanished
 		defer cancel()
 		at := head.Load()
@@ -83,6 +83,7 @@ func read(after string) (step, error) {
 		} else if after == at || after == result.next {
 			head.CompareAndSwap(at, result.next)
 		}
+		result.sealed = sealed(result.next) // once for all clients: it takes a third of a millisecond
 		return result, err
 	}))
 	return query.(func() (step, error))()
@@ -95,18 +96,19 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result, err := read(after)
-	if isRefused(err) {
+	var failure *pgconn.PgError
+	if errors.As(err, &failure) && failure.Code == "55000" {
 		http.Error(w, gone, http.StatusGone)
 	} else if err != nil {
 		http.Error(w, "Try again.", http.StatusServiceUnavailable)
-	} else if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+	} else if r.Method == "HEAD" || !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"rows": %s, "next": "%s"}`, result.rows, sealed(result.next))
+		fmt.Fprintf(w, `{"rows": %s, "next": "%s"}`, result.rows, result.sealed)
 	} else {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for err == nil && http.NewResponseController(w).Flush() == nil {
 			if result.next != after {
-				fmt.Fprintf(w, "id: %s\ndata: %s\n\n", sealed(result.next), result.rows)
+				fmt.Fprintf(w, "id: %s\ndata: %s\n\n", result.sealed, result.rows)
 			} else {
 				fmt.Fprint(w, ":\n\n") // shows both sides that the other is there
 			}
@@ -118,8 +120,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 
 func main() {
 	var err error
-	if database, err = sql.Open("pgx", os.Getenv("SOURCE")); err != nil {
-		log.Fatal(err)
+	if database, err = sql.Open("pgx", os.Getenv("SOURCE")); err != nil || os.Getenv("STREAM_KEY") == "" {
+		log.Fatal("SOURCE is not valid, or STREAM_KEY is empty: ", err)
 	}
 	database.SetMaxOpenConns(2)
 	head.Store("now")

@@ -11,6 +11,7 @@ const SILENCE = {
   connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 25000,
 };
 const GONE = "This server does not continue from that cursor. Drop what you have, and begin without a cursor.";
+if (!process.env.STREAM_KEY) throw new Error("STREAM_KEY is empty");
 const pool = new pg.Pool({ ...SILENCE, connectionString: process.env.SOURCE, max: 2 });
 pool.on("error", () => {}); // the next query connects again
 
@@ -76,6 +77,7 @@ async function next(after) {
 
 async function answer(request, response) {
   let after = request.get("last-event-id") || request.query.after || "", change = moved, step;
+  const closed = new Promise((resolve) => { response.on("close", resolve); });
   try {
     if (after !== "" && after !== "now") after = unsealed(after);
     if (after === null) return response.status(400).send("This is no cursor of this server.");
@@ -83,23 +85,23 @@ async function answer(request, response) {
   } catch (error) {
     return error.code === "55000" ? response.status(410).send(GONE) : response.status(503).send("Try again.");
   }
-  if (!request.get("accept")?.includes("text/event-stream")) {
+  if (request.method === "HEAD" || !request.get("accept")?.includes("text/event-stream")) {
     return response.type("json").send(`{"rows": ${step.rows}, "next": "${sealed(step.next)}"}`);
   }
   response.set({ "Content-Type": "text/event-stream", "Cache-Control": "no-store" }).flushHeaders();
-  const beat = setInterval(() => response.write(":\n\n"), 15000); // shows both sides that the other is there
-  response.on("close", () => clearInterval(beat));
-  while (!response.closed) {
-    if (step.next === after) await change;
-    else {
-      const isFull = !response.write(`id: ${sealed(step.next)}\ndata: ${step.rows}\n\n`);
-      if (isFull && !response.closed) await Promise.race([once(response, "drain"), once(response, "close")]);
+  // Shows both sides that the other is there; a client that does not read gets no more.
+  const beat = setInterval(() => response.writableLength || response.write(":\n\n"), 15000);
+  while (step && !response.closed) {
+    if (step.next === after) await Promise.race([change, closed]);
+    else if (!response.write(`id: ${sealed(step.next)}\ndata: ${step.rows}\n\n`)) {
+      await Promise.race([once(response, "drain"), closed]);
     }
     after = step.next;
     change = moved;
     step = await next(after).catch(() => null);
-    if (step === null) return response.end(); // the client comes again, with its last cursor
   }
+  clearInterval(beat);
+  response.end(); // the client comes again, with its last cursor
 }
 
 moveTo(null);

@@ -7,6 +7,7 @@ import sys
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 
 from psycopg import AsyncConnection, Error
 from psycopg.conninfo import conninfo_to_dict
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+KEY = os.environ["STREAM_KEY"].encode() or sys.exit("STREAM_KEY is empty")
 # A server that is gone without a word is noticed in 20 seconds.
 SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
            "tcp_user_timeout": 20000}
@@ -21,9 +23,10 @@ GONE = "This server does not continue from that cursor. Drop what you have, and 
 
 
 def signature(data):
-    return hmac.digest(os.environ["STREAM_KEY"].encode(), data, "sha256")[:16]
+    return hmac.digest(KEY, data, "sha256")[:16]
 
 
+@lru_cache(100)
 def sealed(cursor):
     data = zlib.compress(cursor.encode(), 9, -15)
     return urlsafe_b64encode(signature(data) + data).rstrip(b"=").decode()
@@ -116,7 +119,7 @@ class Stream:
             return Response("This is no cursor of this server.", 400)
         except Error as error:
             return Response(GONE, 410) if error.sqlstate == "55000" else Response("Try again.", 503)
-        if "text/event-stream" in request.headers.get("accept", ""):
+        if request.method == "GET" and "text/event-stream" in request.headers.get("accept", ""):
             return StreamingResponse(self.events(after, moved, rows, cursor), media_type="text/event-stream")
         return Response(f'{{"rows": {rows}, "next": "{sealed(cursor)}"}}', media_type="application/json")
 
