@@ -144,26 +144,19 @@ def holder(row: Row) -> str:
 
 
 def problems(rows: Sequence[Row], longest: float) -> list[str]:
+    from inorder.connection.database import literal  # noqa: PLC0415  # the driver, which the help does not need
+
     failures = []
     for row in rows:
         if row["table"] is None:
-            failures.append((row, f"its table was dropped; HINT: SELECT feed_drop({quoted(row['feed'])})"))
+            failures.append((row, f"its table was dropped; HINT: SELECT feed_drop({literal(row['feed']).strip()})"))
         elif not row["caught_up"] and row["lag_seconds"] > longest:
             failures.append((row, f"behind for {lag(row)}"))
         if row.get("swapped"):
             failures.append((row, f"its table was renamed to {row['table']}, and {row['namesake']} is not read"))
         if row["dead_batches"]:
             failures.append((row, plural(row["dead_batches"], "dead batch", "dead batches")))
-    return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in failures]
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL literal.
-
-    >>> quoted("Bob's")
-    "'Bob''s'"
-    """
-    return "'" + name.replace("'", "''") + "'"
+    return [one_line(f"feed {row['owner']}.{row['feed']}: {text}") for row, text in failures]
 
 
 def as_json(rows: Sequence[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from inorder.connection.database import identifier
 from inorder.errors import InputError
 from inorder.text import one_line, quoted
 
@@ -85,7 +86,7 @@ class Offer:
         if not self.can_create:
             problems.append(
                 f"role {quoted(self.role)} lacks CREATE on database {quoted(self.database)}; "
-                f'HINT: GRANT CREATE ON DATABASE "{self.database}" TO "{self.role}"'
+                f"HINT: GRANT CREATE ON DATABASE {identifier(self.database)} TO {identifier(self.role)}"
             )
         return problems
 

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
+from ground import roles
 from tail_runs import Tail, insert
 
 pytestmark = pytest.mark.server
@@ -186,6 +188,26 @@ def test_new_rows_around_the_number_that_is_counted_without_a_query(fresh: Conne
         for rows in (1, 499, 500, 501, 2):
             insert(fresh, rows)
             counted_here(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [("REVOKE SELECT ON events FROM counter", psycopg.errors.InsufficientPrivilege),
+     ("ALTER TABLE events ENABLE ROW LEVEL SECURITY", psycopg.errors.ObjectNotInPrerequisiteState)],
+)  # fmt: skip
+def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, change: str, refusal: type) -> None:
+    """Few new rows are counted without a query, whose privileges the server would check."""
+    fresh.execute("SELECT exact_count_start('events')")
+    with roles(fresh, "counter"), connect(fresh.info.dsn) as other:
+        fresh.execute("GRANT SELECT ON events TO counter")
+        other.execute("SET ROLE counter")
+        assert scalar(other, "SELECT exact_count('events')") == 0
+        insert(fresh, 1)
+        assert counted_here(other) < 100
+        insert(fresh, 1)
+        fresh.execute(change.encode())
+        with pytest.raises(refusal):
+            other.execute("SELECT exact_count('events')")
 
 
 def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.feeds.formats import GAUGES, Row, as_table
+from inorder.feeds.formats import GAUGES, Row, as_table, problems
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.text import cells
@@ -70,6 +70,14 @@ def test_lines_are_as_wide_as_the_terminal(width: int) -> None:
 def test_a_name_adds_no_line() -> None:
     lines = as_table([ROWS[0] | {"feed": "f\nall is well\x1b[2J"}], 120).splitlines()
     assert len(lines) == len(as_table([ROWS[0]], 120).splitlines()) and "f\\nall is well\\x1b[2J" in lines[1]
+    dropped, renamed = (
+        {"feed": "it's\x1b[2J", "table": None},
+        {"swapped": True, "table": '"a\nb"', "namesake": '"c\x1b"'},
+    )
+    assert problems([ROWS[1] | dropped, ROWS[1] | renamed], 1) == [
+        r"feed app_owner.it's\x1b[2J: its table was dropped; HINT: SELECT feed_drop('it''s\x1b[2J')",
+        r'feed app_owner.hourly: its table was renamed to "a\nb", and "c\x1b" is not read',
+    ]
 
 
 def test_columns_stand_below_each_other_whatever_names_are_of() -> None:

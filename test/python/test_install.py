@@ -49,6 +49,7 @@ def facts(**changes: object) -> Offer:
         ({"schema_owner": "x"}, C, (SQL, 'schema inorder already exists and belongs to role "x"')),
         ({"state_owner": "x"}, None, (C, 'schema inorder_internal already exists and belongs to role "x"')),
         ({"can_create": False}, None, (SQL, 'role "r" lacks CREATE on database "d"')),
+        ({"can_create": False, "role": 'a"b'}, None, (SQL, 'GRANT CREATE ON DATABASE "d" TO "a""b"')),
         ({"is_standby": True}, None, (SQL, "the server is a standby")),
         ({"version_number": 140002, "version": "14.2"}, None, (C, "PostgreSQL 14.2; inorder needs 15 to 19")),
     ],
