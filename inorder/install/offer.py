@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from inorder.connection.database import identifier
 from inorder.errors import InputError
 from inorder.text import one_line, quoted
 
@@ -73,6 +72,8 @@ class Offer:
         return problems + ([] if replaces else self.taken_names(edition))
 
     def general_problems(self) -> list[str]:
+        from inorder.connection.database import identifier  # noqa: PLC0415  # the driver, which the help does not need
+
         problems = []
         if not OLDEST <= self.version_number // 10000 <= NEWEST:
             problems.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")

@@ -304,7 +304,7 @@ def loaded(command: str, driver: bool) -> set[str]:
     [
         *((command, False, (*LAB, "psycopg")) for command in ("tail", "count", "feeds")),
         ("tail", True, LAB),
-        *((command, False, (*PACKAGES, "psycopg")) for command in ("choose", "advise")),
+        *((command, False, (*PACKAGES, "psycopg")) for command in ("choose", "advise", "install")),
     ],
 )
 def test_a_command_loads_no_more_than_it_needs(command: str, driver: bool, unloaded: Sequence[str]) -> None:
