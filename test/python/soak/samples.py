@@ -22,14 +22,14 @@ from stress.world import MOVER, OWNER, Role
 FLAT = 2.0
 CURVES = {
     "rows": ("Rows", "rows a second"),
-    "delay": ("From commit to reader, median", "ms"),
-    "delay_p99": ("From commit to reader, 99th percentile", "ms"),
+    "delay": ("Time from commit to reader, median", "ms"),
+    "delay_p99": ("Time from commit to reader, 99th percentile", "ms"),
     "pages": ("Pages of a call", "pages"),
     "call": ("Time of a call in the server", "ms"),
     "state": ("Size of the state", "kB"),
     "row": ("Size of a row with its indexes", "bytes"),
     "cpu": ("CPU", "% of a core"),
-    "memory": ("Memory of a process's own", "MB"),
+    "memory": ("Private memory of a process", "MB"),
     "load": ("Load of the machine", "processes"),
 }
 WHOSE = {OWNER: " (new connection)", MOVER: " (tail)"}
