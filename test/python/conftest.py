@@ -11,6 +11,7 @@ from functools import cache, partial
 from itertools import count, groupby
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
@@ -55,6 +56,12 @@ for line in LONG_FILE.read_text().splitlines():
     if line and not line.startswith("#"):
         stem, _, name = line.removeprefix("!").partition("::")
         LONG.setdefault(stem, []).append((line.startswith("!"), name.replace("[", "[[]", 1)))
+# Examples of properties take as long as they take on a machine that stands still. In the short run they are the same
+# each time; the long run looks for others.
+hypothesis.settings.register_profile(
+    "inorder", database=None, deadline=None, derandomize=not LONG_RUN, suppress_health_check=[*hypothesis.HealthCheck]
+)
+hypothesis.settings.load_profile("inorder")
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 

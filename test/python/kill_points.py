@@ -20,11 +20,13 @@ from typing import NoReturn
 
 from inorder.cli import cli, main
 
+from waiting import PATIENCE
+
 CALLS = {"close", "fchmod", "flock", "fork_exec", "fsync", "ftruncate", "link", "lseek", "open", "replace", "rename",
          "setxattr", "unlink", "write"}  # fmt: skip
 PLACES = ("/inorder/tail/", "/inorder/files.py", "/pathlib", "/tempfile.py", "/subprocess.py")
 IN_USE = 1
-PATIENCE, PAUSE = 60, 0.01  # seconds
+PAUSE = 0.01  # seconds
 
 
 def killing_before(point: int) -> Callable[[FrameType, str, object], None]:

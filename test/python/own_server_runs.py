@@ -1,6 +1,5 @@
 """Runs on the user's own server, and the traces they leave."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from tool import inorder
-from waiting import PATIENCE
+from waiting import wait_for
 
 SESSIONS = "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"
 ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
@@ -38,9 +37,7 @@ def traces(dsn: str) -> list[object]:
     with connect(dsn) as connection:
         connection.execute("SET search_path = elsewhere, pg_catalog")
         # A closed session is visible for a moment longer.
-        deadline = time.monotonic() + PATIENCE
-        while connection.execute(SESSIONS.encode()).fetchall() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: not connection.execute(SESSIONS.encode()).fetchall())
         queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'", SESSIONS]
         if scalar(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
             queries += [

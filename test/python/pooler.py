@@ -13,9 +13,10 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account
 
+from ports import free_port
 from waiting import wait_for
 
-SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry = 1\nquery_wait_timeout = 2\n"
+SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry = 1\nquery_wait_timeout = 120\n"
 
 
 def program() -> str:
@@ -31,9 +32,7 @@ def pooled(
 ) -> Iterator[int]:
     """A pooler in this mode for these roles, and its port."""
     command = program()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings, users = folder / "pgbouncer.ini", folder / "users"
     users.write_text("".join(f'"{role}" ""\n' for role in roles))
     settings.write_text(

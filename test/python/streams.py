@@ -5,7 +5,6 @@ import importlib.util
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from conftest import ROOT
+from ports import free_port
 from waiting import wait_for
 
 FOLDER = ROOT / "docs" / "clients" / "http"
@@ -45,9 +45,7 @@ class Service:
     """A process that serves a stream until the end of the block."""
 
     def __init__(self, language: str, source: str, log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         command = [*map(str, PROGRAMS[language]), str(self.port)]
         environment = os.environ | {"SOURCE": source, "STREAM_KEY": "a key", "PORT": str(self.port)}
         self.log = log

@@ -34,6 +34,7 @@ from conftest import ROOT
 from replay import RECORDED
 from study_pages import with_parts
 from tool import surroundings
+from waiting import PATIENCE
 
 FOLDER = ROOT / "bench" / "harness"
 REQUIRED = {"claim_p50_ms", "claim_p95_ms", "claim_p99_ms", "enqueue_rate", "completion_rate", "queue_depth"}
@@ -247,7 +248,7 @@ def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster
                 seen.add(sample["metric"])
                 done += sample["value"] * (sample["metric"] == "completion_rate")
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
     assert one_row(fresh, "SELECT count(*) FROM jobs") == (JOBS,)

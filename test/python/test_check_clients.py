@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT
+from ports import free_port
 from tool import inorder
 
 EXAMPLES = ROOT / "docs" / "clients" / "check"
@@ -43,9 +43,7 @@ def require_built(language: str) -> None:
 def on_tcp(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A connection string by TCP, for the driver of Java, which has no sockets of Unix."""
     require_built("java")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     monkeypatch.setattr(cluster_module, "PORT", port)
     with Cluster(server, None) as cluster:
         cluster.start({"listen_addresses": "127.0.0.1", "port": port, "fsync": "off"})

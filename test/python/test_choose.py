@@ -2,14 +2,13 @@
 
 import json
 import re
-import time
 from dataclasses import replace
 from itertools import combinations, pairwise
 from math import inf
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inorder.choose.choice import (
     COLUMNS,
@@ -46,7 +45,6 @@ KEPT = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(KEPT, MORE)
 def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
     larger = replace(needs, memory_bytes=needs.memory_bytes * more)
@@ -56,7 +54,6 @@ def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
         assert blocks_of(kind, larger) == blocks_of(kind, needs)
 
 
-@settings(deadline=None)
 @given(KEPT, MORE)
 def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None:
     rate = needs.rate * more
@@ -69,7 +66,6 @@ def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None
         assert not before.blocks or (after.blocks and after.blocks.size >= before.blocks.size)
 
 
-@settings(deadline=None)
 @given(KEPT)
 def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
     for kind in ("time", "sequence"):
@@ -81,7 +77,6 @@ def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> Non
             assert 1 <= key.blocks.size <= MOST and 1 <= key.blocks.count <= MOST
 
 
-@settings(deadline=None)
 @given(KEPT)
 def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -> None:
     choice = choice_for(needs)
@@ -217,14 +212,13 @@ def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
         f"(SELECT get_byte(uuid_send({call}), 0)), floor(extract(epoch FROM clock_timestamp()))::bigint"
     )
     seen: dict[int, set[int]] = {}
-    ends = time.monotonic() + key.blocks.wrap_seconds + 2
-    while time.monotonic() < ends:
+    while len(seen) < key.blocks.wrap_seconds + 2:
         row = connection.execute(query.encode()).fetchone()
         assert row is not None
         first, prefix, last = (int(str(value)) for value in row)
         if first == last:
             seen.setdefault(first, set()).add(prefix)
-    assert all(len(prefixes) == 1 for prefixes in seen.values()) and len(seen) >= 5
+    assert all(len(prefixes) == 1 for prefixes in seen.values())
     for (one_second, prefixes), (other, later) in combinations(seen.items(), 2):
         assert (prefixes == later) == ((one_second - other) % key.blocks.wrap_seconds == 0)
 

@@ -38,7 +38,7 @@ from conftest import LONG_RUN, ROOT
 from replay import recorded
 from soak.samples import cpu_seconds
 from tool import inorder, surroundings, table_lines
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -285,11 +285,10 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Insta
         DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
     ) as demo:  # fmt: skip
-        path, deadline = tmp_path / "inorder-demo.jsonl", time.monotonic() + 120
-        while time.monotonic() < deadline and not (path.exists() and len(load(path).select("insert")) >= 2):
-            time.sleep(0.1)
+        path = tmp_path / "inorder-demo.jsonl"
+        wait_for(lambda: path.exists() and len(load(path).select("insert")) >= 2)
         demo.send_signal(signal.SIGINT)
-        out, err = demo.communicate(timeout=120)
+        out, err = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 130, err
     assert "interrupted" in err and "Traceback" not in err
     assert "Inserting into a table of 1,000 rows" in out
@@ -314,7 +313,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
         demo.send_signal(signal.SIGINT)
         time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
-        _, err = demo.communicate(timeout=120)
+        _, err = demo.communicate(timeout=PATIENCE)
     assert demo.returncode in (130, -signal.SIGINT), err  # the latter while commands are loaded
     assert list(shared_folder.iterdir()) == []
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".partial"]

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -17,10 +17,10 @@ from ground import FINISH, FROM_CLOCK, run
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
 from standby import Standby
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
-WAIT_SECONDS = 120
 TABLE = """
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create(name, 'events') FROM unnest(ARRAY['f', 'untouched', 'pending', 'both']) AS name;
@@ -51,13 +51,6 @@ def pair(server: Installation) -> Iterator[Pair]:
                 standby.start(SETTINGS)
                 with connect(standby.dsn) as new:
                     yield Pair(primary, standby, old, new)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def insert(connection: Connection, *numbers: int) -> None:
@@ -274,7 +267,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
         pair.cut_off()
         pair.standby.promote()
         for thread in threads:
-            thread.join(WAIT_SECONDS)
+            thread.join(PATIENCE)
     assert outcome == dict.fromkeys(CALLS, "40001")
     for name in ("reader_next_batch", "idle", "reader_batch_rows"):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):

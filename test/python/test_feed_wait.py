@@ -9,7 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -59,7 +59,7 @@ def aside() -> Iterator[ThreadPoolExecutor]:
 def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:
 
     def work() -> int:
-        for calls in range(1, 60):
+        for calls in range(1, PATIENCE):
             if waits("'1 second'"):
                 return calls
         raise TimeoutError
@@ -88,13 +88,13 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
         writer.execute("INSERT INTO waited (n) VALUES (1)")
         begin_to_wait(writer, reader)
         assert not woken.done()
-    assert woken.result(60) >= 1
+    assert woken.result(PATIENCE) >= 1
 
 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A waiting session has no lock on it, hence a short lock_timeout suffices; the next call sees the columns."""
+    """A waiting session has no lock on it, and no lock is waited for; the next call sees the columns."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     locks = (
@@ -102,10 +102,10 @@ def test_others_change_the_table_meanwhile(
     )
     wait_for(lambda: scalar(writer, locks, reader.info.backend_pid) == 0)
     with writer.transaction():
-        writer.execute("SET LOCAL lock_timeout = '3s'")
+        writer.execute("SET LOCAL lock_timeout = '1min'")
         writer.execute("ALTER TABLE waited ADD more int")
         writer.execute("INSERT INTO waited (n, more) VALUES (1, 2)")
-    assert woken.result(60) >= 1
+    assert woken.result(PATIENCE) >= 1
 
 
 def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
@@ -115,7 +115,7 @@ def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadP
     with writer.transaction():
         writer.execute("SELECT feed_drop('wait')")
     with pytest.raises(psycopg.errors.UndefinedObject):
-        for _ in range(60):
+        for _ in range(PATIENCE):
             woken.result()
             woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
     assert scalar(reader, "SELECT 1") == 1
@@ -126,7 +126,7 @@ def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting
     begin_to_wait(writer, reader)
     writer.execute("SELECT pg_cancel_backend(%s)", [reader.info.backend_pid])
     with pytest.raises(psycopg.errors.QueryCanceled):
-        woken.result(60)
+        woken.result(PATIENCE)
     assert scalar(reader, "SELECT 1") == 1
 
 
@@ -149,8 +149,9 @@ def test_within_a_block_that_catches_errors(writer: Connection, reader: Connecti
 
 def test_a_batch_is_waited_for_until_its_lease_is_over(writer: Connection, reader: Connection) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
-    batch = scalar(writer, "SELECT number FROM feed_take_batch('wait', 'w', lease => '1 second')")
+    batch, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
     assert scalar(reader, "SELECT feed_wait('wait', '0')") is False
+    writer.execute("SELECT feed_renew_batch('wait', %s, %s, '1 second')", (batch, token))
     wait_for(lambda: scalar(reader, "SELECT feed_wait('wait')") is True)
     assert scalar(reader, "SELECT number FROM feed_take_batch('wait', 'other')") == batch
 
@@ -161,7 +162,7 @@ def test_a_batch_that_another_worker_returns(writer: Connection, reader: Connect
     woken = until_true(lambda timeout: scalar(reader, f"SELECT feed_wait('wait', {timeout})") is True, aside)
     begin_to_wait(writer, reader)
     writer.execute("SELECT feed_fail_batch('wait', %s, %s, '')", (number, token))
-    assert woken.result(60) >= 1
+    assert woken.result(PATIENCE) >= 1
 
 
 OUT_OF_RANGE = [

@@ -6,7 +6,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
-from waiting import blocked
+from waiting import PATIENCE, blocked
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -67,7 +67,7 @@ def test_who_waited_goes_on_or_tries_again(
                 fresh.execute(step.encode())
             fresh.execute("COMMIT")
             try:
-                waiting.result(60)
+                waiting.result(PATIENCE)
             except psycopg.Error as error:
                 assert error.sqlstate == "40001", (error, error.diag.message_detail)
         scalar(reader, statement)

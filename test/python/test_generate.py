@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 
 import preloaded
 from conftest import ROOT, scalar
+from waiting import PATIENCE, wait_for
 
 UNTIL = ticks_of(datetime(2019, 1, 1, tzinfo=UTC))
 YEAR = 365 * TICKS_PER_DAY
@@ -239,7 +239,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -
         assert running.stdout and running.stderr
         assert len(running.stdout.read(37)) == 37
         running.stdout.close()
-        assert running.wait(60) == 141
+        assert running.wait(PATIENCE) == 141
         assert running.stderr.read() == b""
 
 
@@ -247,11 +247,9 @@ def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -
 def test_an_interruption_leaves_no_file(tmp_path: Path, number: int, code: int) -> None:
     (tmp_path / "v1.txt").write_text("before\n")
     with start("--out", "v1.txt", folder=tmp_path) as running:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not list(tmp_path.glob("v1.txt.*.partial")):
-            time.sleep(0.01)
+        wait_for(lambda: list(tmp_path.glob("v1.txt.*.partial")))
         running.send_signal(number)
-        _, error = running.communicate(timeout=60)
+        _, error = running.communicate(timeout=PATIENCE)
     assert running.returncode == code and b"Traceback" not in error
     assert [path.name for path in tmp_path.iterdir()] == ["v1.txt"]
     assert (tmp_path / "v1.txt").read_text() == "before\n"

@@ -119,8 +119,8 @@ def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) ->
     endless = "SELECT count({}) FROM generate_series(1, 1000000000000)"
     connection.execute("CREATE SEQUENCE IF NOT EXISTS many CACHE 1000")
     for generator in GENERATORS:
-        connection.execute("SET statement_timeout = '50ms'")
-        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"), connection.transaction():
+            connection.execute("SET LOCAL statement_timeout = '50ms'")
             connection.execute(endless.format(generator).encode())
         connection.execute("SET statement_timeout = '60s'")
         ended = threading.Event()

@@ -17,10 +17,9 @@ from inorder.lab.results.result import Result
 from inorder.lab.server.temporary import PREFIX
 
 from tool import inorder, surroundings
-from waiting import running, wait_until_empty, wait_until_gone
+from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
 
 pytestmark = pytest.mark.server
-WAIT_SECONDS = 60
 FILE = "r.json"
 FILLED_BYTES = 64 * 2**20  # an empty cluster has 40 MB with its WAL
 PIPE_BYTES = 4096
@@ -57,7 +56,7 @@ class Lab:
         os.close(self.stdout)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert self.process.poll() is None and time.monotonic() < deadline, self.process.communicate()
             time.sleep(0.02)
@@ -66,7 +65,7 @@ class Lab:
         self.process.send_signal(number)
         while os.read(self.stdout, PIPE_BYTES):
             pass  # until it has ended
-        _, err = self.process.communicate(timeout=WAIT_SECONDS)
+        _, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err
 
     def filling(self) -> bool:

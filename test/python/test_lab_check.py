@@ -38,6 +38,7 @@ SAMPLES = Path(__file__).parent / "samples"
 PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
 WAYS = built_in()
 NAMED = {case.name: case for case in CASES}
+LOADS = 30  # random loads until one finds a fault: on a machine that stands still one may have a few rows alone
 FEW = 3  # schedules of each case, the hardest; script/test --long runs all where nothing is to be found
 # Each planted reader: the fault that a case must show, and a case whose schedules it passes, "" for none.
 FAULTY = {
@@ -184,7 +185,8 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
 def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
         assert {case.name for case in COPY_CASES if run_case(arena, case, FEW).failures} == missed
-        assert [*run_load(arena, 0.5, seed=1).failures] == ["differs"] * bool(missed)
+        loads = ([*run_load(arena, 0.5, seed).failures] for seed in range(LOADS if missed else 1))
+        assert next((faults for faults in loads if faults), []) == ["differs"] * bool(missed)
 
 
 @pytest.mark.parametrize(("name", "case"), [("updated", "updates"), ("updated-lag", "long update")])
@@ -220,7 +222,7 @@ def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.Monke
     )
     with closing(Arena(target, confirmed)) as arena, monkeypatch.context() as without:
         without.delattr("inorder.lab.check.history.stalls")
-        assert "lost" in run_load(arena, 1, seed=1).failures
+        assert any("lost" in run_load(arena, 1, seed).failures for seed in range(LOADS))
     assert "lost" in outcome(target, confirmed, "between statements").failures
 
 
@@ -337,7 +339,7 @@ with psycopg.connect("", autocommit=True) as connection:
 
 def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prepared transaction would keep its locks, and removing the table would wait for them."""
-    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=10s")
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=1min")
     way = Way("program", "program", program=shlex.join([sys.executable, "-c", UNTIL_PREPARED]))
     with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
         outcome(target, way, "prepared")

@@ -69,6 +69,8 @@ WRONG = {
     ),
 }
 
+WAITED_FOR = {"no end": "ANSWER_SECONDS", "no end of its own": "END_SECONDS"}
+
 
 @pytest.fixture(scope="module")
 def target(server: Installation) -> Iterator[ThrowAway]:
@@ -81,8 +83,8 @@ def test_a_program_that_breaks_the_protocol_is_told(
     target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, message = WRONG[name]
-    monkeypatch.setattr(programs, "ANSWER_SECONDS", 1)
-    monkeypatch.setattr(programs, "END_SECONDS", 1)
+    if name in WAITED_FOR:  # the others are not waited for in vain, and a program may start slowly
+        monkeypatch.setattr(programs, WAITED_FOR[name], 1)
     way = Way("p", "p", program=command)
     with closing(Arena(target, way)) as arena, pytest.raises(InputError, match=re.escape(message)):
         conform(arena)
@@ -177,7 +179,7 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
     feed = built_in()["feed"]
     with run.throw_away([feed], server.bindir) as (made, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"
-        assert run.check(made, built_in()["id"], Amount(1, 0.1)).worst
+        assert run.check(made, built_in()["id"], Amount(3, 0.1)).worst  # a schedule finds it: the load may be too short
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:

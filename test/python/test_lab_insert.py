@@ -39,6 +39,7 @@ from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
 from on_paper import FULLY, empty_result, run_on_paper
+from waiting import PATIENCE
 
 ROWS = 60_000
 INSERTS = 2_000
@@ -107,7 +108,7 @@ class SlowTables(InsertTables):
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
         if kind.name != PLAN.kinds[0]:
             self.started.set()
-            self.stopped = stop.wait(30)
+            self.stopped = stop.wait(PATIENCE)
         return {"seconds": 1.0}
 
 
@@ -119,7 +120,7 @@ def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
     vars(experiment)["tables"] = slow
 
     def interrupted() -> None:
-        assert slow.started.wait(30)
+        assert slow.started.wait(PATIENCE)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupt:

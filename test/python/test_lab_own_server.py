@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ from psycopg.conninfo import conninfo_to_dict
 from conftest import scalar
 from own_server_runs import ALL, but, fitted, plain, run_there, traces
 from tool import inorder
-from waiting import wait_until_empty
+from waiting import PATIENCE, wait_for, wait_until_empty
 
 
 def schemas(dsn: str) -> object:
@@ -163,14 +162,13 @@ def test_nothing_stays_after_an_interrupt(
 ) -> None:
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
     command = [sys.executable, "-m", "inorder", "lab", "run", "insert", "--dsn", users.dsn, "--rows", "1k", "--keys",
-               "bigint", "--seconds", "1", "--rounds", "9"]  # fmt: skip
+               "bigint", "--seconds", "1", "--rounds", "900"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
-        file, deadline = tmp_path / "inorder-insert.jsonl", time.monotonic() + 30
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        file = tmp_path / "inorder-insert.jsonl"
+        wait_for(file.exists)
         assert schemas(users.dsn) == 1
         process.send_signal(number)
-        assert process.wait(30) == 128 + number
+        assert process.wait(PATIENCE) == 128 + number
     assert schemas(users.dsn) == 0 and not load(file).complete
     done = inorder("lab", "resume", str(file), folder=tmp_path, server=server)
     assert done.returncode == 2 and "was measured on your own server: give its --dsn" in done.stderr

@@ -196,7 +196,7 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     assert len(result.runs) == 2 * len(READERS)
     for run in result.runs:
         assert run.metrics["committed"] > 0 and run.metrics["twice"] == 0
-        assert (run.metrics["lost"] == 0) == (run.kind in KEEPING), run
+        assert run.metrics["lost"] == 0 or run.kind in LOSING, run
     assert len({run.metrics["committed"] for run in result.select(READ) if run.round == 1}) == 1
     for label in READERS.values():
         assert table_lines(printed, label) == 2

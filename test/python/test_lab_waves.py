@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inorder.installations import Installation
 from inorder.lab.analysis.fringe import built_entries, density, leaf_pages
@@ -67,7 +67,6 @@ def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
     assert leaf_pages(start, rows, sizes) == pytest.approx(pages, rel=0.02)
 
 
-@settings(deadline=None)
 @given(st.integers(146, CAPACITY), st.integers(1, 20))
 def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> None:
     sizes = (1000 * start, 1000 * start * growth, 1000 * start * 1000)
@@ -115,8 +114,9 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
         if kind != GROWN:
             # The pages that split within a step of a wave vary at random: sqrt(n) more or fewer of n pages are 4
-            # deviations (in ten runs 2 % of 156 pages), and the variation cancels out over the steps.
-            chance = 1 / math.sqrt(run.series["pages"][0])
+            # deviations (in ten runs 2 % of 156 pages), and the variation cancels out over the steps. There are many
+            # steps: one in 10^9 runs has one of 7 deviations.
+            chance = 1.75 / math.sqrt(run.series["pages"][0])
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)
     built = runs["built90"]

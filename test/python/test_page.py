@@ -33,6 +33,7 @@ from inorder.lab.results.result import Result
 from advice_facts import recorded_facts
 from on_paper import a_result, insert_run
 from replay import recorded
+from waiting import PATIENCE
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
@@ -108,7 +109,7 @@ def looked_at(folder: Path, page: str, dark: bool) -> tuple[dict[str, Any], str]
             "--enable-logging=stderr", "--virtual-time-budget=5000", f"--user-data-dir={folder / 'profile'}",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}", probe.as_uri(),
         ],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
     assert match, done.stderr

@@ -8,6 +8,8 @@ import pytest
 from inorder.errors import InorderError
 from inorder.lab.instruments.pgbench import Load, PgbenchResult, parse, progress_of, run
 
+from waiting import PATIENCE
+
 SAMPLES = Path(__file__).parent / "samples"
 
 
@@ -69,7 +71,7 @@ def test_a_report_may_be_longer_than_a_pipe_holds(tmp_path: Path) -> None:
     """The output has the script, which may be long: 90 sessions with a statement of 600 rows each."""
     report = SAMPLES / "pgbench-18.out"
     body = (
-        f"import signal; signal.alarm(20)\nprint(open({str(report)!r}).read())\n"
+        f"import signal; signal.alarm({PATIENCE})\nprint(open({str(report)!r}).read())\n"
         "print('  0.001  0  SELECT 1;\\n' * 100_000, flush=True)\nsys.stderr.close()"
     )
     done = run(stand_in(tmp_path, body), tmp_path / "x.sql", Load(1, 1, seconds=1), 1, os.environ, by_statement=True)

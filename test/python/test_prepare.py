@@ -85,9 +85,9 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
 
 
 def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
-    with prepare.started("old", "--lock-timeout", "200ms", "--tries", "100") as running:
+    with prepare.started("old", "--lock-timeout", "200ms", "--tries", "1000") as running:
         wait_for(lambda: scalar(old, WAITS) is True)
-        old.execute("SET lock_timeout = '10s'")  # otherwise it would wait forever for the writer
+        old.execute("SET lock_timeout = '2min'")  # otherwise it would wait forever for the writer
         old.execute("INSERT INTO old VALUES (11, 11)")
         assert running.poll() is None
         writer.execute("COMMIT")
@@ -342,9 +342,9 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     """Rows written while it waits are in the first batch, and rows written later in the following ones."""
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
         writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
-        with prepare.started("old", "--changes", "--feed", "copy", "--tries", "100") as running:
+        with prepare.started("old", "--changes", "--feed", "copy", "--tries", "1000") as running:
             wait_for(lambda: scalar(old, WAITS) is True)
-            old.execute("SET lock_timeout = '10s'")
+            old.execute("SET lock_timeout = '2min'")
             old.execute("DELETE FROM old WHERE k = 2")  # queued behind it
             writer.execute("COMMIT")
             assert running.wait(PATIENCE) == 0

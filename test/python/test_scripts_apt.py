@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from waiting import PATIENCE
 
 APT = ROOT / "script" / "apt"
 # Words for people rather than a call: text that is printed, or prompts.
@@ -45,10 +46,10 @@ def test_apt_waits_for_another(tmp_path: Path, lock: str) -> None:
         )  # fmt: skip
         assert waiting.stderr and waiting.stderr.readline() == "Waiting for another apt\n"
         assert waiting.poll() is None
-    waiting.communicate(timeout=60)
+    waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
 
 
 def test_apt_reports_what_is_no_lock() -> None:
-    done = subprocess.run([APT, "no-such-operation"], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([APT, "no-such-operation"], check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 100 and "no-such-operation" in done.stderr and "Waiting" not in done.stderr

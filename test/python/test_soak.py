@@ -17,7 +17,7 @@ from conftest import ROOT
 from soak.piece import run_piece
 from soak.world import TABLES, diary, put, tokens_in
 from study_pages import with_parts
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 SECONDS = 1.5
 
@@ -43,7 +43,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
             wait_for(lambda: len(tokens_in(soak / "committed.s_uuid")) > committed + 300)
             wait_for(lambda: any("\0tail\0" in line for line in servers(soak)))
             process.send_signal(how)
-            code = process.wait(120)
+            code = process.wait(PATIENCE)
         finally:
             process.kill()
     wait_for(lambda: not servers(soak))

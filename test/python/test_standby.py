@@ -214,7 +214,7 @@ def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
         with connect(two.server.dsn) as other:
             other.execute("SELECT pg_wal_replay_resume()")
             two.catch_up()
-        woken.result(60)
+        woken.result(PATIENCE)
     assert scalar(two.standby, waits[0]) is True and scalar(two.standby, waits[1], position) is True
 
 

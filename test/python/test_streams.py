@@ -27,7 +27,7 @@ from conftest import SETTINGS, copy_of, install_edition, scalar, text
 from consumers import uri
 from standby import Standby
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -264,7 +264,7 @@ def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: st
         create(shop.info.dsn, ROWS)
         with served([language], source_of(cluster.folder / "run", "shop"), tmp_path) as (service,):
             wait_for(lambda: service.get("")[0] == 200)
-            with socket.create_connection(("127.0.0.1", service.port), 20) as client:
+            with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
                 client.sendall(b"HEAD /changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n")
                 assert b"200" in client.makefile("rb").read().splitlines()[0]
 
@@ -276,7 +276,7 @@ def test_an_empty_key_is_refused(language: str) -> None:
         pytest.skip(reason)
     command = [*map(str, PROGRAMS[language]), "0"]
     keyless = os.environ | {"SOURCE": "", "STREAM_KEY": "", "PORT": "0"}
-    ended = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=30)
+    ended = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=PATIENCE)
     assert ended.returncode and b"STREAM_KEY is empty" in ended.stderr
 
 

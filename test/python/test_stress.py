@@ -11,11 +11,9 @@ from stress.changes import run_changes
 from stress.edition import EDITIONS
 from stress.groups import run_groups
 from stress.report import show
-from stress.round import run_round
+from stress.round import LEAST_CHECKS, run_round
 
 pytestmark = pytest.mark.server
-
-LEAST_CHECKS = 20
 
 
 @pytest.mark.parametrize(("edition", "seconds"), [("c", 2.5), ("sql", 5)])

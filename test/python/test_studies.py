@@ -85,7 +85,7 @@ def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatc
     monkeypatch.setattr(studies, "TOOL", tool)
     monkeypatch.setattr(studies, "server_of", lambda _: {})
     run = run_of("small", minutes=0.05)
-    assert studies.run_all([run], time.monotonic() + 5, again=False) == 0 and studies.is_begun(run)
+    assert studies.run_all([run], time.monotonic() + 20, again=False) == 0 and studies.is_begun(run)
     assert "begun: 0 measurements" in studies.state(run)
     assert studies.run_all([run], time.monotonic() + 300, again=False) == 0
     assert gzip.decompress(run.kept.read_bytes()) == b"begun\nrest\n" and not studies.is_begun(run)

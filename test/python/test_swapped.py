@@ -140,7 +140,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
         try:
             wait_for(lambda: len(tail.rows()) > 50)
             run(fresh, *SWAP)
-            stopped.wait(0.5)
+            wait_for(lambda: scalar(fresh, "SELECT count(*) FROM events"))  # which is the other table now
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
             said = running.stderr.read().decode()

@@ -259,6 +259,7 @@ def test_a_read_waits_for_a_lock_longer_than_the_timeout_of_the_database(tail: T
                  WHERE wait_event_type = 'Lock' AND clock_timestamp() - query_start > '500ms'"""
     with connect(fresh.info.dsn) as other, tail.started(*EVENTS, *POLL, to="out") as running:
         wait_for(lambda: len(tail.rows()) == 20)
+        other.execute("SET lock_timeout = 0")
         other.execute("BEGIN; LOCK TABLE events")
         with connect(f"{fresh.info.dsn} dbname=postgres") as watching:
             wait_for(lambda: scalar(watching, waiting))

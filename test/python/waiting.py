@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from inorder.connection.database import Connection, connect, one_row
 
-PATIENCE = 60
+# Seconds after which an event will not come. CI may be three times slower than here, and stand still for twenty.
+PATIENCE = 180
 T = TypeVar("T")
 
 

@@ -11,7 +11,7 @@ FROM feed_batches ORDER BY number;
 -- Each worker has its own, which it gets again, with another token.
 SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
-SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '9 s' AND clock_timestamp() + '10 s' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 s') \gset
+SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '599 s' AND clock_timestamp() + '10 min' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 min') \gset
 \echo :a :b :tries :lease
 SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);

@@ -16,7 +16,8 @@ PATHS = (
     '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
 )  # fmt: skip
-LIMITS = "RESET ALL; SET statement_timeout = '2s'; SET lock_timeout = '1s'"
+# The watchdog interrupts what takes too long: limits of the server count the time in which the machine stands still.
+LIMITS = "RESET ALL"
 # Reads by roles that do not own the table: {t} is its name, {r} a regclass, {f} its feed, {o} the feed's owner.
 READS = (
     "SELECT public.exact_count({r})",

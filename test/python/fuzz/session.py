@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 INTERRUPT_SECONDS = 4.0
 TERMINATE_SECONDS = 12.0
+LOOK_SECONDS, LONGEST_LOOK = 0.2, 0.5
 KEPT = 5000  # statements
 MOST_ROWS = 5000
 
@@ -42,10 +43,11 @@ def seconds_in_queue(pid: int) -> float:
 
 
 class Watchdog:
-    """Interrupts, then ends, a session whose statement takes too long."""
+    """Interrupts, then ends, a session whose statement takes too long. A machine that stands still takes no time."""
 
     def __init__(self) -> None:
         self.lock = Lock()
+        self.looked, self.lost = time.monotonic(), 0.0  # when it looked last; seconds in which nothing ran
         self.began: dict[int, float] = {}
         self.queued: dict[int, float] = {}  # pid -> the time when a long statement was noticed
         self.ended = Event()
@@ -53,22 +55,29 @@ class Watchdog:
         self.thread.start()
 
     def _watch(self) -> None:
-        while not self.ended.wait(0.2):
+        while not self.ended.wait(LOOK_SECONDS):
             with self.lock:
+                self.lost, self.looked = self._lost(), time.monotonic()
                 for pid, began in self.began.items():
-                    elapsed = time.monotonic() - began
+                    elapsed = self._now() - began
                     self.queued.setdefault(pid, seconds_in_queue(pid))
                     if elapsed > INTERRUPT_SECONDS:
                         with suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGTERM if elapsed > TERMINATE_SECONDS else signal.SIGINT)
 
+    def _lost(self) -> float:
+        return self.lost + max(time.monotonic() - self.looked - LONGEST_LOOK, 0.0)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._lost()
+
     def begin(self, pid: int) -> None:
         with self.lock:
-            self.began[pid] = time.monotonic()
+            self.began[pid] = self._now()
 
     def end(self, pid: int) -> float:
         with self.lock:
-            elapsed = time.monotonic() - self.began.pop(pid)
+            elapsed = self._now() - self.began.pop(pid)
             before = self.queued.pop(pid, None)
         return elapsed if before is None else elapsed - max(seconds_in_queue(pid) - before, 0.0)
 

@@ -36,7 +36,7 @@ class Schedule:
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()
-        self.writers = [Session(connect(f"{dsn} options=-clock_timeout=5s")) for _ in range(writers)]
+        self.writers = [Session(connect(f"{dsn} options=-clock_timeout=1min")) for _ in range(writers)]
         self.reader, self.copy = connect(dsn), Copy()
         self.numbers = list[int]()  # transaction IDs in order: the model counts transactions from 1
         self.made = 1  # statements, including the one that made the table

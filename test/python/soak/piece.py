@@ -170,7 +170,7 @@ def run_piece(server: Installation, folder: Path, seconds: float, held: float) -
             world.problems += other_crashes(cluster)
         finally:
             piece |= {"seconds": round(time.monotonic() - world.began), "clean": soak["clean"]}
-            piece |= {"problems": world.problems, "done": dict(world.done), "counts": next(world.checks)}
+            piece |= {"problems": world.problems, "done": dict(world.done), "counts": world.checks}
             soak["seconds"] += piece["seconds"]
             replace(folder / "soak.json", soak)
         return piece

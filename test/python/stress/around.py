@@ -22,7 +22,7 @@ WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wa
 # As many sessions as the server allows, or so few that each transaction gets another session.
 POOLS = {
     "session": "default_pool_size = 90\nmax_client_conn = 500\n",
-    "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\nquery_wait_timeout = 120\n",
+    "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\n",
 }
 MODES = tuple(POOLS)
 

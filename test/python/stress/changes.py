@@ -86,7 +86,7 @@ AGAIN = (
     psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation,
 )  # fmt: skip
 LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
-CYCLE_SECONDS, BETWEEN_SECONDS, PATIENCE_SECONDS = 1.0, 0.05, 60.0
+CYCLE_SECONDS, BETWEEN_SECONDS, PATIENCE_SECONDS = 1.0, 0.05, 300.0
 Work = Callable[[random.Random], None]
 CHECKED_KEYS = ("area", "id")
 WHOLE = ("whole", "kept")  # ways of readers whose copy equals the table after each batch

@@ -213,7 +213,7 @@ class World:
     prepared: list[Prepared] = field(default_factory=list)
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all that ever were, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    checks: Iterator[int] = field(default_factory=itertools.count)
+    checks: int = 0
     done: Counter[str] = field(default_factory=Counter)  # actions of owners on their tables
     moves: int = 0  # odd while a partition of the restless table is being attached or detached
 
