@@ -1,6 +1,6 @@
-"""Time from commit to delivery by a feed, and CPU of the reader, by the way of waiting.
+"""Time from commit to delivery by a feed, and CPU time of the reader, for each way of waiting.
 
-Compares ``feed_wait`` and polls at several intervals, under a load of this number of commits per second and without
+Compares ``feed_wait`` and polls at several intervals, with a load of a given number of commits per second and without
 load.
 """
 
@@ -29,7 +29,7 @@ from inorder.lab.run.experiment import Experiment
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"
 TABLE, FEED = f"{SCHEMA}.signals", "inorder lab delivery"
-QUIET = 1.0  # seconds in which the last rows can be delivered
+QUIET = 1.0  # seconds after the load, so that the last rows are delivered
 TARGETS_MS = {"p50_ms": 5, "p99_ms": 25}
 MOST_IDLE_PERCENT = 1
 LOOKS_MS = 5  # interval at which feed_wait looks at the counter of transactions
@@ -85,7 +85,7 @@ def pause_of(kind: str, session: Connection) -> Callable[[], object]:
 
 @dataclass
 class Followed:
-    """The rows given to a reader, with the time of each read that found some; the number of reads, and CPU time."""
+    """The rows that a reader got, with the time of each read that returned rows; the number of reads, and CPU time."""
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
     reads: int = 0
@@ -104,14 +104,14 @@ class Followed:
 
 
 def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
-    """The time of each row from commit to delivery; an error unless each was delivered exactly once.
+    """The time of each row from commit to delivery; an error unless each row was delivered exactly once.
 
     >>> delays_ms({1: 10.0, 2: 10.5}, [(10.5, [1]), (11.0, [2])])
     [500.0, 500.0]
     """
     delivered = [row for _, rows in deliveries for row in rows]
     if sorted(delivered) != sorted(committed):
-        raise InorderError(f"{len(delivered):,} rows were delivered of {len(committed):,}")
+        raise InorderError(f"{len(delivered):,} rows were delivered, not the {len(committed):,} committed rows")
     return [1000 * (moment - committed[row]) for moment, rows in deliveries for row in rows]
 
 
@@ -150,7 +150,7 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @contextmanager
     def following(self, kind: str, metrics: Metrics) -> Iterator[Followed]:
-        """A reader that waits for rows from now on; at the end it has a second for the last rows."""
+        """A reader that waits for rows from now on. At the end, it gets a second to read the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
         with self.target.connect() as session, ThreadPoolExecutor(1) as thread:
@@ -202,10 +202,11 @@ def interval_of(kind: str) -> float:
 FIGURES = (
     Figure("waiting", "What the reader does between two reads: feed_wait, or sleep.",
            value=lambda row: label_of(row.kind)),
-    Figure("p50 ms", "Median of the rows of a measurement, from commit to the answer; median of the rounds.", figures,
-           "p50_ms", bar=True, value=median("p50_ms")),
-    Figure("p99 ms", "The same, 99 of 100 rows.", figures, "p99_ms", bar=True, value=median("p99_ms")),
-    Figure("reads/s", "Reads in a second under the load.", number(), "reads", value=median("reads")),
+    Figure("p50 ms", "Time of a row from commit to the answer: median of a measurement, then median of the rounds.",
+           figures, "p50_ms", bar=True, value=median("p50_ms")),
+    Figure("p99 ms", "The same, as the 99th percentile of a measurement.", figures, "p99_ms", bar=True,
+           value=median("p99_ms")),
+    Figure("reads/s", "Reads per second under the load.", number(), "reads", value=median("reads")),
     Figure("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
            "server_percent", value=median("server_percent")),
     Figure("idle %", "The same while nothing is committed.", figures, "idle_percent",
@@ -214,7 +215,7 @@ FIGURES = (
            terminal=False, value=median("client_percent")),
     Figure("client idle %", "The same while nothing is committed.", figures, "client_idle_percent", terminal=False,
            value=median("client_percent", IDLE)),
-    Figure("TPS", "Commits in a second, as pgbench counts them.", number(), "tps", value=median("tps")),
+    Figure("TPS", "Commits per second, as pgbench counts them.", number(), "tps", value=median("tps")),
 )  # fmt: skip
 
 
@@ -224,8 +225,8 @@ def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
     return [
         table(
             "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
-            f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
-            "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
+            f"Targets: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
+            "of a core. All commits wait for the disk, including those of the reader, which move the feed.",
         )
     ]  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Reading a backlog piece by piece: the cost of the last piece compared with the first; order columns.
+"""Reading a backlog piece by piece: the cost of the last pieces compared with the first pieces; order columns.
 
-Two backlogs of each form of table: many transactions, and a single one. Of each piece the CPU time of the server's
-process is kept.
+Each form of table has two backlogs: of many transactions, and of a single transaction. The CPU time of the server
+process is recorded for each piece.
 """
 
 from collections.abc import Sequence
@@ -169,7 +169,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
 
 
 def insert(table: str, rows: int) -> str:
-    """An INSERT of so many rows.
+    """An INSERT of this number of rows.
 
     >>> insert("t", 3)
     'INSERT INTO t SELECT FROM generate_series(1, 3)'
@@ -182,13 +182,13 @@ def read_of(table: str, rows: int) -> str:
 
 
 def slopes(result: Result, step: str, form: str) -> dict[int, float]:
-    """The ratio of CPU time per piece, last tenth to first tenth, in each round."""
+    """The CPU time of the last tenth of the pieces relative to the first tenth, in each round."""
     runs = (run for run in result.select(step, form) if run.metrics.get("first_ms"))
     return {run.round: run.metrics["last_ms"] / run.metrics["first_ms"] for run in runs}
 
 
 def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
-    """The form whose last pieces take longest compared with its first ones."""
+    """The form whose last pieces take longest, relative to its first pieces."""
     by_form = {form: slopes(result, step, form) for form in plan.forms}
     measured = {form: ratios for form, ratios in by_form.items() if ratios}
     if not measured:
@@ -203,7 +203,7 @@ def micros(run: Run) -> float | None:
 
 FORM = Figure("form", "The key or number of the transaction, and the index that has it.",
               value=lambda row: FORMS[row.kind][0])  # fmt: skip
-TO_PLAIN = f"Ratio of that to the {FORMS[PLAIN][0]}'s in the same round."
+TO_PLAIN = f"Ratio to the {FORMS[PLAIN][0]} in the same round."
 BACKLOG = (
     FORM,
     Figure("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
@@ -211,17 +211,17 @@ BACKLOG = (
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, micros)),
     Figure("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms", value=median("first_ms")),
     Figure("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms", value=median("last_ms")),
-    Figure("last to first", "Ratio of these in the same round; aimed at: 0.8 to 1.2.", to_base, "slope",
-           value=lambda row: estimated(slopes(row.result, row.step, row.kind).values())),
+    Figure("last to first", "Ratio of the last to the first tenth in the same round; target: 0.8 to 1.2.", to_base,
+           "slope", value=lambda row: estimated(slopes(row.result, row.step, row.kind).values())),
     Figure("s", "Seconds by the clock for the whole backlog.", number(2), "seconds", value=median("seconds")),
 )  # fmt: skip
 CALL = (
     FORM,
-    Figure("CPU ms", f"CPU milliseconds of the server for a call that reads them, the middle one of {LOOKS}; aimed at, "
-           "with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
+    Figure("CPU ms", f"CPU milliseconds of the server for a call that reads them, median of {LOOKS} calls; target with "
+           "an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
            value=median("cpu_seconds", scale=1e3)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, "cpu_seconds")),
-    Figure("ms", "Milliseconds of a call by the clock, its answer included.", number(3, interval=True), "ms",
+    Figure("ms", "Milliseconds of a call by the clock, with its answer.", number(3, interval=True), "ms",
            value=median("seconds", scale=1e3)),
 )  # fmt: skip
 
@@ -229,7 +229,7 @@ CALL = (
 def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
     rows = [Row(result, step, form) for form in plan.forms if result.select(step, form)]
     title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
-    caption = f"Of many: {TRANSACTION} rows each. Each piece is a feed_read in a transaction of its own."
+    caption = f"Many transactions have {TRANSACTION} rows each. Each piece is a feed_read in its own transaction."
     return table(
         f"pieces_{step}", title, BACKLOG, rows, caption,
     )  # fmt: skip
@@ -238,7 +238,7 @@ def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
 def last_section(result: Result, plan: PiecesPlan) -> Section:
     rows = [Row(result, LAST, form) for form in plan.forms if result.select(LAST, form)]
     title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, by a call"
-    return table("pieces_last", title, CALL, rows, "One transaction, all others being read.")
+    return table("pieces_last", title, CALL, rows, "The rows of one transaction; all other rows have been read.")
 
 
 def sections(result: Result, plan: PiecesPlan) -> Sequence[Section]:

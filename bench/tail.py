@@ -1,6 +1,7 @@
 """The speed of inorder tail into a file in each format, compared with COPY or ADBC for the same rows.
 
-All are run as from a shell, including their start. Starts are also measured alone, by runs that find no rows.
+All programs are run as from a shell, so their times include the start. The start is also measured alone, by runs that
+find no rows.
 """
 
 import os
@@ -71,7 +72,7 @@ BYTES_PER_ROW = 420
 class TailPlan(setting.Plan):
     rows: int = setting.count("Rows of the backlog.", 1000, 10**9, 2_000_000, quick=300_000, full=20_000_000)
     batch_rows: tuple[int, ...] = setting.counts(
-        "--batch-rows of tail, several comma-separated.", 1, 10**9, (10_000, 1000)
+        "Values of --batch-rows of tail, comma-separated.", 1, 10**9, (10_000, 1000)
     )
     rounds: int = setting.rounds(6, quick=3, full=9)
 
@@ -85,7 +86,7 @@ class TailPlan(setting.Plan):
 
 
 def kind_of(batch_rows: int) -> str:
-    """The name of a run of tail with batches of so many rows.
+    """The name of a run of tail with batches of this number of rows.
 
     >>> kind_of(1000)
     'tail_1000'
@@ -155,7 +156,7 @@ class TailExperiment(Experiment[TailPlan]):
         return [Stage(every_round([*turns, *starts]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
-        """Write all rows to a new file; an error unless each is a line of it, if the format has lines."""
+        """Write all rows to a new file; if the format has lines, an error unless the file has a line for each row."""
         with self.emptied():
             metrics = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
             metrics |= {"bytes": sum(file.stat().st_size for file in self.written())}
@@ -215,7 +216,7 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            said = process.stderr.read()  # until the program ends, which has the only other end
+            message = process.stderr.read()  # ends with the program, which alone can write to this pipe
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
@@ -223,7 +224,7 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
             raise
     seconds = time.perf_counter() - started
     if process.returncode:
-        words = said.decode(errors="replace").strip()
+        words = message.decode(errors="replace").strip()
         raise InorderError(f"{Path(command[0]).name} failed with exit code {process.returncode}: {words}")
     return {"seconds": seconds, "client_cpu_seconds": usage.ru_utime + usage.ru_stime}
 
@@ -253,7 +254,7 @@ def rate(metric: str) -> Metric:
 
 
 def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
-    """The seconds of each round, without those of a start in the same round."""
+    """The seconds of each round, minus the seconds of a start in the same round."""
     starts = {
         run.round: run.metrics["seconds"]
         for run in result.select(start_of(step)) if (run.kind in ROWS) == (kind in ROWS)
@@ -275,22 +276,22 @@ def speed_to(base: str) -> Callable[[Row], Value]:
 FIGURES = (
     Figure("reader", "COPY by psql, or ADBC, of the table as it is stored, or in the order of its key; or inorder tail "
            "with --batch-rows.", value=lambda row: label_of(row.step, row.kind)),
-    Figure("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
+    Figure("rows/s", "Rows per second by the clock, including the start; median of the rounds.", number(),
            "rows_per_second", bar=True, value=median(speed_of)),
-    Figure("to same order", "Speed to that of the same rows in the same order without inorder, in the same round; both "
-           "without a start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
-    Figure("target", "What of that is aimed at; nothing fails when it is missed.", value=target_of),
-    Figure("to as stored", "Speed to that of the table as it is stored, in no order, likewise.", to_base,
-           "to_as_stored", value=speed_to(AS_STORED)),
+    Figure("to same order", "Speed relative to reading the same rows in the same order without inorder, in the same "
+           "round; both without the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
+    Figure("target", "Target for that ratio; missing it is not an error.", value=target_of),
+    Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both without the "
+           "start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
     Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
            value=median(micros("cpu_seconds"))),
-    Figure("server", "Of these, CPU µs of the server.", figures, "server_cpu_us",
+    Figure("server", "CPU µs of the server for a row.", figures, "server_cpu_us",
            value=median(micros("server_cpu_seconds"))),
-    Figure("server to same order", "Ratio of the server's CPU time for the same rows in the same order without inorder "
-           "to that in the same round.", to_base, "server_to_same_order",
+    Figure("server to same order", "The server's CPU time for the same rows in the same order without inorder, divided "
+           "by its CPU time here, in the same round.", to_base, "server_to_same_order",
            value=to(SAME_ORDER, rate("server_cpu_seconds"))),
-    Figure("server to as stored", "The same, to that of the table as it is stored.", to_base, "server_to_as_stored",
-           value=to(AS_STORED, rate("server_cpu_seconds"))),
+    Figure("server to as stored", "The same for the table in the order in which it is stored.", to_base,
+           "server_to_as_stored", value=to(AS_STORED, rate("server_cpu_seconds"))),
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""Rows a second that several workers of one feed process, where each row is a call of a millisecond.
+"""Rows per second that several workers of one feed process, if each row needs a call of a millisecond.
 
-The work is a wait, as of a request to another server: workers differ in what the feed costs, not in cores.
+A call is a wait, like a request to another server. The result therefore shows the cost of the feed, and does not depend
+on the number of cores.
 """
 
 import time
@@ -35,7 +36,7 @@ FINISH = f"SELECT feed_finish_batch('{FEED}', %s, %s)"
 @dataclass(frozen=True, kw_only=True)
 class WorkersPlan(setting.Plan):
     workers: tuple[int, ...] = setting.counts(
-        "Workers of one feed, several comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
+        "Numbers of workers of one feed, comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
     )
     rows: int = setting.count("Rows of each measurement.", 10, 10**6, 2000, quick=400, full=10_000)
     batch_rows: int = setting.count("Rows of a batch.", 1, 10_000, 20)
@@ -44,7 +45,7 @@ class WorkersPlan(setting.Plan):
 
 
 def kind_of(workers: int) -> str:
-    """So many workers.
+    """The name of this number of workers.
 
     >>> kind_of(4)
     'workers_4'
@@ -82,7 +83,7 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         return [Stage(every_round(turns), self.plan.rounds)]
 
     def work(self, many: int, _seed: int) -> Metrics:
-        """All rows, until no worker gets a batch; an error unless each was processed once."""
+        """Process all rows, until no worker gets a batch; an error unless each row was processed once."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'beginning')")
         sessions = [self.target.connect() for _ in range(many)]
         try:
@@ -139,14 +140,14 @@ def row_ms(run: Run) -> float:
 FIGURES = (
     Figure("workers", "Sessions that take batches of one feed at once.",
            value=lambda row: plural(many_of(row.kind), "worker")),
-    Figure("rows/s", "Rows in a second, median of the rounds.", number(), "rows_per_second", bar=True,
+    Figure("rows/s", "Rows per second, median of the rounds.", number(), "rows_per_second", bar=True,
            value=median(speed_of)),
     Figure("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio",
            value=to_fewest),
-    Figure("target", "What was aimed at, to one worker; nothing fails when it is missed.", value=target_of),
-    Figure("ms", "Milliseconds for a row by one worker, the call included.", number(3), "row_ms",
+    Figure("target", "Target for the ratio to one worker; missing it is not an error.", value=target_of),
+    Figure("ms", "Milliseconds of one worker for a row, including the call.", number(3), "row_ms",
            value=median(row_ms)),
-    Figure("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share",
+    Figure("least", "Rows of the worker with the fewest rows, relative to an equal share.", number(2), "least_share",
            value=median("least_share")),
 )  # fmt: skip
 

@@ -140,6 +140,9 @@ class Program(Group):
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
+    To begin: demo needs no database of yours; advise examines a database; install, prepare and tail install inorder
+    there, make a table readable, and read it. inorder COMMAND --help explains a command.
+
     Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found something (feeds
     --check, advise --fail-on), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
@@ -221,9 +224,9 @@ def run() -> NoReturn:
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
         sys.exit(1)
     except UnicodeEncodeError as error:
-        said = not_encoded(error)
-        click.echo(f"inorder: {said}", err=True)
-        sys.exit(said.exit_code)
+        failure = not_encoded(error)
+        click.echo(f"inorder: {failure}", err=True)
+        sys.exit(failure.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("inorder: interrupted", err=True)
         sys.exit(INTERRUPTED)

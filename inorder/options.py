@@ -64,7 +64,7 @@ def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
 
     def read(text: str, option: str) -> str:
         if text not in names:
-            raise InputError(f"{option} has unknown {quoted(text)}; there are {', '.join(listed or names)}")
+            raise InputError(f"{option}: unknown value {quoted(text)}; choose from {', '.join(listed or names)}")
         return text
 
     return Value("NAME", read, str)
@@ -178,5 +178,5 @@ def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
 
 
 def tries_option(scope: str = "") -> Callable[[Any], Any]:
-    text = f"How often to try in all{scope}, with pauses of up to 10 s."
+    text = f"Maximum number of tries{scope}, with pauses of up to 10 s."
     return option("--tries", metavar="COUNT", type=click.IntRange(1, MOST_TRIES), default=30, help=text)

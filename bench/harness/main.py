@@ -1,6 +1,7 @@
-"""inorder as a queue for hardbyte/postgresql-job-queue-benchmarking: an adapter according to its guide.
+"""inorder as a queue: an adapter for hardbyte/postgresql-job-queue-benchmarking, according to its guide.
 
-A producer inserts jobs into a table, workers share a feed of it. Environment in, JSON Lines out, until SIGTERM.
+A producer inserts jobs into a table, and workers share a feed of the table. The adapter reads its settings from the
+environment, and prints JSON Lines until SIGTERM.
 """
 
 import json
@@ -54,7 +55,7 @@ class Settings:
         self.instance = number("BENCH_INSTANCE_ID", 0)
 
     def rate_now(self) -> float:
-        """The present rate, which a phase may change by a file."""
+        """The present rate, which a phase of the harness may change by writing a file."""
         try:
             return float(Path(self.rate_file).read_text()) if self.rate_file else self.rate
         except (OSError, ValueError):
@@ -62,7 +63,7 @@ class Settings:
 
 
 class Latencies:
-    """Milliseconds of the latest samples, rounded to three significant figures, which bounds the memory."""
+    """Milliseconds of the latest samples. They are rounded to three significant figures, to limit the memory."""
 
     def __init__(self, ticks: int) -> None:
         self.ticks = deque([Counter[float]()], maxlen=ticks)
@@ -87,10 +88,10 @@ def quantile(counts: Counter[float], share: float) -> float:
     >>> quantile(Counter({1.0: 98, 7.0: 2}), 0.5), quantile(Counter({1.0: 98, 7.0: 2}), 0.99), quantile(Counter(), 0.5)
     (1.0, 7.0, 0.0)
     """
-    rest = share * counts.total()
+    remaining = share * counts.total()
     for value in sorted(counts):
-        rest -= counts[value]
-        if rest <= 0:
+        remaining -= counts[value]
+        if remaining <= 0:
             return value
     return 0.0
 
@@ -117,7 +118,7 @@ class Adapter:
         sys.stdout.flush()
 
     def connected(self, work: Callable[[Connection], None]) -> None:
-        """Work with a connection until the end, and with a new one whenever the server was away."""
+        """Work with a connection until the end; after the server was away, with a new connection."""
         while not self.stop.is_set():
             try:
                 with psycopg.connect(self.settings.dsn, autocommit=True) as connection:
@@ -145,7 +146,7 @@ class Adapter:
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
-        """The number of jobs to insert: waits until there is one, or for a moment."""
+        """The number of jobs to insert, after waiting for a job to be due, or for a moment."""
         if self.settings.is_paced:
             try:
                 return credit + self.tokens.get(timeout=0.5)

@@ -27,15 +27,15 @@ UNLIKE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """A figure of an advice, and its measured value: bytes of WAL saved, or size of the index."""
+    """A figure of the advice, and its measured value: bytes of WAL saved, or size of the index."""
 
     figure: str
-    said: float
+    advised: float
     measured: float
 
     @property
     def holds(self) -> bool:
-        return abs(self.measured / self.said - 1) <= TOLERATED
+        return abs(self.measured / self.advised - 1) <= TOLERATED
 
 
 def inserted(admin: Connection, count: int) -> float:
@@ -78,9 +78,9 @@ def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Out
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="script/advised")
-    parser.add_argument("--rows", default="1M", help="rows of each table before")
+    parser.add_argument("--rows", default="1M", help="rows of each table before the inserts")
     parser.add_argument(
-        "--inserts", default="50k", help="transactions of a row, before and after the advice is followed"
+        "--inserts", default="50k", help="transactions of one row, before and after the advice is followed"
     )
     options = parser.parse_args()
     rows, count = (parse_count(getattr(options, name), f"--{name}", 1000, 10**9) for name in ("rows", "inserts"))
@@ -90,9 +90,9 @@ def main() -> None:
         for name in UNLIKE:
             for outcome in followed(cluster, name, rows, count):
                 held &= outcome.holds
-                said, measured = size_text(outcome.said), size_text(outcome.measured)
-                print(f"{name:9}{outcome.figure:11}advised {said:>10}  measured {measured:>10}  "
-                      f"{outcome.measured / outcome.said:.2f}{'' if outcome.holds else '  BEYOND 20 %'}",
+                advised, measured = size_text(outcome.advised), size_text(outcome.measured)
+                print(f"{name:9}{outcome.figure:11}advised {advised:>10}  measured {measured:>10}  "
+                      f"{outcome.measured / outcome.advised:.2f}{'' if outcome.holds else '  BEYOND 20 %'}",
                       flush=True)  # fmt: skip
     sys.exit(not held)
 

@@ -1,8 +1,8 @@
-"""Writers' cost of a log of changes, in the C extension and in the SQL edition, against a table without one.
+"""The cost of a log of changes for writers, in the C extension and in the SQL edition, and without a log.
 
 Run by script/price --changes. Measures CPU time of the server process in rounds, each of which runs every statement on
-every table in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows.
-Partitioned tables are compared with a partitioned one.
+every table in random order; WAL and HOT updates of all rounds; and, once, the temporary files of an UPDATE of all rows.
+Partitioned tables are compared with a partitioned table without a log.
 """
 
 import random
@@ -92,7 +92,7 @@ class Side:
         return float(str(one_row(self.connection, f"SELECT {expression}")[0]))
 
     def settled(self, expression: str) -> float:
-        """A number of the statistics, which the session has passed on."""
+        """A number of the statistics, after the session has reported its own."""
         execute(self.connection, "SELECT pg_stat_force_next_flush()")
         return self.number(expression)
 
@@ -113,7 +113,7 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
 
 
 def print_changes(rounds: int) -> None:
-    """Measure and print it."""
+    """Measure the cost, and print it."""
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]
@@ -127,7 +127,7 @@ def print_changes(rounds: int) -> None:
 
 
 def table(sides: list[Side]) -> list[str]:
-    """Medians, and the medians of the ratios to a table without a log, of the same round."""
+    """Medians, and medians of the ratios to a table without a log in the same round."""
     lines = [f"| | {' | '.join(SIDES)} |", f"|---|{'---:|' * len(sides)}"]
     by_name = {side.name: side for side in sides}
     for name in STATEMENTS:

@@ -1,4 +1,4 @@
-"""Prices of knowing how many rows each of 20 groups has: counts by group in both editions, beside other ways.
+"""The cost of counting the rows of 20 groups: counts by group in both editions, compared with other methods.
 
 Run by script/price --groups. Writers: CPU time of the server process, in rounds, each of which runs every statement on
 every side in random order; and transactions a second of 16 clients, all on one group. Readers: time of the server
@@ -108,7 +108,7 @@ class Side:
         return self.process.timed(work)["cpu_seconds"] / calls * 1e6
 
     def read(self) -> float:
-        """After a fold, and 1,000 transactions that are not folded."""
+        """The time of a read, after a fold and 1,000 transactions that are not folded."""
         if SIDES[self.name][0]:
             execute(self.other, "SELECT exact_count_fold('t')")
         for number in range(UNFOLDED):
@@ -171,7 +171,7 @@ def measured(rounds: int, names: tuple[str, ...] = tuple(SIDES)) -> Samples:
 
 
 def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
-    """Measure and print it, or print what was kept."""
+    """Measure the costs and print them, or print the samples of an earlier run."""
     samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rounds)
     if raw:
         raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
@@ -179,7 +179,7 @@ def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """Medians, and the medians of the ratios to a table without counts, of the same round."""
+    """Medians, and medians of the ratios to a table without counts in the same round."""
     names = [name for name in SIDES if name in next(iter(samples.values()))]
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for name, sides in samples.items():

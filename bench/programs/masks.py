@@ -1,7 +1,7 @@
 """The cost of masks as in docs/mask.md: by a constant, by a view, by a function. Run by script/price --masks.
 
-CPU time of the server process above that of the same query without a mask, in rounds; each round measures everything
-once, in random order.
+Measures the CPU time of the server process, minus that of the same query without a mask, in rounds. Each round measures
+everything once, in random order.
 """
 
 import random

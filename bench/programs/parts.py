@@ -1,4 +1,4 @@
-"""The gain by parts for a transformation that costs CPU. Run by script/engines; printed, not asserted.
+"""The speed gained by reading in parts, for a transformation that costs CPU. Run by script/engines; only printed.
 
 Each round reads all rows in one part and in four, in a Spark with two cores. The CPU time is that of Spark, its Python
 workers and the server. With two cores at most half of the time can be saved by parallelism; a further gain would have
@@ -67,7 +67,7 @@ def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: li
 
 
 def fill(connection: Connection, rows: int) -> str:
-    """A table of so many rows, inserted by one transaction; its name."""
+    """Create a table with this number of rows, inserted by one transaction; return its name."""
     name = f"events_{rows}"
     for statement in (*TABLES[0], "SELECT feed_enable('events')"):
         connection.execute(statement.replace("events", name).encode())
@@ -90,9 +90,11 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Of one part and of four.")
+@click.option(
+    "--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Rounds of one part and of four parts."
+)
 def main(rounds: int) -> None:
-    """One part and four, in turn, at three costs of a row; the first round of each is not counted."""
+    """Measure one part and four parts in turn, at three costs of a row. The first round of each is not counted."""
     with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         roots = [os.getpid(), int((cluster.data / "postmaster.pid").read_text().split()[0])]

@@ -1,7 +1,7 @@
-"""Existing tables: how long `inorder prepare` takes, and writers wait; the first pass; polls of a steady stream.
+"""Existing tables: the time of `inorder prepare`, and the waits of writers; the first pass; polls of a steady stream.
 
-Run by script/scale --prepared. CPU time of the server process; waits for locks are those of the server's log. What is
-compared is measured in turn.
+Run by script/scale --prepared. Measures the CPU time of the server process. Waits for locks come from the server's log.
+Tables that are compared are measured in turn.
 """
 
 import gzip
@@ -51,11 +51,11 @@ VALUES["pair"] = ("account, number", "n %% 1000, n")
 PARTITIONS, PARTITIONED_ROWS = 1000, 1_000_000
 LOAD_ROWS = 1_000_000  # rows of a transaction, while tables are filled
 PIECE = 10_000
-SECONDS_BEFORE = 10  # that writers write without anything else
+SECONDS_BEFORE = 10  # seconds in which only the writers are at work
 WRITERS, PAUSE = 4, 0.005
 STREAM_TABLE_ROWS = 2_000_000  # before the stream
 RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
-MINUTES = slice(60), slice(-60, None)  # the first and the last one, of polls
+MINUTES = slice(60), slice(-60, None)  # the polls of the first and of the last minute
 WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
 
 Samples = dict[str, Any]
@@ -99,7 +99,7 @@ class Writer(Thread):
 @contextmanager
 def writing(cluster: Cluster, table: str, rows: int = 1, pause: float = PAUSE, writers: int = WRITERS,
             ) -> Iterator[list[Writer]]:  # fmt: skip
-    """Keys of the second column begin above those that are there."""
+    """Writers of a table during the block. Keys of the second column begin above the existing keys."""
     first = 10**12 * (1 + time.time_ns() % 10**5)
     threads = [Writer(cluster.dsn, table, rows, pause, first + number * 10**10) for number in range(writers)]
     with ExitStack() as stack:
@@ -142,13 +142,13 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
 
 
 def say(samples: Samples, step: str) -> None:
-    """Print the next step, and the load of the machine until now."""
+    """Print the next step, and record the load of the machine so far."""
     samples["load"].append(os.getloadavg()[0])
     print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {step}", flush=True)
 
 
 def fill_all(cluster: Cluster, tables: Iterable[str], rows: int) -> None:
-    """Fill tables at the same time: each takes one processor."""
+    """Fill tables at the same time, each on one processor."""
 
     def fill_one(table: str) -> None:
         with connect(cluster.dsn) as connection:
@@ -189,21 +189,21 @@ def load(connection: Connection, table: str, rows: int) -> None:
 
 
 def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
-    """Seconds of each statement, and what writers waited meanwhile; before, what they take without."""
+    """The seconds of each statement, and the times of INSERT before and while the statements run."""
     with writing(cluster, table) as writers:
         time.sleep(SECONDS_BEFORE)
         before = [took for writer in writers for took in writer.took]
         for writer in writers:
             writer.took = []
         size = cluster.log.stat().st_size
-        said: list[tuple[str, float]] = []
+        lines: list[tuple[str, float]] = []
         request = Request(table, "xact", 0.5, 30, undo=False, drop_column=False, dsn=cluster.dsn)
-        prepare(request, lambda text: said.append((text, time.monotonic())))
-        said.append(("", time.monotonic()))
-        time.sleep(3)  # those that waited for the last statement
+        prepare(request, lambda text: lines.append((text, time.monotonic())))
+        lines.append(("", time.monotonic()))
+        time.sleep(3)  # writers that waited for the last statement finish their INSERT
         pids = {writer.pid for writer in writers}
         meanwhile = [took for writer in writers for took in writer.took]
-    statements = [(text, end - begin) for (text, begin), (_, end) in pairwise(said) if is_statement(text)]
+    statements = [(text, end - begin) for (text, begin), (_, end) in pairwise(lines) if is_statement(text)]
     with cluster.log.open() as log:
         log.seek(size)
         waits = [float(ms) for pid, ms in WAITED.findall(log.read())
@@ -211,7 +211,7 @@ def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
     return {
         "statements": statements, "waits_ms": sorted(waits, reverse=True)[:100], "before_ms": longest(before),
         "meanwhile_ms": longest(meanwhile), "index_bytes": index_bytes(connection, table),
-        "tries": sum("trying again" in text for text, _ in said),
+        "tries": sum("trying again" in text for text, _ in lines),
     }  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def index_bytes(connection: Connection, table: str) -> int:
 
 
 def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
-    """Rows and CPU time in ms of each piece, beside a writer; each 500 by another connection, which goes on there."""
+    """Rows and CPU time in ms of each piece, while a writer inserts. A new connection continues after 500 pieces."""
     reads: list[tuple[int, float]] = []
     with writing(cluster, table, pause=0.05, writers=1):
         with connect(cluster.dsn) as connection:
@@ -267,7 +267,7 @@ def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -
 
 
 def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, list[tuple[int, float]]]:
-    """Rows and CPU time in ms of a poll a second of each table, in turn, beside a writer of each."""
+    """Rows and CPU time in ms of one poll a second of each table, in turn, while a writer inserts into each."""
     for table in ("random", "switched"):
         steps = connection.execute(f"SELECT feed_prepare('{table}')".encode()).fetchall()
         execute(connection, *(step for (step,) in steps))
@@ -283,7 +283,7 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
             sides[table] = reader, ServerProcess(reader)
             stack.enter_context(writing(cluster, table, STREAM_ROWS, STREAM_ROWS / RATE, 1))
         due = time.monotonic()
-        for second in range(-5, seconds):  # the first ones warm up
+        for second in range(-5, seconds):  # the polls before second 0 warm up
             due += 1
             time.sleep(max(due - time.monotonic(), 0))
             for table in sorted(by_table, reverse=second % 2 == 0):
@@ -294,7 +294,7 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
 
 
 def table_of(samples: Samples) -> list[str]:
-    """As docs/results/prepared-18.md shows it."""
+    """The tables of docs/results/prepared-18.md."""
     sides = samples["polls"]
     return [
         *headed("`inorder prepare`", "rows", "time", "of it the index", "its size", "longest wait for a lock",
@@ -345,7 +345,7 @@ def shown_polls(polls: list[tuple[int, float]]) -> Iterator[str]:
 
 
 def of_10_000(polls: list[tuple[int, float]]) -> list[float]:
-    """Milliseconds per 10,000 rows, since a busy machine has no steady rate."""
+    """Milliseconds per 10,000 rows, because the number of rows of a poll varies on a busy machine."""
     return [took / max(count, 1) * 10_000 for count, took in polls]
 
 
@@ -365,5 +365,5 @@ def print_prepared(rows: int, seconds: int, raw: Path | None, show: Path | None)
 
 
 def load_samples(path: Path) -> Samples:
-    kept: Samples = json.loads(gzip.decompress(path.read_bytes()))
-    return kept
+    samples: Samples = json.loads(gzip.decompress(path.read_bytes()))
+    return samples

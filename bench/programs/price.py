@@ -1,7 +1,7 @@
 """The cost of keys, guards, reads and counts: in the C extension, in the SQL edition, and without inorder.
 
-Run by script/price. CPU time of the server process, and one wall-clock time until a commit, in rounds; each round
-measures everything once, in random order.
+Run by script/price. Measures CPU time of the server process and, in one case, the time until a commit is on disk. Each
+round measures everything once, in random order.
 """
 
 import argparse
@@ -49,7 +49,7 @@ Samples = dict[str, dict[str, dict[str, list[float]]]]  # measurement -> kind of
 
 @dataclass(frozen=True)
 class Side:
-    """A table of a kind in the database of an edition: the measured session, and a second one."""
+    """One kind of table, in the database of one edition, with two sessions: the measured one, and another writer."""
 
     edition: str
     kind: str
@@ -83,7 +83,7 @@ def not_prepared(side: Side) -> float:
 
 
 def committed(side: Side) -> float:
-    """One row, by a prepared statement: time, not CPU time, until its transaction is on disk and the client knows."""
+    """Insert one row by a prepared statement. The wall-clock time until the client knows that the commit is on disk."""
     calls = 100
     side.connection.execute("SET synchronous_commit = on")
     with Prepared(side.connection, insert(f"log_{side.kind}", 1)) as call:
@@ -105,7 +105,7 @@ def piece(side: Side, rows: int) -> str:
 
 
 def read(side: Side) -> float:
-    """A piece of new rows; what is left is passed afterwards."""
+    """Read a piece of new rows. The next measurement skips the other rows."""
     skip(side)
     text = piece(side, READ_ROWS)
     for _ in range(READ_ROWS // BATCH_ROWS + 1):
@@ -114,7 +114,7 @@ def read(side: Side) -> float:
 
 
 def some(rows: int) -> Callable[[Side], float]:
-    """The rows of a transaction that has just ended: the mean of some reads."""
+    """Read the rows of a transaction that has just ended: the mean of several reads."""
 
     def took(side: Side) -> float:
         skip(side)
@@ -129,21 +129,21 @@ def some(rows: int) -> Callable[[Side], float]:
 
 
 def read_text(side: Side, feed: str) -> str:
-    """The statement that reads all new rows, as a client that keeps nothing else does."""
+    """The statement that reads all new rows, for a client that stores no position itself."""
     if side.kind != "bigserial":
         return f"SELECT count(*) FROM feed_read('{feed}', null::read_{side.kind}, {READ_ROWS})"
     return piece(side, READ_ROWS)
 
 
 def skip(side: Side) -> None:
-    """Pass the rows that other measurements left, and let the feed record that it is caught up."""
+    """Skip the rows that other measurements have left, and let the feed record that it is caught up."""
     if side.kind != "bigserial":
         side.connection.execute(f"SELECT feed_seek('{side.kind}', 'now')".encode())
         side.connection.execute(piece(side, READ_ROWS).encode())
 
 
 def worker(side: Side) -> float | None:
-    """A batch of a worker's: its three statements."""
+    """The three statements by which a worker takes, reads and finishes a batch."""
     if side.kind == "bigserial":
         return None
     feed = f"{side.kind}_worker"
@@ -165,7 +165,7 @@ def give_and_finish(side: Side, feed: str) -> None:
 
 
 def first_call(side: Side) -> float:
-    """A read of one new row that is the first statement of a session."""
+    """Read one new row by the first statement of a session."""
     skip(side)
     text = read_text(side, side.kind)
     side.other.execute(insert(f"read_{side.kind}", 1))
@@ -181,13 +181,13 @@ def view(side: Side) -> float | None:
 
 
 def poll(side: Side) -> float:
-    """A read that finds nothing, though a transaction has ended since: the mean of some, one after the other."""
+    """Read, and find nothing, although a transaction has ended since the last read: the mean of several reads."""
     skip(side)
     return repeated(side, piece(side, READ_ROWS))
 
 
 def repeated(side: Side, text: str) -> float:
-    """The mean of calls, each after a transaction of somebody else's."""
+    """The mean of several calls, each after a transaction of another session."""
     times = []
     for _ in range(CALLS):
         side.other.execute("SELECT pg_current_xact_id()")
@@ -196,7 +196,7 @@ def repeated(side: Side, text: str) -> float:
 
 
 def count(side: Side) -> float:
-    """An exact count after a fold, when a transaction has ended since: the mean of some."""
+    """Count after a fold and a further transaction: the mean of several counts."""
     if side.kind == "bigserial":
         return side.microseconds("SELECT count(*) FROM read_bigserial")
     side.connection.execute(f"SELECT exact_count_fold('read_{side.kind}')".encode())
@@ -224,13 +224,17 @@ MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="script/price")
-    parser.add_argument("--rounds", default="15", help="how often everything is measured (default: %(default)s)")
-    parser.add_argument("--rows", default="1M", help="rows that the tables have that are read and counted")
-    parser.add_argument("--masks", action="store_true", help="measure what masks cost")
-    parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="where each sample is written to")
-    parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
-    parser.add_argument("--changes", action="store_true", help="measure what a log of changes costs")
-    parser.add_argument("--groups", action="store_true", help="measure what counts by group cost, and other ways")
+    parser.add_argument(
+        "--rounds", default="15", help="number of rounds, each of which measures everything once (default: %(default)s)"
+    )
+    parser.add_argument("--rows", default="1M", help="rows of the tables that are read and counted")
+    parser.add_argument("--masks", action="store_true", help="measure the cost of masks")
+    parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="write each sample to this file")
+    parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of the samples in this file")
+    parser.add_argument("--changes", action="store_true", help="measure the cost of a log of changes")
+    parser.add_argument(
+        "--groups", action="store_true", help="measure the cost of counts by group, and of other methods"
+    )
     options = parser.parse_args()
     rounds = parse_count(options.rounds, "--rounds", 1, 10_000)
     if options.groups:
@@ -247,8 +251,8 @@ def main() -> None:
 
 
 def load(path: Path) -> Samples:
-    kept: Samples = json.loads(gzip.decompress(path.read_bytes()))
-    return kept
+    samples: Samples = json.loads(gzip.decompress(path.read_bytes()))
+    return samples
 
 
 def measured(rows: int, rounds: int) -> Samples:
@@ -284,7 +288,7 @@ def opened(cluster: Cluster, edition: str, rows: int) -> Iterator[list[Side]]:
 
 
 def fill(connection: Connection, kind: str, rows: int) -> None:
-    """Its tables; the one that is read has rows of many transactions before it has a guard."""
+    """Create the tables of a kind. The table to read gets the rows of many transactions before it gets a guard."""
     for table, columns in (
         ("small", "c1 int"),
         ("log", COLUMNS),
@@ -307,7 +311,7 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """As docs/results/price-18.md shows it: medians, and the medians of the ratios to bigserial of the same round."""
+    """The table of docs/results/price-18.md: medians, and medians of the ratios to bigserial in the same round."""
     lines = [f"| | | {NONE} | {C} | {SQL} |", "|---|---|---:|---:|---:|"]
     for name, kinds in samples.items():
         base = kinds.get("bigserial", {}).get(NONE)

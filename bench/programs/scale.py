@@ -23,7 +23,7 @@ from prepared import print_prepared
 
 SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256"}
 SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
-TRANSACTION = 100_000  # rows, of those that are there at first
+TRANSACTION = 100_000  # rows of each transaction that fills the table
 CALLS = 15
 
 COMPUTED = "1M", "10M", "100M", "1G", "10G"
@@ -42,11 +42,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="script/scale")
     parser.add_argument("--rows", help="sizes of the table (default: 1M,10M; with --prepared 20M)")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
-    parser.add_argument("--tall", action="store_true", help="also an index as high as that of a billion rows")
-    parser.add_argument("--prepared", action="store_true", help="existing tables instead: prepare, first pass, stream")
-    parser.add_argument("--seconds", default="600", help="how long the stream lasts")
-    parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="with --prepared: where each sample is kept")
-    parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="with --prepared: print those of a file")
+    parser.add_argument("--tall", action="store_true", help="also measure an index as high as that of a billion rows")
+    parser.add_argument(
+        "--prepared", action="store_true", help="measure existing tables instead: prepare, first pass, stream"
+    )
+    parser.add_argument("--seconds", default="600", help="duration of the stream in seconds")
+    parser.add_argument(
+        "--raw", type=Path, metavar="FILE.json.gz", help="with --prepared: write each sample to this file"
+    )
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE.json.gz", help="with --prepared: print the table of the samples in this file"
+    )
     options = parser.parse_args()
     if options.prepared:
         seconds = parse_count(options.seconds, "--seconds", 1, 10**6)
@@ -68,7 +74,7 @@ def main() -> None:
 
 
 def show_computed() -> None:
-    """As fill() leaves it."""
+    """Print the computed pages of a table as fill() leaves it."""
     print(f"{'computed':14}{'table':>14}{'index':>14}{'levels':>8}  pages")
     for size in COMPUTED:
         rows = parse_count(size, "--rows", 1000, 2**40)
@@ -79,7 +85,9 @@ def show_computed() -> None:
 
 
 def table_pages(rows: int, key: int) -> int:
-    """A row has a header of 24 bytes, the key, an int, a text of 'row ' and its number, and a line pointer of 4.
+    """The pages of a table with this number of rows.
+
+    A row has a header of 24 bytes, the key, an int, a text of 'row ' and its number, and a line pointer of 4 bytes.
 
     >>> table_pages(10_000_000, UUID)
     73530
@@ -170,7 +178,7 @@ def number(connection: Connection, expression: str) -> float:
 
 @contextmanager
 def opened(connection: Connection) -> Iterator[None]:
-    """A count that was folded, with rows since then."""
+    """Start and fold a count, and insert rows after the fold."""
     connection.execute("SELECT exact_count_fold('events')")
     insert(connection, 10, 100)
     yield

@@ -1,7 +1,7 @@
 """dlt as a reader of inorder lab check: the cursor of its sql_database source, into DuckDB.
 
-A program by the contract of docs/check.md. READERS names a folder for pipelines and what they loaded. A poll is a run
-of the pipeline; its rows are those that the destination has more of than it had.
+A program by the contract of docs/check.md. READERS names a folder for pipelines and the data that they load. A poll is
+a run of the pipeline; its rows are the rows that the run has added to the destination.
 """
 
 import json
@@ -14,7 +14,7 @@ import dlt
 import psycopg
 from dlt.sources.sql_database import sql_table
 
-LAG = 5  # seconds that are read again
+LAG = 5  # rows of this number of seconds are read again
 
 
 class Pipeline:
@@ -51,10 +51,10 @@ def main() -> None:
     os.dup2(2, 1)  # libraries print to stdout
     pipeline = Pipeline(Path(os.environ["READERS"]))
     for line in sys.stdin:
-        seen = Counter(json.loads(line)["last"] or ())
+        counted_keys = Counter(json.loads(line)["last"] or ())
         pipeline.run()
         keys = pipeline.keys()
-        new = sorted((keys - seen).elements())
+        new = sorted((keys - counted_keys).elements())
         print(*new, json.dumps({"last": [*keys.elements()]}), sep="\n", file=answers, flush=True)
 
 

@@ -26,18 +26,21 @@ def known_finding(text: str, option: str) -> str:
     from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
 
     if text not in (ANY, *IDS):
-        raise InputError(f"{option} has unknown {quoted(text)}; there are {', '.join(IDS)}, or {ANY}")
+        raise InputError(f"{option}: unknown value {quoted(text)}; choose from {', '.join(IDS)}, or {ANY}")
     return text
 
 
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
 @option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
         help="Find readers that lose rows in FILE, a file of SQL, without a server. May be repeated.")  # fmt: skip
-@option("--over", type=duration(1), help="Count rows for this long, instead of since the counters were reset: 10min.")
+@option("--over", type=duration(1), help="Count rows for this long, such as 10min, not since counters were reset.")
 @option(
-    "--sample", is_flag=True, help="Read rows of tables of superusers and of your role, if keys are not in pg_stats."
+    "--sample",
+    is_flag=True,
+    help="If pg_stats has no keys of a table that a superuser or your role owns, read some of its rows.",
 )
-@option("--least", type=size(1), default="100MB", help="Omit findings about keys that save less WAL a day, or storage.")
+@option("--least", type=size(1), default="100MB",
+        help="Omit findings about keys that would save less WAL a day, or less storage, than this.")  # fmt: skip
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
         help=f"Exit with 3 if one of these is found; {ANY} stands for all of them.")  # fmt: skip
 @dsn_option()

@@ -21,7 +21,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """``saves``: bytes of WAL per day, or bytes of storage, by which findings are ordered.
+    """A finding. ``saves``: bytes of WAL per day, or bytes of storage; findings are ordered by it.
 
     ``costs``: one per kind of key.
 
@@ -75,7 +75,10 @@ def function(home: str | None, name: str) -> str:
 
 
 def installed(home: str | None) -> list[str]:
-    """The extension in a schema of its own: ``public`` may belong to a role that a superuser does not trust."""
+    """Statements that create the extension in its own schema, if it is missing.
+
+    The schema ``public`` may belong to a role that a superuser does not trust.
+    """
     return [] if home else [INSTALL]
 
 

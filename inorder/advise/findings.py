@@ -32,7 +32,7 @@ TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a 
 LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
 MANY_IMAGES = 0.5  # page images of an updated row; with more, rows of any age are updated
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # the chance that a random key sorts among the keys that should come after all: 1 in 2^7
+SURE_BITS = 7  # one random key in 2^7 sorts among the new keys, which should come after all random keys
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,20 @@ def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...
     rows, inserted, updated, hot = (
         fsum(getattr(partition.leaf, name) for partition in some) for name in ("rows", *COUNTERS[:3])
     )
-    seen, keys = some[0].leaf.statistic(some[0].column).values, some[0].keys
+    values, keys = some[0].leaf.statistic(some[0].column).values, some[0].keys
     share = f"{100 * keys.share:.0f} % of version 7" if keys.share else keys.kind
     since = min((partition.keys.since for partition in some if partition.keys.since), default=None)
     updates = f", {updated:,.1f} updated, {100 * hot / updated:.0f} % of them HOT" if updated else ""
     return (
         Evidence(f"keys: {share}" + (f", since {since:%Y-%m-%d} at the latest" if since else ""),
-                 f"{plural(len(seen), 'value')} of pg_stats or a sample" if seen else "the column's default"),
+                 f"{plural(len(values), 'value')} of pg_stats or a sample" if values else "the column's default"),
         Evidence(f"{rows:,.0f} rows", "pg_class, as of the last VACUUM or ANALYZE"),
         Evidence(f"{inserted:,.1f} rows inserted a second{updates}", f"pg_stat_user_tables, {facts.counted}"),
     )  # fmt: skip
 
 
 def load_of(partition: Keyed, facts: Facts, of_all: float) -> Load:
-    """Memory is divided among the indexes of random keys by their size."""
+    """The writes to a table or partition. Memory is divided among the indexes of random keys by their size."""
     leaf, other_indexes = partition.leaf, []
     for index in leaf.indexes:
         statistic = leaf.statistics.get(index.first)
@@ -111,7 +111,7 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
             continue
         table = some[0].leaf.quoted
         loads = [load_of(partition, facts, of_all) for partition in some]
-        updated, seen = updates_of(facts, [partition.leaf for partition in some])
+        updated, evidence = updates_of(facts, [partition.leaf for partition in some])
         savings = compared(loads, KINDS[some[0].is_text :], updated)
         if savings.saved_per_day < least:
             yield Left(table, f"ordered keys would save {size_text(savings.saved_per_day)} of WAL a day")
@@ -125,11 +125,11 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
             )
             yield Left(table, why, undecided=True)
         else:
-            yield random_key(facts, some, loads, savings, seen)
+            yield random_key(facts, some, loads, savings, evidence)
 
 
 def random_key(
-    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], savings: Savings, seen: Sequence[Evidence]
+    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], savings: Savings, evidence: Sequence[Evidence]
 ) -> Finding:  # fmt: skip
     first, table, home = some[0], some[0].leaf.quoted, facts.server.inorder
     now, ordered = (next(cost for cost in savings.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
@@ -140,7 +140,7 @@ def random_key(
     last = [] if first.is_text or facts.server.is_sql_edition else [*installed(home), with_default(first, made)]
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
     return finding(
-        "random-key", table, [*evidence_of_keys(facts, some), *seen], switched(facts, first), savings.saved_per_day,
+        "random-key", table, [*evidence_of_keys(facts, some), *evidence], switched(facts, first), savings.saved_per_day,
         savings.costs, last, column=first.column.name, index=first.index.name,
         size=size_text(PAGE * fsum(partition.index.pages for partition in some)), **sizes,
         wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
@@ -151,11 +151,10 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Possible values of the share of rows that updates choose from.
+    """Possible values of the share of rows that updates choose from, and the evidence.
 
-    Page images of UPDATE decide, if they were counted.
-
-    An UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
+    If the page images of UPDATE were counted, there is one value: an UPDATE of a new row causes no image, because the
+    INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
     updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]
@@ -205,8 +204,8 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
     columns: dict[tuple[str, str], list[tuple[Leaf, ColumnFacts]]] = {}
     for leaf in facts.leaves:
         for column in leaf.columns.values():
-            seen = leaf.statistic(column).values if column.type in TEXT_TYPES else []
-            if len(seen) >= uuids.LEAST_VALUES and all(map(uuids.digits, seen)):
+            values = leaf.statistic(column).values if column.type in TEXT_TYPES else []
+            if len(values) >= uuids.LEAST_VALUES and all(map(uuids.digits, values)):
                 columns.setdefault((leaf.quoted, column.name), []).append((leaf, column))
     for (table, name), some in columns.items():
         width = some[0][0].statistic(some[0][1]).width or 37

@@ -17,7 +17,7 @@ RISING = ("nextval", "now", "clock_timestamp", "statement_timestamp", "transacti
 GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only; inorder prepare does it online."
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
 EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
-ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
+ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
 SHOWN = 3  # statements shown, if there are more
 
 
@@ -48,7 +48,7 @@ def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tu
 
 
 def reads(facts: Facts) -> list[Read]:
-    """Frequent statements, grouped by table (if it exists) and column."""
+    """Statements that poll or count an existing table, grouped by table and column."""
     by_column: dict[tuple[str, str], Read] = {}
     by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda leaf: leaf.rows)
                for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip

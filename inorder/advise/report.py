@@ -36,10 +36,10 @@ class Advice:
 
     @property
     def others(self) -> list[tuple[str, list[str]]]:
-        said: dict[str, list[str]] = {"Undecided": [], "Leave as they are": [], "Not seen": [*self.unseen]}
+        texts_by_name: dict[str, list[str]] = {"Undecided": [], "Leave as they are": [], "Not seen": [*self.unseen]}
         for entry in self.left:
-            said["Undecided" if entry.undecided else "Leave as they are"].append(f"{entry.table}: {entry.why}")
-        return [(name, texts) for name, texts in said.items() if texts]
+            texts_by_name["Undecided" if entry.undecided else "Leave as they are"].append(f"{entry.table}: {entry.why}")
+        return [(name, texts) for name, texts in texts_by_name.items() if texts]
 
     def as_text(self) -> str:
         text = [one_line(self.title)]

@@ -38,7 +38,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # OID of a table -> its columns, with the types that the driver knew
+        # OID of a table -> its columns, with the types that the driver knew when they were read
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
@@ -93,7 +93,7 @@ class Connection:
                 used.close()
 
 
-# is run in a transaction, and returns the FROM item with the rows of a batch
+# A function that is called in a transaction, and returns the FROM item with the rows of a batch.
 Question = Callable[[Connection], sql.Composable]
 Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
 
@@ -136,7 +136,10 @@ class ArrowReader:
         return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
-        """Begin a transaction that locks the table's columns, and return them. New types need a new connection."""
+        """Begin a transaction that locks the table; returns its connection and the fields.
+
+        The connection is new if types have changed.
+        """
         connection, columns = self.columns_in(session, table)
         if connection.columns.setdefault(table.oid, columns) != columns:
             self.close()
@@ -185,9 +188,9 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 
 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
-    """Labels of enums and names of attributes, for the columns of user-defined types.
+    """Labels of enums and attributes of composites, for the columns of user-defined types.
 
-    Output that depends on settings is ignored.
+    Names of types are left out, because the server writes them depending on settings.
     """
     return {
         (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))
@@ -227,7 +230,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, by which retries are decided."""
+    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE: retries depend on the SQLSTATE."""
     try:
         yield
     except adbc_driver_manager.Error as error:

@@ -105,12 +105,12 @@ def choice_for(needs: Needs) -> Choice:
     if not fitting:
         raise InputError(
             "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key, or "
-            "--hide always, by masks"
+            "--hide always, which masks keys"
         )
     chosen = fitting[0]
-    rest = (candidate for candidate in candidates if candidate is not chosen)
-    alternatives = tuple(sorted(rest, key=lambda candidate: (bool(candidate.against), candidate.io_per_row)))
-    return Choice(chosen, alternatives, tuple(reasons(chosen, candidates, needs)))
+    alternatives = [candidate for candidate in candidates if candidate is not chosen]
+    alternatives.sort(key=lambda candidate: (bool(candidate.against), candidate.io_per_row))
+    return Choice(chosen, tuple(alternatives), tuple(reasons(chosen, candidates, needs)))
 
 
 def candidate(kind: str, needs: Needs) -> Candidate:
@@ -142,10 +142,10 @@ def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     if kind not in ("time", "sequence"):
         return None
     per_second, least = (1.0, 1) if kind == "time" else (needs.rate, LEAST_BLOCK)
-    kept = max(FOREVER, needs.rows / needs.rate) if needs.retention is None else needs.retention
+    lifetime = max(FOREVER, needs.rows / needs.rate) if needs.retention is None else needs.retention
     hide = 0.0 if needs.hide == inf else needs.hide
-    size = max(least, ceil(hide * per_second), ceil(kept * per_second / (MOST - 1)))
-    return Blocks(size, ceil(kept * per_second / size) + 1, per_second)
+    size = max(least, ceil(hide * per_second), ceil(lifetime * per_second / (MOST - 1)))
+    return Blocks(size, ceil(lifetime * per_second / size) + 1, per_second)
 
 
 def is_masked(kind: str, needs: Needs) -> bool:

@@ -31,7 +31,7 @@ def hidden(text: str, option: str) -> float:
     help=f"Keys must not show the creation time more precisely than this, for instance 1h; {ALWAYS}: not at all.",
 )  # fmt: skip
 @option("--reader", type=click.Choice(READERS), default=NONE,
-        help="Whether new rows are read in batches: by a feed, or by polling for greater keys.")  # fmt: skip
+        help="How new rows are read in batches, if at all: by a feed, or by polling for greater keys.")  # fmt: skip
 @option("--guessable", is_flag=True, help="Sequential, guessable ids are acceptable.")
 @option("--checkpoint", type=duration(1), default="5min", help="Time between two checkpoints.")
 @option("--explain", is_flag=True, help="Show what each kind costs: pages touched, full-page images, WAL, pages read.")

@@ -2,9 +2,9 @@
 
 Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
 transaction writes to it, so the reader can read all of it. Then the reader finds the transactions in the new place that
-contain copied rows. A transaction contains either copied rows only or new rows only. To find
-out which, one row of each transaction is looked up in the old table by its primary key. The transactions with new rows
-have not been read.
+contain copied rows. A transaction contains either copied rows only or new rows only. To find out which, one row of each
+transaction is looked up in the old table by its primary key. If the row is not there, the transaction has new rows, and
+the reader must still read it.
 """
 
 import json
@@ -30,8 +30,8 @@ class NotReadableError(InputError):
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A transaction with rows in a shard: the number of these, and the primary key of one of them, as text."""
+class ShardTransaction:
+    """A transaction with rows in a shard: the number of these rows, and the primary key of one of them, as text."""
 
     number: int
     rows: int
@@ -90,9 +90,9 @@ def positions_in(
         after = ShardTable(node, node.table(shard.table), key)
         (text,) = node.row(query("reader_start"), table=after.table.oid, start="now", order_by=None)
         position = json.loads(text)
-        seen = transactions(after, column, position["transactions"])
-        fresh = list(not_in(before, seen))
-        copied += sum(transaction.rows for transaction in seen) - sum(transaction.rows for transaction in fresh)
+        candidates = transactions(after, column, position["transactions"])
+        fresh = list(not_in(before, candidates))
+        copied += sum(transaction.rows for transaction in candidates) - sum(transaction.rows for transaction in fresh)
         (left,) = node.row(
             query("shard_without"),
             transactions=position["transactions"],
@@ -111,14 +111,14 @@ def number_column(coordinator: Session, table: Table) -> str:
     return names[0]
 
 
-def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:
+def transactions(place: ShardTable, column: str, ended: object) -> list[ShardTransaction]:
     rows = place.rows("shard_numbers", column=sql.Identifier(column), transactions=ended)
-    return [Seen(*row) for row in rows]
+    return [ShardTransaction(*row) for row in rows]
 
 
-def not_in(old: ShardTable, seen: list[Seen]) -> Iterator[Seen]:
-    rest = iter(seen)
-    while some := list(islice(rest, LOOKED_UP)):
+def not_in(old: ShardTable, candidates: list[ShardTransaction]) -> Iterator[ShardTransaction]:
+    remaining = iter(candidates)
+    while some := list(islice(remaining, LOOKED_UP)):
         copied_keys = {str(key) for (key,) in old.rows("shard_has", keys=[transaction.key for transaction in some])}
         yield from (transaction for transaction in some if transaction.key not in copied_keys)
 

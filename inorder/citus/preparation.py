@@ -47,11 +47,11 @@ class Preparation:
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
             on_node(self.session, shard).close()  # raises an error at once if a node has no extension
-        seen: set[Shard] = set()
-        while waiting := [shard for shard in shards if shard not in seen]:
+        done: set[Shard] = set()
+        while waiting := [shard for shard in shards if shard not in done]:
             for place, shard in enumerate(waiting, 1):
                 self.prepare(shard, column, f"{place} of {len(waiting)}")
-            seen.update(waiting)
+            done.update(waiting)
             shards = self.distributed.shards()
         return len(shards)
 

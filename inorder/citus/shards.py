@@ -15,8 +15,9 @@ from inorder.text import one_line, quoted
 COORDINATOR = 0  # the group of the coordinator; no other node has this group
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
-OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")  # prefix of such parameters of libpq
-# Citus hides shards in pg_class from applications that it does not know, and takes LOCK TABLE for a change of a shard.
+# Prefixes of the parameters of libpq that apply to one host.
+OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")
+# Citus hides shards in pg_class from applications that it does not know, and treats LOCK TABLE as a change of a shard.
 SETTINGS: tuple[LiteralString, ...] = (
     "SET LOCAL citus.override_table_visibility = off",
     "SET LOCAL citus.enable_manual_changes_to_shards = on",

@@ -17,7 +17,7 @@ from inorder.lab.check.run import Amount, Place, check, impossible, place_for
 from inorder.lab.check.verdict import Checked
 from inorder.lab.check.ways import FATAL, Way, built_in, ways_of
 from inorder.options import DSN, FILE, count, duration, format_option, one_of, option, several
-from inorder.text import print_text
+from inorder.text import print_text, quoted
 
 USUAL = ("id", "created", "horizon", "feed")
 
@@ -26,7 +26,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
     own = ways_of(file) if file else {}
     readers = built_in() | own
     if unknown := [name for name in names if name not in readers]:
-        raise InputError(f"there is no reader {unknown[0]}; there are {', '.join(readers)}")
+        raise InputError(f"unknown reader {quoted(unknown[0])}; choose from {', '.join(readers)}")
     values = dict(assignment.partition("=")[::2] for assignment in start)
     ways = [readers[name] for name in names]
     if sql:
@@ -43,7 +43,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @click.command("check")
 @click.argument("readers", nargs=-1, metavar="[READER]...")
 @option("--sql", default="", metavar="QUERY", help="Check a poll in SQL; :last is its position, :now the time.")
-@option("--program", default="", metavar="COMMAND", help="Check a program, which reads a line for each poll.")
+@option("--program", default="", metavar="COMMAND", help="Check a program, to which each poll is a line of input.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
@@ -70,8 +70,9 @@ def lab_check(
 ) -> None:  # fmt: skip
     """Check if a reader loses rows: run schedules in which transactions overlap, and show the shortest with a loss.
 
-    READER is a built-in reader, or one of --ways; by default id, created, horizon and feed. docs/check.md explains
-    the cases and the faults, docs/check-protocol.md the lines of JSON that a program reads and writes.
+    READER is a built-in reader, or a reader that --ways defines; by default id, created, horizon and feed. An unknown
+    name prints all names. docs/check.md explains the readers, cases and faults, docs/check-protocol.md the lines of
+    JSON that a program reads and writes.
     """
     ways, amount = asked(readers, sql, program, start, file), Amount(most, load, seed)
     if script:

@@ -31,8 +31,13 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 @option(
     "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table. It should exceed the memory."
 )
-@option("--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each run.")
-@option("--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS, help="Runs of each.")
+@option(
+    "--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each measurement."
+)
+@option(
+    "--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS,
+    help="Number of rounds; each measures every kind of key once.",
+)  # fmt: skip
 @option(
     "--reading",
     metavar="SECONDS",
@@ -45,8 +50,8 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
     """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
-    Writes inorder-report.html, inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if there are such files,
-    and prints the tables.
+    Runs a PostgreSQL that is installed on this machine, in a temporary folder. Writes inorder-report.html,
+    inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if these files exist, and prints the tables.
     """
     out.mkdir(parents=True, exist_ok=True)
     server = embedded_installation() if embedded else find_installation(bindir)
@@ -86,6 +91,6 @@ def hidden(result: Result, server: Installation) -> list[str]:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"
     return [
-        "Not shown on this machine: the speed that random keys lose once an index is larger than memory; the kernel's "
-        f"page cache holds all of it. The WAL is exact. HINT: {where}"
+        "This machine cannot show how much slower random keys are once an index is larger than memory, because the "
+        f"kernel's page cache holds the whole index. The WAL is exact. HINT: {where}"
     ]

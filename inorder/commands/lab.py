@@ -59,4 +59,7 @@ class Run(Group):
 
 @click.group("run", cls=Run, commands=Experiments())
 def lab_run() -> None:
-    """Run an experiment, on a throw-away server unless one of yours is named."""
+    """Run an experiment, on a throw-away server unless one of yours is named.
+
+    The help of an experiment shows the values of its options in brackets: of the usual run, of --quick and of --full.
+    """

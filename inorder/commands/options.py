@@ -70,7 +70,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
         option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
-        *size_options("A short run.", "The published sizes: days."),
+        *size_options("A short run, of about a minute.", "The published sizes, which take up to days."),
         *(
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)

@@ -1,6 +1,6 @@
 """Read a table by positions that the reader keeps: the queries of Spark and dlt.
 
-A position is a text of the server's, and is passed back unchanged.
+The server returns a position as text, and gets it back unchanged.
 """
 
 import json
@@ -39,7 +39,7 @@ class TableColumn:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric, if they are declared, and Spark, Arrow and dlt have such decimals.
+        """Precision and scale of a numeric; None if it declares none, or too many digits for Spark, Arrow and dlt.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)

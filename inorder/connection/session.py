@@ -28,7 +28,7 @@ LONGEST_WAIT = 5.0  # seconds after which a query that waits for one second is c
 
 # The setting or function that ended a statement or a session, because messages of the server do not name it.
 ENDED_BY = {
-    "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
+    "57014": "statement_timeout, or a call of pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
 }  # fmt: skip
 READING = {"table": "SELECT ON", "schema": "USAGE ON SCHEMA"}
@@ -296,9 +296,9 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
         # Names in the message may contain newlines. Only lines that begin with a label are written by the tool.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
-        message += "\nThat is what --accept-table does, once."
+        message += "\nUse --accept-table for one run to do that."
     if diagnosis.message_primary == OTHER_ORIGIN:
-        message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
+        message += f"\nUse {acceptance} for one run to do that. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
 

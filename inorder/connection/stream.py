@@ -67,7 +67,7 @@ class Stream:
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             error = psycopg.errors.error_from_result(result)
             with suppress(psycopg.OperationalError):
-                while (rest := self.result()) is not None and rest.status != pq.ExecStatus.COPY_OUT:
+                while (next_result := self.result()) is not None and next_result.status != pq.ExecStatus.COPY_OUT:
                     pass
                 self.connection.rollback()
             raise error

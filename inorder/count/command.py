@@ -16,7 +16,7 @@ from inorder.text import print_text
 EVERY_MINUTE = "* * * * *"
 
 of_table = click.argument("table")
-formatted = format_option(["text", "json", "csv"], "Output format; json is an object, with --by one for each line.")
+formatted = format_option(["text", "json", "csv"], "Output format; json is one object, with --by one per line.")
 shards_option = option(
     "--shards", is_flag=True, excludes=["--by"], help="Add up the shards of a TABLE that Citus has distributed."
 )
@@ -58,7 +58,7 @@ def show(table: str, by: str | None, watch: float | None, shards: bool, dsn: str
 def start(table: str, by: str | None, shards: bool, dsn: str, output: str) -> None:
     """Start the count of TABLE, and print it.
 
-    Scans the table once. Blocks its writers if it is not enabled yet, with --by for the moment in which triggers are
+    Scans the table once. Blocks the writers of a table that is not enabled yet; with --by, only while the triggers are
     created.
     """
     from inorder.count.counter import START  # noqa: PLC0415
@@ -78,7 +78,10 @@ def start(table: str, by: str | None, shards: bool, dsn: str, output: str) -> No
 @dsn_option()
 @formatted
 def fold(table: str, every: float | None, shards: bool, dsn: str, output: str) -> None:
-    """Add the rows since the last fold to the stored numbers of TABLE, and print how many."""
+    """Add the rows since the last fold to the stored count of TABLE, and print their number.
+
+    A count reads all rows since the last fold, so folds at regular intervals keep it fast.
+    """
     from inorder.connection.reconnect import forever  # noqa: PLC0415
     from inorder.count.counter import FOLD, counter_of  # noqa: PLC0415
 
@@ -113,7 +116,7 @@ def stop(table: str, by: str | None, shards: bool, dsn: str) -> None:
 @option("--schedule", metavar="CRON", default=EVERY_MINUTE, help="When to fold.")
 @dsn_option()
 def cron(table: str, schedule: str, dsn: str) -> None:
-    """Print the statement that schedules folds of TABLE by pg_cron."""
+    """Print the SQL statement by which pg_cron schedules folds of TABLE."""
     from inorder.connection.reconnect import once  # noqa: PLC0415
     from inorder.count.counter import Counter  # noqa: PLC0415
 

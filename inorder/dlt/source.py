@@ -137,7 +137,7 @@ def fields_for(given: Mapping[str, Any], columns: Sequence[TableColumn]) -> list
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:
-    """A column in an Arrow type that dlt has, or in the type of the caller's hint.
+    """A column, with an Arrow type that dlt supports, or with the type of the caller's hint.
 
     >>> uuids, number = TableColumn("u", "uuid[]", "_uuid", -1, "uuid"), TableColumn("n", "numeric", "numeric")
     >>> field_for(uuids, None).type, field_for(number, None).type
@@ -168,14 +168,13 @@ def batches(
 ) -> Iterator[pa.Table]:  # fmt: skip
     """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads its log of changes.
 
-    Before a batch is yielded, the state gets the position after it, because dlt may stop there (add_limit). Batches
-    without rows are skipped: their rows are of transactions that ended since the run began. After a read that the
-    server cut off, half as many rows are read.
+    Before a batch is yielded, the state gets the position after it, because dlt may stop there (add_limit). A batch is
+    skipped if it has no rows. After a read that the server cut off, half as many rows are read.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:
-        kept = quoted(state["database"])
-        raise InputError(f"the state has a position in the database {kept}, this is {quoted(database)}")
+        stored = quoted(state["database"])
+        raise InputError(f"the state belongs to the database {stored}, and this is {quoted(database)}")
     if "position" not in state:
         state["position"] = reader.start(start)
     end, done, limit, more_tries = reader.start("now"), 0, max_rows, retries()

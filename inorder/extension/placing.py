@@ -14,7 +14,7 @@ from inorder.installations import Installation
 from inorder.text import lines, listed
 
 LIBRARIES = (".so", ".dylib")
-# Otherwise somebody could prepare a folder that makes an administrator replace any file.
+# Only files with these names are copied: a prepared folder could otherwise make an administrator replace any file.
 OF_EXTENSION = re.compile(r"inorder(\.control|--[\w.-]+\.sql|\.so|\.dylib)")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
@@ -31,7 +31,7 @@ def installed_files(server: Installation) -> list[Path]:
     folder = server.sharedir / "extension"
     paths = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
     paths += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
-    # Bitcode, a file and a folder, which make installs if there is clang.
+    # Bitcode: a file and a folder, which make installs if clang was found.
     paths += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
     return [path for path in paths if path.exists()]
 

@@ -19,7 +19,7 @@ LEAST_CHECK = 60.0  # seconds
 
 @click.command(epilog="Example: inorder feeds --watch 2s")
 @dsn_option()
-@format_option(FORMATS, "Output format; json is an object for each line.")
+@format_option(FORMATS, "Output format; json has one object per line.")
 @option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has not been caught up for longer than "
         "this, a minute or more, or has a dead batch, or if the role sees no feed.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")

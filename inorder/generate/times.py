@@ -1,6 +1,6 @@
 """Moments as ticks, and the rising times of a data set. This module reads no clock and draws no random numbers.
 
-A tick is what a version-1 UUID counts: 100 ns since the Gregorian calendar began, 1582-10-15.
+A tick is the unit of time of a version-1 UUID: 100 ns, counted from the start of the Gregorian calendar, 1582-10-15.
 """
 
 from dataclasses import dataclass
@@ -40,9 +40,9 @@ class Times:
         chunk share is computed in Python's integers, and the rest fits into 64 bits.
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
-        base, rest = divmod(begin * self.span, self.count)
+        base, remainder = divmod(begin * self.span, self.count)
         whole, remainder = divmod(self.span, self.count)
-        shares = (ordinals * np.uint64(remainder) + np.uint64(rest)) // np.uint64(self.count)
+        shares = (ordinals * np.uint64(remainder) + np.uint64(remainder)) // np.uint64(self.count)
         return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:

@@ -74,15 +74,15 @@ def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
         tables = sorted({item["relation_name"] for item in logged})
         calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
         yield f"these depend on it: {listed(item['described'] for item in logged)}", calls
-    if rest := [item["described"] for item in objects if item not in logged]:
-        yield f"these depend on it: {listed(rest)}", "drop or change them first"
+    if dependent_objects := [item["described"] for item in objects if item not in logged]:
+        yield f"these depend on it: {listed(dependent_objects)}", "drop or change them first"
     if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
         yield f"the role must own {listed(foreign)}", "connect as the owner, or as a member of that role"
 
 
 def of_columns(columns: list[Row], drop_columns: bool) -> Obstacles:
-    if kept := [item for item in columns if item["is_inherited"] or not drop_columns]:
-        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept), "; ")
+    if kept_columns := [item for item in columns if item["is_inherited"] or not drop_columns]:
+        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept_columns), "; ")
         yield (
             f"an INSERT would store null in these columns, or fail if they are NOT NULL: {names}",
             "give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION keeps "

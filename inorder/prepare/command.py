@@ -36,10 +36,11 @@ from inorder.text import lines, print_text
 def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
 
-    Adds a column, builds its index concurrently, and creates the guard, by the statements of feed_prepare(); with
-    --changes logs the changes instead. Before that, lists the privileges that the role lacks, and everything that
-    would fail afterwards: after a warning, nothing is done without --changes or --insert-only. A statement that does
-    not get its lock in time is retried. When run again, continues after the completed statements.
+    Runs the statements of feed_prepare(): adds a column, builds its index concurrently, and creates the guard, a
+    trigger that keeps the table insert-only. With --changes, logs the changes of the table instead. First checks the
+    privileges of the role, and warns of everything that would fail afterwards. After a warning, nothing is done unless
+    --changes or --insert-only is given. A statement that does not get its lock in time is retried. When run again,
+    continues after the completed statements.
     """
     # Loads the driver, which the help does not need.
     from inorder.prepare.steps import Request, listed  # noqa: PLC0415

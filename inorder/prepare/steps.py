@@ -94,8 +94,8 @@ class Preparation:
         notices: list[Notice] = []
         connection = self.session.connection
 
-        def notice(said: Diagnostic) -> None:  # the diagnostic is invalid after the call
-            notices.append(Notice(said.sqlstate, as_lines(said)))
+        def notice(diagnostic: Diagnostic) -> None:  # the diagnostic is invalid after the call
+            notices.append(Notice(diagnostic.sqlstate, as_lines(diagnostic)))
 
         connection.add_notice_handler(notice)
         try:

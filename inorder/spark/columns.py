@@ -47,7 +47,7 @@ def ddl(fields: Sequence[Field]) -> str:
 
 
 def field_of(column: TableColumn) -> Field:
-    """A column in a type that Spark has.
+    """A column, with a type that Spark supports.
 
     >>> columns = [TableColumn("n", "bigint", "int8"), TableColumn("u", "uuid", "uuid")]
     >>> [type_of(field_of(column).type) for column in columns]
@@ -58,9 +58,9 @@ def field_of(column: TableColumn) -> Field:
 
 
 def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for column in columns:
-        other = seen.setdefault(column.name.lower(), column.name)
+        other = names.setdefault(column.name.lower(), column.name)
         if other != column.name:
             raise InputError(
                 f"columns {quoted(other)} and {quoted(column.name)} of {table} have the same name for Spark\n"

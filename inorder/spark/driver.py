@@ -66,22 +66,20 @@ class Driver:
         return Kept(self.reader(name).table().database, self.reader(name).start(self.options.start))
 
     def read(self, offset: object) -> dict[str, Kept]:
-        kept = decoded(offset)
-        database = self.reader(SERVER).table().database
-        if kept[SERVER].database != database:
-            raise InputError(
-                f"the offset has a position in the database {quoted(kept[SERVER].database)}, this is {quoted(database)}"
-            )
-        return kept
+        positions = decoded(offset)
+        former, database = positions[SERVER].database, self.reader(SERVER).table().database
+        if former != database:
+            raise InputError(f"the offset belongs to the database {quoted(former)}, and this is {quoted(database)}")
+        return positions
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
         """The offset after the next batch of at most ``max_rows`` rows; ``start`` if no rows come in time."""
-        kept = self.read(start)
-        have_rows = self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position, wait))
-        return encoded(self.advanced(kept, have_rows, max_rows))
+        positions = self.read(start)
+        have_rows = self.each(positions, lambda name: self.reader(name).has_rows(positions[name].position, wait))
+        return encoded(self.advanced(positions, have_rows, max_rows))
 
     def advanced(
-        self, kept: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
+        self, positions: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
     ) -> dict[str, Kept]:
         """The positions after the next batch. Its rows are divided among the readers that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
@@ -89,10 +87,11 @@ class Driver:
         def after(name: str) -> Kept:
             until = None if self.targets is None else self.targets.get(name)
             whole = self.options.whole_transactions
-            position = self.reader(name).next(kept[name].position, share, whole, until) if have_rows[name] else None
-            return kept[name] if position is None else replace(kept[name], position=position, follows=None)
+            now = positions[name]
+            position = self.reader(name).next(now.position, share, whole, until) if have_rows[name] else None
+            return now if position is None else replace(now, position=position, follows=None)
 
-        return self.each(kept, after)
+        return self.each(positions, after)
 
     def end(self, start: Offset) -> Offset:
         if self.options.end is None:
@@ -105,14 +104,14 @@ class Driver:
 
     def backlog(self, offset: Offset) -> dict[str, dict[str, int]]:
         """The backlog after an offset, for the progress of a query."""
-        kept = self.read(offset)
+        positions = self.read(offset)
 
         def of(name: str) -> dict[str, int]:
-            transactions, rows = self.reader(name).backlog(kept[name].position)
+            transactions, rows = self.reader(name).backlog(positions[name].position)
             counts = {"backlog_transactions": transactions}
             return counts if rows is None else counts | {"backlog_rows": rows}
 
-        return self.each(kept, of)
+        return self.each(positions, of)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         first, last = self.read(start), self.read(end)

@@ -27,13 +27,13 @@ class Kept:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def encoded(kept: Mapping[str, Kept]) -> Offset:
+def encoded(positions: Mapping[str, Kept]) -> Offset:
     """Positions as an offset; equal positions give the same text.
 
     >>> encoded({"a": Kept("shop", "{}")})
     {'a': {'database': 'shop', 'position': '{}'}}
     """
-    return {name: kept[name].fields for name in sorted(kept)}
+    return {name: positions[name].fields for name in sorted(positions)}
 
 
 def decoded(offset: object) -> dict[str, Kept]:
@@ -42,13 +42,13 @@ def decoded(offset: object) -> dict[str, Kept]:
     >>> decoded({"server": {"database": "shop", "position": "{}"}}) == {"server": Kept("shop", "{}")}
     True
     """
-    kept = parts_of(offset)
-    if kept.keys() != {SERVER}:
+    positions = parts_of(offset)
+    if positions.keys() != {SERVER}:
         raise InputError(
-            f"the offset has positions of {', '.join(map(quoted, kept)) or 'nothing'}, not of one server\n"
+            f"the offset has positions of {', '.join(map(quoted, positions)) or 'nothing'}, not of one server\n"
             "HINT:  Begin with a new checkpoint, or give the option shards if the table is distributed."
         )
-    return kept
+    return positions
 
 
 def parts_of(offset: object) -> dict[str, Kept]:
@@ -83,4 +83,4 @@ def from_text(text: str, option: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the option {option} is no JSON: {error}") from error
+        raise InputError(f"the option {option} is not valid JSON: {error}") from error

@@ -43,7 +43,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Options:
-    """``plan`` is the server on which positions are found, ``read`` the server from which rows are read."""
+    """The options of a source. ``plan``: the server that returns positions; ``read``: the server that returns rows."""
 
     table: str
     plan: Address
@@ -101,7 +101,7 @@ def check_known(options: Mapping[str, str]) -> None:
     """Refuse unknown options: a misspelled option would have no effect."""
     for key in options:
         if key not in NAMES:
-            raise InputError(f"unknown option {quoted(key)}\nHINT:  There are {', '.join(NAMES)}.")
+            raise InputError(f"unknown option {quoted(key)}\nHINT:  The options are {', '.join(NAMES)}.")
 
 
 def address_of(options: Mapping[str, str], key: str) -> Address | None:
@@ -114,7 +114,7 @@ def address_of(options: Mapping[str, str], key: str) -> Address | None:
 
 
 def without_secrets(dsn: str, option: str) -> str:
-    """Refuse a connection string with secrets. The error does not show it: a typing error may reveal the password."""
+    """Refuse a connection string with secrets. Errors do not show the string, which may contain a password."""
     try:
         secrets = [key for key in conninfo_to_dict(dsn) if key in SECRETS]
     except psycopg.Error:

@@ -41,7 +41,10 @@ class Connection(arrow.Connection):
         self.version = int(version)
 
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
-        """Wait until a standby of version 19 or later has replayed the WAL, by a statement that COPY refuses."""
+        """Wait until a standby of version 19 or later has replayed the WAL.
+
+        COPY does not accept the statement WAIT FOR; therefore the driver must not wrap it in COPY.
+        """
         options = self.cursor.adbc_statement.set_options
         options(**{StatementOptions.USE_COPY.value: "false"})
         (status,) = self.row("WAIT FOR LSN {lsn} WITH (TIMEOUT {time}, NO_THROW)", lsn=lsn, time=f"{seconds}s")
@@ -108,7 +111,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     table = task.table
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
     if database != table.database:  # another database may have a table with the same name and OID
-        raise InputError(f"read_dsn leads to the database {quoted(database)}, dsn to {quoted(table.database)}")
+        raise InputError(f"read_dsn connects to the database {quoted(database)}, but dsn to {quoted(table.database)}")
     connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
     name = f"{table.schema}.{table.name}"
@@ -135,7 +138,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Poll until the WAL is replayed. After a promotion the result is null; the read detects that itself."""
+    """Poll until the WAL is replayed; False if it takes too long. After a promotion the position does not move."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(

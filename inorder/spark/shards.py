@@ -135,14 +135,14 @@ class ShardsDriver(Driver):
         return Kept(self.coordinator.table().database, position, text, follows)
 
     def read(self, offset: object) -> dict[str, Kept]:
-        kept = parts_of(offset)
+        positions = parts_of(offset)
         database = self.coordinator.table().database
-        for entry in kept.values():
+        for entry in positions.values():
             if entry.database != database:
                 other = quoted(entry.database)
-                raise InputError(f"the offset has a position in the database {other}, this is {quoted(database)}")
-        self.find({key: shard_of(key, entry) for key, entry in kept.items() if key not in self.shards})
-        return kept
+                raise InputError(f"the offset belongs to the database {other}, and this is {quoted(database)}")
+        self.find({key: shard_of(key, entry) for key, entry in positions.items() if key not in self.shards})
+        return positions
 
     def find(self, unknown: Mapping[str, Shard]) -> None:
         """Locate the shards of an offset: list all shards, and look up moved shards by name."""
@@ -158,11 +158,11 @@ class ShardsDriver(Driver):
         return at(replace(shard, table=name), *self.nodes[shard.group])
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
-        kept = self.read(start)
-        moved = self.moved(kept)
-        ended = self.ended(kept)
+        positions = self.read(start)
+        moved = self.moved(positions)
+        ended = self.ended(positions)
         if moved or self.idle != (start, ended):
-            offset = encoded(self.positions_after(kept, moved, max_rows))
+            offset = encoded(self.positions_after(positions, moved, max_rows))
             if offset != start:
                 return offset
             self.idle = (start, ended)
@@ -170,23 +170,23 @@ class ShardsDriver(Driver):
         return start
 
     def positions_after(
-        self, kept: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
+        self, positions: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
     ) -> dict[str, Kept]:
         """The positions after the next batch. A moved shard is first read to its end, regardless of the target."""
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
         frozen = {key for key in moved if self.is_frozen(key)}  # checked before looking for rows
-        have_rows = self.each(kept, lambda key: self.reader(key).has_rows(kept[key].position))
-        after = self.advanced(kept, have_rows, max_rows)
+        have_rows = self.each(positions, lambda key: self.reader(key).has_rows(positions[key].position))
+        after = self.advanced(positions, have_rows, max_rows)
         for key, parts in moved.items():
-            if not have_rows[key] and (entries := self.followed(key, kept[key], parts, key in frozen)):
+            if not have_rows[key] and (entries := self.followed(key, positions[key], parts, key in frozen)):
                 del after[key]
                 after |= entries
         return after
 
-    def ended(self, kept: Iterable[str]) -> dict[str, object]:
-        one_of_each = {self.shards[key].group: key for key in kept}.values()
+    def ended(self, positions: Iterable[str]) -> dict[str, object]:
+        one_of_each = {self.shards[key].group: key for key in positions}.values()
         return self.each(
             one_of_each, lambda key: self.reader(key).ask(lambda session, _: session.row(query("tail_ended")))
         )
@@ -212,9 +212,9 @@ class ShardsDriver(Driver):
                 self.hold(key)
         return super().tasks(start, end)
 
-    def moved(self, kept: Mapping[str, Kept]) -> dict[str, list[Shard]]:
+    def moved(self, positions: Mapping[str, Kept]) -> dict[str, list[Shard]]:
         now = self.find_shards()
-        return successors({key: self.shards[key] for key in kept}, list(now.values()))
+        return successors({key: self.shards[key] for key in positions}, list(now.values()))
 
     def hold(self, key: str) -> None:
         self.ask(lambda distributed: self.moves.keep(distributed.session, self.shards[key]))
@@ -222,7 +222,7 @@ class ShardsDriver(Driver):
     def is_frozen(self, key: str) -> bool:
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
-    def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
+    def followed(self, key: str, former_entry: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
         """The positions in the shards that replace a shard which was read to its end; empty if it is too early."""
         was = self.shards[key]
         positions = self.ask(lambda distributed: self.moves.positions(
@@ -233,7 +233,7 @@ class ShardsDriver(Driver):
             return {}
         self.readers.pop(key)
         self.moves.followed(was, parts)
-        follows = mark(key, kept.position)
+        follows = mark(key, former_entry.position)
         entries = {shard.key: self.kept(shard, json.dumps(position), follows)
                  for shard, position in zip(parts, positions, strict=True)}  # fmt: skip
         for name, entry in entries.items():
@@ -270,9 +270,9 @@ def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
         )
 
 
-def shard_of(key: str, kept: Kept) -> Shard:
+def shard_of(key: str, entry: Kept) -> Shard:
     try:
-        fields = json.loads(kept.shard or "null")
+        fields = json.loads(entry.shard or "null")
         shard = Shard(**fields, table="", host="", port=0) if fields.keys() == set(IN_OFFSETS) else None
     except (ValueError, AttributeError, RecursionError):
         shard = None

@@ -69,7 +69,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
     "--changes", is_flag=True,
     excludes={
         "--feed": "keep the position by --position FILE, or read by changes_batch_rows()",
-        "--order-by": "a row is as it is now, in no order", "--shards": "changes of distributed tables are not logged",
+        "--order-by": "changes have no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read the changes that a copy of TABLE needs: rows with a version, and with op, which is upsert, delete or "
          "resync. changes_enable() logs updates and deletes, too.",
@@ -109,7 +109,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
     "--whole-transactions", "whole", is_flag=True,
     help="Do not split transactions: a batch may exceed --batch-rows by the rows of its last transaction.",
 )  # fmt: skip
-@format_option(OUTPUTS, "Output format; json is an object for each line.", section="Output")
+@format_option(OUTPUTS, "Output format; json has one object per line.", section="Output")
 @option(
     "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
     help="With --format parquet: the directory for the files, one per batch; created if it does not exist.",
@@ -150,6 +150,9 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 def tail(**options: Any) -> None:
     """Write the rows of an insert-only TABLE committed since the last run, in the order of their transactions.
+
+    Requires TABLE with --position, or --feed. The database must have inorder (inorder install), and the table must be
+    readable (inorder prepare). Ends when no new rows are left, unless --follow is given.
 
     Every committed row is delivered, and no other, regardless of commit order. A regular file with --position receives
     each row exactly once, even if client, server or host crashes. Any other output receives it at least once: the last

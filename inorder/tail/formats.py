@@ -22,7 +22,7 @@ BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no header extensio
 BINARY_TRAILER = b"\xff\xff"
 ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
 
-Pieces = Generator[tuple[Buffer, Any], None, None]  # Rows, or a batch of Arrow, with the header of their output
+Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs of rows (or an Arrow batch), and the header of their output
 
 
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:

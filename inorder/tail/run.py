@@ -25,7 +25,7 @@ from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
-FILE_SECONDS = 60.0  # between two files smaller than the target size
+FILE_SECONDS = 60.0  # interval of polls with a target size: more frequent polls would write smaller files
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:

@@ -110,8 +110,8 @@ class ShardsSource(Source):
         return self.file.file.descriptor
 
     def output(self) -> Mark | None:
-        kept = self.file.file.kept(decode)
-        return kept.output if kept else None
+        state = self.file.file.kept(decode)
+        return state.output if state else None
 
     def attach(self, session: Session) -> None:
         self.close()
@@ -262,7 +262,7 @@ class ShardsSource(Source):
     def wait(self) -> None:
         """Wait until transactions have ended on a node since the last round began, at most for a second."""
         for _ in range(LOOKS):
-            time.sleep(LOOK_SECONDS)  # sleep first: on a busy node, a transaction has always ended since
+            time.sleep(LOOK_SECONDS)  # first, because on a busy node a transaction ends at once
             if self.ended_now() != self.ended:
                 return
 

@@ -106,9 +106,9 @@ class Sink:
 
 
 def put_all(descriptor: int, content: Buffer) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unwritten = memoryview(content)
+    while unwritten:
+        unwritten = unwritten[os.write(descriptor, unwritten) :]
 
 
 def require_writable_output() -> None:

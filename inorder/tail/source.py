@@ -32,7 +32,7 @@ class Source:
     """Hands out batches. A batch that was begun is handed out again until it is finished."""
 
     form: Format
-    arrow: "ArrowReader | None" = None  # if set, it reads the rows instead of the session
+    arrow: "ArrowReader | None" = None  # reads the rows, if set; otherwise the session does
     session: Session
     table: Table
     max_rows: int  # maximum number of rows in the next batch

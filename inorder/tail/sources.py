@@ -31,8 +31,8 @@ SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a f
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
     if (state.database, state.table) != (table.database, table.quoted):
-        kept = f"{one_line(state.table)} in the database {quoted(state.database)}"
-        raise InputError(f"{file.asked} is the position in {kept}, not in {table.shown} in {quoted(table.database)}")
+        place = f"{one_line(state.table)} in the database {quoted(state.database)}"
+        raise InputError(f"{file.asked} is the position in {place}, not in {table.shown} in {quoted(table.database)}")
 
 
 class TableSource(Source):
@@ -61,8 +61,8 @@ class TableSource(Source):
         return self.file.descriptor
 
     def output(self) -> Mark | None:
-        kept = self.file.kept(decode)
-        return kept.output if kept else None
+        state = self.file.kept(decode)
+        return state.output if state else None
 
     def attach(self, session: Session) -> None:
         self.session = session
@@ -95,9 +95,9 @@ class TableSource(Source):
         return self.table
 
     def check_order(self, state: State) -> None:
-        kept = order_of(state.position)
-        if (wanted := self.request.order_by) not in (None, kept):
-            order = f"column {one_line(kept)}" if kept else "transactions"
+        order_by = order_of(state.position)
+        if (wanted := self.request.order_by) not in (None, order_by):
+            order = f"column {one_line(order_by)}" if order_by else "transactions"
             raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
     def check_kept(self, state: State) -> None:
@@ -265,7 +265,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. Its entries in the log decide if it is full, instead of its rows of the table."""
+        """The next batch of changes. It is full if it has enough entries of the log, even if these are of few rows."""
         batch = super().look_for_batch()
         if batch is None:
             return None

@@ -199,7 +199,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe or a socket. Rows are delivered when the pipe's reader has read them."""
+    """A pipe, whose rows are delivered when its reader has read them; or a socket, whose rows are when written."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)

@@ -33,7 +33,7 @@ SECTIONS = (
 
 
 def parts_of(page: str) -> dict[str, str]:
-    """The sections of a page, without the comments for tests; the first section is the one of the title."""
+    """The sections of a page, without the comments for tests. The first section begins with the title."""
     text = re.sub(r"<!--.*?-->\n*", "", (ROOT / "docs" / page).read_text(), flags=re.S)
     head, *sections = re.split(r"^## ", text, flags=re.M)
     return {"": head} | {heading: body for heading, _, body in (section.partition("\n") for section in sections)}

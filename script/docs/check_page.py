@@ -20,7 +20,7 @@ from study_pages import table, with_parts
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "readers-18.md"
 FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
-# The faults of a column, which is empty without them.
+# Columns, each with the faults that it shows; it is empty for a reader without these faults.
 FAULT_COLUMNS = {"lost": ("lost",), "twice, disorder": ("twice", "disorder"), "stalled": ("stalled",)}
 COPY_HEADS = ("reader", "way", "documented by", "run")
 HEADS = (*COPY_HEADS, *FAULT_COLUMNS, "writers wait")
@@ -74,7 +74,7 @@ def in_words(fault: str, finding: dict[str, Any]) -> str:
 
 
 def link(way: Way) -> str:
-    """The name of a reader, which leads to its file: the note in it says how the reader was run."""
+    """A link to the file of a reader. The note in the file says how the reader was run."""
     (file,) = (path for folder in FOLDERS if (path := folder / f"{way.name}.toml").exists())
     return f"[`{way.name}`](../../{file.relative_to(ROOT)})"
 
@@ -90,7 +90,7 @@ def row(way: Way) -> list[str]:
 
 
 def of_case(way: Way, name: str) -> str:
-    """The result, in a case, of a reader that keeps a copy."""
+    """The result of a reader that keeps a copy, in one case."""
     if any(case.name == name and case.apart for case in COPY_CASES) and way.steps == 1:
         return "-"
     return "**differs**" if name in way.verdict.get("differing", ()) else "equal"

@@ -220,7 +220,7 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """The ratio of a counter to the counter of another kind, summed over all rounds, as single rounds may have none."""
+    """The ratio of a counter to the counter of another kind. Both are summed over all rounds, because one may be 0."""
 
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(metric, result.select(step, name))) for name in (kind, base)]

@@ -13,7 +13,7 @@ MAN = ROOT / "docs" / "inorder.1"
 WIDE = 10_000  # so that lines are only broken by the program that shows the page
 HEAD = """# Commands
 
-What `--help` of each command says, as does the man page `inorder(1)`, which pip and the package of Debian install.
+This is the `--help` of each command. The man page `inorder(1)` of pip and of the Debian package has the same text.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
 [advice](advice.md), [data sets](uuid_v1.md#data-sets-of-uuids), [existing tables](feed-tables.md),
@@ -32,8 +32,8 @@ _INORDER_COMPLETE=fish_source inorder > inorder.fish      # into ~/.config/fish/
 """
 CODES = "Exit codes: "
 SECTIONS = {
-    "ENVIRONMENT": "The variables of libpq say which server (PGHOST, PGDATABASE, PGSERVICE, PGPASSFILE and so on); "
-    "PG_CONFIG says which PostgreSQL the lab runs.",
+    "ENVIRONMENT": "The variables of libpq select the server (PGHOST, PGDATABASE, PGSERVICE, PGPASSFILE and so on); "
+    "PG_CONFIG selects the PostgreSQL that the lab runs.",
     "SEE ALSO": "psql(1), pgbench(1)",
 }
 
@@ -100,7 +100,7 @@ def roff(text: str) -> str:
     '\\\\&.a \\\\-\\\\-b\\\\ec'
     """
     text = text.replace("\\", "\\e").replace("-", "\\-")
-    text = re.sub(r"([|,])(?=\S)", r"\1\\:", text)  # where a line may be broken
+    text = re.sub(r"([|,])(?=\S)", r"\1\\:", text)  # a line may be broken after these characters
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 

@@ -36,9 +36,9 @@ def colours(theme: str) -> dict[str, str]:
     (True, 'var(--v7)')
     """
     light, _, dark = STYLE.read_text().partition("prefers-color-scheme: dark")
-    begins, _, rest = dark.partition("\n}\n")
+    begins, _, light_again = dark.partition("\n}\n")
     variables = re.compile(r"--([a-z0-9-]+): ([^;]+);")
-    values = dict(variables.findall(light)) | dict(variables.findall(rest))
+    values = dict(variables.findall(light)) | dict(variables.findall(light_again))
     return values | (dict(variables.findall(begins)) if theme == "dark" else {})
 
 
@@ -104,7 +104,7 @@ def inserts(results: Mapping[str, Result]) -> Chart:
 
 
 def lost(result: Result) -> str:
-    """Rows lost, and the longest wait, by kind of reader: the last two lose none."""
+    """Lost rows, and the longest wait, of each kind of reader. The last two kinds lose no rows."""
     rows = []
     for reader in rows_of(result, "round_1"):
         says = f"{reader['lost']:,} lost; longest wait {reader['longest_wait_ms']:,.0f} ms"
@@ -113,7 +113,7 @@ def lost(result: Result) -> str:
 
 
 def wal_factor(rows: float, between: float) -> float:
-    """WAL of random keys, in times that of version 7, with so many rows between two checkpoints.
+    """WAL of random keys relative to version 7, with a number of rows between two checkpoints.
 
     >>> [round(wal_factor(1e7, between), 1) for between in (1e4, 1e5, 1e6)]
     [29.4, 14.7, 2.7]
@@ -123,7 +123,7 @@ def wal_factor(rows: float, between: float) -> float:
 
 
 def wal(results: Mapping[str, Result]) -> Chart:
-    """The factor by the share of the rows that come between two checkpoints; it hardly depends on their number."""
+    """The factor over the rows between two checkpoints, in percent of the table, whose size hardly matters."""
     shares = [10 ** (power / 20) for power in range(-20, 41)]
     model = tuple((share, wal_factor(1e7, share / 100 * 1e7)) for share in shares)
     measured = []
@@ -140,7 +140,7 @@ def wal(results: Mapping[str, Result]) -> Chart:
     return Chart("WAL of random keys", axis, Axis("times the WAL of version 7", logarithmic=True), lines)
 
 
-# the run and the function that draws it
+# name of a picture -> the run, and the function that draws it
 PICTURES = {"lost": ("reader-18", lost)}
 CHARTS = {"inserts": inserts, "wal": wal}
 

@@ -1,8 +1,8 @@
-"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness for bench/harness.
+"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness whose adapter is bench/harness.
 
-``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. First it keeps the data that they need
-from DIR: from results/NAME/RUN, which the harness writes for each system, and from loads-NAME.csv, whose lines have a
-time, the load of the machine, and the CPU seconds of the server until then.
+``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. First it stores the data of a
+run in DIR: results/NAME/RUN, which the harness writes for each system, and loads-NAME.csv, whose lines have a time, the
+load of the machine, and the CPU seconds of the server up to that time.
 """
 
 import csv
@@ -27,8 +27,8 @@ from study_pages import table, with_parts
 PAGE, KEPT = RESULTS / "queues-18.md", RESULTS / "queues-18.json.gz"
 CURVES = {
     "completion_rate": ("Jobs completed", "jobs a second"),
-    "claim_p50_ms": ("Until a worker has it, median", "ms"),
-    "claim_p99_ms": ("Until a worker has it, 99th percentile", "ms"),
+    "claim_p50_ms": ("Until a worker has the job, median", "ms"),
+    "claim_p99_ms": ("Until a worker has the job, 99th percentile", "ms"),
     "end_to_end_p50_ms": ("End to end, median", "ms"),
     "end_to_end_p99_ms": ("End to end, 99th percentile", "ms"),
     "queue_depth": ("Jobs waiting", "jobs"),
@@ -62,7 +62,7 @@ def keep(folder: Path) -> None:
 
 
 def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float]]:
-    """The kind, the begin and the end of each phase."""
+    """The kind, the beginning and the end of each phase."""
     by_phase: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         by_phase[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
@@ -70,7 +70,7 @@ def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float
 
 
 def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, float]]]:
-    """The samples of the adapter, and the sums of the samples of tables."""
+    """The samples of the adapter, and the samples of tables, summed over the tables."""
     curves: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         curve = SUMS.get(row["metric"], row["metric"])
@@ -151,7 +151,7 @@ def chart(curve: str, run: Systems) -> Chart:
 
 
 def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:
-    """The medians of intervals of ``seconds`` seconds."""
+    """The middle of each interval of ``seconds`` seconds, and the median of its values."""
     places = sorted({at // seconds for at, _ in points})
     for place, after in pairwise([*places, float("inf")]):
         values = [value for at, value in points if place <= at / seconds < min(after, place + 1)]

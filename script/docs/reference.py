@@ -1,4 +1,4 @@
-"""docs/reference.md, a page that is written, against the catalog. ``script/reference`` rewrites its signatures."""
+"""Compare docs/reference.md, a page written by hand, with the catalog. ``script/reference`` rewrites its signatures."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ SELECT concat('`', attname, '`'), format_type(atttypid, atttypmod), col_descript
 FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 SIGNATURE = re.compile(r"^### (`\w+`)\n\n`.*`$", re.M)
-# A row of a table: what it describes, in an operator's row without a type, and the text.
+# A row of a table: the described object, the type (not in rows of operators), and the text.
 ROW = re.compile(r"^\| (`[^`]+`) \| (?:(.*?) \| )?(.*?) ?\|$", re.M)
 
 Row = tuple[str, str, str]
@@ -102,7 +102,7 @@ def agrees(body: str, entry: Entry) -> bool:
 
 
 def rows_agree(written: list[Row], described: list[Row]) -> bool:
-    """True if each row has the comment, and after it at most further sentences.
+    """True if each row begins with the comment; further sentences may follow.
 
     >>> rows_agree([("a", "int", "its size. Never 0")], [("a", "int", "its size")])
     True
@@ -113,7 +113,7 @@ def rows_agree(written: list[Row], described: list[Row]) -> bool:
 
 
 def faults(connection: Connection, page: str) -> Iterator[str]:
-    """The objects that the page lacks, or describes otherwise than their comments, and those that do not exist."""
+    """The faults of the page: missing objects, texts that differ from comments, and objects that do not exist."""
     described = entries(connection)
     for heading, body in sections(page):
         group = described.get(heading)

@@ -1,6 +1,6 @@
-"""Write docs/results/README.md, the pages of studies and of some runs, and the pictures of README, from the runs there.
+"""Write docs/results/README.md, the pages of studies and of some runs, and the pictures of README.
 
-``python script/docs/results_page.py``
+``python script/docs/results_page.py`` reads the runs in docs/results.
 """
 
 import re
@@ -40,7 +40,7 @@ def read_results() -> dict[str, Result]:
 
 
 def model_part(results: Results) -> Iterator[str]:
-    """The model's table of the largest size."""
+    """The table that compares the model with the largest measured table."""
     result = results[MODEL_RUN]
     largest = max(result.plan["rows"])
     yield as_markdown([section for section in report_of(result).sections(result) if section.name == f"model_{largest}"])
@@ -74,7 +74,7 @@ def runs_part(results: Results) -> Iterator[str]:
     yield "## The runs"
     yield (
         f"The raw data of a run are in NAME{ENDING}: `inorder lab report NAME{ENDING}` prints its tables, and with "
-        "`--html PAGE` writes them as a page with pictures. The command is that after `inorder lab run`."
+        "`--html PAGE` writes them as a page with pictures. The command follows `inorder lab run`."
     )
     yield study_pages.table(["run", "command", "method", "load", "remark"], rows)
 

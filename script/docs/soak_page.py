@@ -1,7 +1,7 @@
 """Write the tables and pictures of docs/results/soak.md, from the kept samples of script/soak.
 
 ``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them. First it adds the soak in the folder DIR
-to the kept soaks, with the medians of the samples of each minute.
+to the stored soaks, with the medians of the samples of each minute.
 """
 
 import gzip
@@ -35,7 +35,7 @@ def keep(folder: Path) -> None:
 
 
 def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
-    """Medians of each minute of a piece and an act."""
+    """The medians of each minute; a minute is divided where a piece or an act ends."""
     for (minute, piece, act), group in groupby(
         samples, lambda sample: (sample["at"] // MINUTE, sample["piece"], sample["act"])
     ):
@@ -60,7 +60,7 @@ def began(soak: Soak) -> str:
 
 
 def longest() -> Sequence[Sample]:
-    """The samples to draw."""
+    """The samples of the longest soak, which the pictures show."""
     samples: Sequence[Sample] = max(kept(), key=lambda soak: soak["seconds"])["samples"]
     return samples
 
@@ -107,7 +107,7 @@ def parts(soaks: Sequence[Soak]) -> dict[str, str]:
 
 
 def curves(soaks: Sequence[Soak]) -> str:
-    """A table of the course of each curve in each soak."""
+    """A table with the values of each curve over time, in each soak."""
     by_line = [{(trend.curve, trend.line): trend for trend in trends(soak["samples"])} for soak in soaks]
     rows = []
     for curve, line in dict.fromkeys(key for course in by_line for key in course):

@@ -1,4 +1,4 @@
-"""Run the experiments at the size of the studies: list the remaining runs, and run those that fit into time and disk.
+"""Run the experiments at the size of the studies: list the remaining runs, or run those that fit into time and disk.
 
 script/studies runs this. A run is `inorder lab run` into a file in build/studies; an interrupted run is resumed.
 """
@@ -98,7 +98,7 @@ def room_until(end: float) -> Room:
 
 
 def measure(run: Studied, seconds: float) -> bool:
-    """Measure a run, or the rest of it; False if the time is over, or if the laboratory reported an error."""
+    """Begin or resume a run. Returns False if the time is over, or if the laboratory reported an error."""
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     command = ["lab", "resume", str(run.file)]
     if not is_begun(run):
@@ -108,7 +108,7 @@ def measure(run: Studied, seconds: float) -> bool:
         try:
             return process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
-            print(f"{run.name}: the time is over; the run will be resumed the next time", flush=True)
+            print(f"{run.name}: the time is over; the next call resumes the run", flush=True)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -117,7 +117,7 @@ def measure(run: Studied, seconds: float) -> bool:
 
 
 def server_of(run: Studied) -> dict[str, str]:
-    """The environment that has the laboratory run the server whose major version ends the name of the run."""
+    """An environment that selects the server of the laboratory: the name of a run ends with the major version."""
     server = embedded_installation()
     if server is None or f"-{server.major}" not in run.name:
         raise SystemExit(f"{run.name}: no such embedded server; script/bootstrap --test --embedded installs it")
@@ -135,7 +135,7 @@ def state(run: Studied) -> str:
         return f"begun: {max(0, len(run.file.read_bytes().splitlines()) - 1)} measurements"
     if is_done(run):
         return "done"
-    return "to do" if not run.kept.exists() else "to do; a smaller one is kept"
+    return "to do" if not run.kept.exists() else "to do; the result of a smaller run exists"
 
 
 def listed(all_runs: Iterable[Studied]) -> None:
@@ -146,9 +146,11 @@ def listed(all_runs: Iterable[Studied]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="script/studies")
-    parser.add_argument("--minutes", type=float, help="run the next ones that fit into this time")
-    parser.add_argument("--load", type=float, default=1.0, help="refuse above this load average (default: %(default)s)")
-    parser.add_argument("--only", metavar="NAME", help="only this run, whether it was done before or not")
+    parser.add_argument("--minutes", type=float, help="run the next runs that fit into this time")
+    parser.add_argument(
+        "--load", type=float, default=1.0, help="do not begin above this load average (default: %(default)s)"
+    )
+    parser.add_argument("--only", metavar="NAME", help="run only this run, even if it was done before")
     options = parser.parse_args()
     chosen = [run for run in runs() if options.only in (None, run.name)]
     if not chosen:

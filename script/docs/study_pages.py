@@ -19,7 +19,7 @@ from study_claims import CLAIMS
 from study_tables import MISSING, distinct, lines, main_tables, place, run_of, size_text, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
-# Runs that other pages cite. The pages of the studies have the figures of all others.
+# Runs that have a page of their own, because other pages cite them. Figures of other runs are on the pages of studies.
 WITH_PAGE = {
     "feed-18", "generators-18", "insert-18-iops", "lookup-18", "mixed-18", "nodes-18", "reader-18", "uuid-v1-2m-18",
     "uuidv7-18", "uuidv7-bulk-18", "waves-18", "writers-18",
@@ -28,7 +28,11 @@ DISTURBED = {  # runs whose times are not used, with the reason
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
     "steps, with equal WAL, pages and reads. Its times show nothing; its counters are exact."
 }
-NOTED = {Answer.IN_PART: ": in part", Answer.NOT: ": not", Answer.OPEN: ": undecided"}  # in the cell of a run
+NOTED = {
+    Answer.IN_PART: ": in part",
+    Answer.NOT: ": not",
+    Answer.OPEN: ": undecided",
+}  # shown after the figure of a run
 PARTS: dict[str, list[list[str]]] = tomllib.loads(
     Path(__file__).with_name("study_parts.toml").read_text(encoding="utf-8")
 )
@@ -51,11 +55,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def with_parts(page: str, parts: Mapping[str, str]) -> str:
-    """A page with its generated parts, which are between <!-- NAME --> and <!-- /NAME -->."""
+    """A page with new generated parts. Each part is between <!-- NAME --> and <!-- /NAME -->."""
     for name, content in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        before, _, rest = page.partition(begin)
-        _, mark, after = rest.partition(end)
+        before, _, following = page.partition(begin)
+        _, mark, after = following.partition(end)
         assert mark, f"the page has no {begin} … {end}"
         page = f"{before}{begin}\n{content}\n{end}{after}"
     return page
@@ -98,7 +102,7 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def linked(run: str, results: Results) -> str:
-    """A run on the newest server, linked to its page if it has one."""
+    """The name of a run on the newest server, with a link if the run has a page."""
     places = [place for place in PLACES if f"{run}-{place}" in results]
     return run_link(f"{run}-{places[0]}") if places else f"`{run}`"
 
@@ -108,13 +112,13 @@ def run_link(name: str) -> str:
 
 
 def folded(title: str, *parts: str) -> Iterator[str]:
-    """Details that are folded until the reader opens them."""
+    """A title and details that are hidden until the reader opens them."""
     yield from (f"<details>\n<summary>{title}</summary>", *parts, "</details>")
 
 
 def claims_part(study: str, results: Results) -> Iterator[str]:
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
-    for has, title in ((True, "What it claims"), (False, "Measured here, without a figure of the study")):
+    for has, title in ((True, "Claims of the study"), (False, "Measured here, without a figure of the study")):
         rows = [claim_row(claim, results) for claim in CLAIMS if claim.study == study and claim.has_figure == has]
         if rows:
             yield f"## {title}"
@@ -164,41 +168,47 @@ def here(row: Mapping[str, Any], rows: int | str) -> str:
 
 
 def main_part(study: str, results: Results) -> Iterator[str]:
-    """The tables that a study is about, in its rows and columns: its figure, and ours under it."""
-    yield "## The published figure, and **ours** under it"
+    """The main tables of a study, with the study's rows and columns. Our figure is below each published figure."""
+    yield "## Published figures, and **ours** below"
     missing = False
     for study_table in main_tables(study):
         runs = published_rows(results, study_table)
-        cells, used = [], dict[str, str]()
+        cells, links = [], dict[str, str]()
         for cell in distinct(study, study_table):
             label = LABELS[study_table["experiment"]](cell.step, cell.kind)
             name = run_of(label, runs, results)
             row = runs.get(name, {}).get((label, shown(cell.rows), cell.detail), {})
             cells.append((*place(label, cell.rows, size_words(cell.rows)), marked(cell), here(row, cell.rows)))
-            if row and name not in used:
-                size = f", {size_words(row['rows here'])}" if cell.rows == "" and row.get("rows here") else ""
-                used[name] = f"{label}: " * bool(used) + run_link(name) + size
+            if row and name not in links:
+                link = link_with_size(name, cell, row)
+                links[name] = f"{label}: {link}" if links else link
         yield table(*lines(study_table["title"], cells))
         missing = missing or not all(ours for *_, ours in cells)
-        yield f"Ours: {'; '.join(used.values())}." if used else ""
+        yield f"Ours: {'; '.join(links.values())}." if links else ""
     if missing:
         yield (
-            f"{MISSING}: not measured yet, since such a run takes hours of a machine that does nothing else: "
-            "`script/studies` lists them."
+            f"{MISSING}: not measured yet, because such a run takes hours on an otherwise idle machine. "
+            "`script/studies` lists these runs."
         )
+
+
+def link_with_size(run: str, cell: Published, row: Mapping[str, Any]) -> str:
+    """A link to a run, with the size of our table if the study does not give the size of its table."""
+    has_size = cell.rows == "" and row.get("rows here")
+    return f"{run_link(run)}, {size_words(row['rows here'])}" if has_size else run_link(run)
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
     """The published figures of a study next to the measured ones, in a table for each experiment.
 
-    A figure for several sizes has one line.
+    A figure with values for several sizes is one line.
     """
     for experiment, group in groupby(STUDIES[study]["tables"], key=lambda study_table: study_table["experiment"]):
         tables = list(group)
-        kept = [published_rows(results, study_table) for study_table in tables]
-        runs = sorted({name for by_run in kept for name in by_run})
+        runs_of_tables = [published_rows(results, study_table) for study_table in tables]
+        runs = sorted({name for by_run in runs_of_tables for name in by_run})
         rows, notes = [], []
-        for study_table, by_run in zip(tables, kept, strict=True):
+        for study_table, by_run in zip(tables, runs_of_tables, strict=True):
             of_table: list[list[str]] = []
             for label, cells in groupby(
                 cells_of(study, study_table), key=lambda cell: LABELS[experiment](cell.step, cell.kind)
@@ -208,7 +218,7 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
             notes += [f"* **{study_table['title']}.** {study_table['note']}"] if "note" in study_table else []
         links = [run_link(run) for run in runs]
         yield from folded(
-            f"Its figures, beside <code>inorder lab run {experiment}</code>",
+            f"Published figures, and figures of <code>inorder lab run {experiment}</code>",
             table(["table", "figure", "rows", "published", "as", "detail", *links], rows), "\n".join(notes),
         )  # fmt: skip
 
@@ -237,7 +247,7 @@ def parts_part(study: str) -> Iterator[str]:
     yield from folded(
         "Which command reproduces what?",
         "`bulk --full` is short for `inorder lab run bulk --full`.",
-        table(["part", "what", "command, or why not", "table of the report"], PARTS[study]),
+        table(["part", "description", "command, or reason why not", "table of the report"], PARTS[study]),
     )
 
 
@@ -246,9 +256,9 @@ def page(study: str, results: Results) -> str:
     original = f", in the original *{about['original']}*" if "original" in about else ""
     yet = " ".join([
         f"{about['author']}: *{about['title']}*{original}; {about['address']}. It measures {about['summary']}",
-        "Its machine and server were others: compare ratios (computed, in parentheses), not speeds.",
-        "What has no figure of ours was not measured.",
-        "[All studies, and what the answers mean](README.md).",
+        "The study used another machine and server: compare ratios (computed, in parentheses), not speeds.",
+        "An empty cell was not measured.",
+        "[All studies, and the meaning of the answers](README.md).",
     ])  # fmt: skip
     parts = [
         f"# {study}: {about['title']}",

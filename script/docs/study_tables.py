@@ -1,4 +1,4 @@
-"""The main tables of each study, in the study's own rows and columns: its figure, and ours under it."""
+"""The main tables of each study, with the study's rows and columns: published figures, and ours below."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from inorder.lab.report.published import STUDIES, Published, cells_of, shown
 from inorder.lab.results.result import Result
 
-# The tables that the text of a study is about: their experiment and their name.
+# The tables that the text of a study discusses: their experiment and their name.
 MAIN = {
     "P1": ("insert keys",),
     "P2": ("sequence select", "sequence insert"),
@@ -34,7 +34,7 @@ def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
 
 
 def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that has the most figures of a table; of several, that of the newest server and the most rows."""
+    """The run that has the most figures of a table; if several have as many, the newest server, then the most rows."""
 
     def rank(name: str) -> tuple[int, int, int]:
         filled = sum(row.get("here") is not None or row.get("ratio here") is not None for row in runs[name].values())
@@ -44,7 +44,7 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that a row of the main table shows: the fullest one, or the fullest of those that have this row."""
+    """The run that a row of the main table shows: the fullest run or, if it lacks the row, the fullest run with it."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
     main = fullest(runs, results)
     return main if main in having else fullest(having, results)
@@ -71,21 +71,23 @@ def lines(title: str, cells: Sequence[tuple[str, str, str, str]]) -> tuple[list[
     (['TPS', 'published', 'ours'], [['a', '1', '**7**']])
     """
     measured = {row for row, _, _, ours in cells if ours}
-    kept = [cell for cell in cells if cell[0] in measured]
+    shown_cells = [cell for cell in cells if cell[0] in measured]
     if not any(column for _, column, _, _ in cells):
         return [title, "published", "ours"], [
-            [row, there, f"**{ours}**" if ours else MISSING] for row, _, there, ours in kept
+            [row, there, f"**{ours}**" if ours else MISSING] for row, _, there, ours in shown_cells
         ]
-    heads, *rows = crossed([(row, column, f"{there}<br>**{ours or MISSING}**") for row, column, there, ours in kept])
+    heads, *rows = crossed(
+        [(row, column, f"{there}<br>**{ours or MISSING}**") for row, column, there, ours in shown_cells]
+    )
     return [title, *heads[1:]], rows
 
 
 def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
-    """The figures of a table without those that a remark tells apart, such as the statements of a transaction."""
-    seen = set()
+    """The first figure for each step, kind and size. Further figures have a remark, such as the statement."""
+    places = set()
     for cell in cells_of(study, table):
-        if (cell.step, cell.kind, cell.rows) not in seen:
-            seen.add((cell.step, cell.kind, cell.rows))
+        if (cell.step, cell.kind, cell.rows) not in places:
+            places.add((cell.step, cell.kind, cell.rows))
             yield cell
 
 
@@ -100,7 +102,7 @@ def size_text(rows: int | str) -> str:
 
 
 def size_words(rows: int | str) -> str:
-    """The number of rows as a column's head.
+    """The number of rows as the head of a column.
 
     >>> size_words(50_000_000), size_words(1), size_words("small"), size_words(0)
     ('50 M rows', '1 row', 'small', '0 rows')

@@ -1,4 +1,4 @@
-"""The ratio of two sets of measurements that are not paired, because they were measured at two times. Pure.
+"""The ratio of two sets of measurements that are not paired, because they were made at different times. Pure.
 
 The ratio is the median of the ratios of each value of the first set to each value of the second (Hodges-Lehmann). Its
 interval is that of the Mann-Whitney test, which is exact for any distribution if the sets only differ by a factor. In

@@ -7,11 +7,14 @@ A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
     ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
 and has neither arguments nor a comment, which are in the other file, as are labels such as STABLE unless the line has
-labels. The text above the first such line is put before the contents of the other file. ``bare``: without settings,
-which take time, so each name in the body is qualified. ``keys``: only with search_path and the settings of another
-word. ``reads``: with the settings of queries over tables. ``tables``: only with the setting that keeps the planner from
-CHECK constraints. ``state``: with the settings by which the state is read by its indexes. A function in C without a
-body is an error.
+labels. The text above the first such line is put before the contents of the other file. A function in C without a body
+is an error. A function has a setting of search_path and, if users call it, those of ``PINNED``. Words change that:
+
+* ``bare``: no settings, because they take time; each name in the body is qualified;
+* ``keys``: without ``PINNED``;
+* ``reads``: also the settings for queries over tables;
+* ``tables``: also the setting that keeps the planner from CHECK constraints;
+* ``state``: also the settings by which the state is read by its indexes.
 """
 
 import re
@@ -24,8 +27,8 @@ WITHOUT = {
     "uuid_extras", "revoke", "rights",
 }  # fmt: skip
 
-# Set for every function that reads user tables, because the planner would evaluate their CHECK constraints as the
-# reader.
+# This setting is for every function that reads user tables: the planner would otherwise evaluate their CHECK
+# constraints with the rights of the reader.
 TABLES = "constraint_exclusion = off"
 READS = (
     "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",

@@ -58,7 +58,7 @@ def identities(script: list[str]) -> list[str]:
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """Statements that update a database from a script to another; ``templates``: of ``after``, for any schema."""
+    """Statements that update a database from one script to another. ``templates``: ``after`` for any schema."""
     functions, existing = set(identities(before)), set(before)
     named = {match[0] for statement in before for kind in (STATE, VIEW) if (match := kind.match(statement))}
     for statement, function, template in zip(after, identities(after), templates, strict=True):
@@ -70,9 +70,9 @@ def difference(before: list[str], after: list[str], templates: list[str]) -> Ite
 
 
 def removed(before: list[str], after: list[str]) -> Iterator[str]:
-    kept = set(identities(after))
+    remaining = set(identities(after))
     for function in identities(before):
-        if function not in kept:
+        if function not in remaining:
             yield "DROP FUNCTION " + re.sub(rf"(?<!\w){SCHEMA}\.", f"{PLACE}.", function) + ";"
 
 
@@ -84,12 +84,12 @@ def step(sources: Path, path: Path) -> str:
         return text
     released = sources / "sql" / "released" / f"inorder-sql--{old}.sql"
     if not released.exists():
-        raise EditionError(f"{path.name} needs {released.name} of sql/released, which is not there")
+        raise EditionError(f"{path.name} needs {released.name}, which is not in sql/released")
     before = list(statements(released.read_text(encoding="utf-8")))
     after, templates = (list(statements(script(sources, schema))) for schema in (SCHEMA, PLACE))
-    first, *rest, last = difference(before, after, templates)
+    first, *middle, last = difference(before, after, templates)
     beginning, check = BEGINNING.format(old=old, new=new), CHECK.format(old=old)
-    made = [beginning, first, check, text, *rest, *removed(before, after), last]
+    made = [beginning, first, check, text, *middle, *removed(before, after), last]
     text = "\n".join(each.rstrip() + "\n" for each in made)
     return text.replace("is_update boolean := false", "is_update boolean := true")
 

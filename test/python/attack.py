@@ -1,4 +1,4 @@
-"""Shared code of the tests of attacks: a database with a role that owns nothing but its malice.
+"""Shared code of the tests of attacks: a database with a hostile role that owns nothing.
 
 Every piece of code planted by mallory calls his function attack(), which makes him a superuser if the role that runs it
 may do that. A test ends as mallory, who must still have only the rights that he began with.
@@ -17,8 +17,8 @@ NUMBERS = count(1)
 # fails with one of these is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
-# A function is called as the role that plans or runs its query. The first step makes it visible, the second is the
-# goal.
+# attack() runs as the role that plans or runs a query which calls it. It records this role, and tries to make mallory a
+# superuser.
 ATTACK = """
 CREATE SCHEMA evil;
 CREATE TABLE evil.caught (who name);

@@ -5,7 +5,7 @@ its types, the relations that texts of inorder name, and a function for each col
 has no such column. A copy behind pg_catalog would never be found: there are operators and functions that fit other
 types better than the server's own, which need no cast for them.
 
-The module of the tests reports what a statement names before it runs, also where no row leads to a call.
+The test module reports the names in a statement before it runs, even if no row causes a call.
 """
 
 import re

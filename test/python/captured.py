@@ -94,7 +94,7 @@ SELECT inorder.feed_fail_batch('{feed}'::pg_catalog.text, {number}::pg_catalog.i
 """
 # Error codes for a missing or ambiguous function or operator: the result of a name that is captured.
 UNRESOLVED = ("42883", "42725")
-# States of a feed when functions are called: no batch is taken, a worker has one, or a worker has given one up.
+# States of a feed when functions are called: no batch is taken, a worker has a batch, or it has given its batch back.
 STATES = ("free", "taken", "failed")
 
 

@@ -119,9 +119,9 @@ def tool(nodes: Nodes, folder: Path, command: str) -> Tail:
 def prepare(nodes: Nodes, folder: Path, *arguments: str) -> str:
     with tool(nodes, folder, "citus").started(*arguments) as running:
         assert running.stderr
-        said = running.stderr.read().decode()
-        assert running.wait(PATIENCE) == 0, said
-        return said
+        stderr = running.stderr.read().decode()
+        assert running.wait(PATIENCE) == 0, stderr
+        return stderr
 
 
 def shards(coordinator: Connection, table: str) -> list[tuple[int, str, str]]:

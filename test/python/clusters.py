@@ -39,7 +39,7 @@ def made_anew(patch: pytest.MonkeyPatch) -> None:
 def copied(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cluster_module, "private_installation", copied_installation)
     patch.setattr(Cluster, "_initdb", copied_data)
-    # The next run removes the servers of one that was killed: no process waits for the end of each.
+    # The next run removes the servers of a run that was killed. No process waits for the end of each server.
     patch.setattr(temporary, "cleared_after_a_kill", lambda _: nullcontext())
 
 
@@ -57,7 +57,7 @@ def copy(source: Path, target: Path, *options: str) -> None:
 
 
 def keep(source: Path, place: Path) -> None:
-    """Copy with holes for zeros, of which most of the WAL consists, and which are not copied."""
+    """Copy a folder. Zeros, of which most of the WAL consists, become holes in the files."""
     whole = place.with_suffix(".new")
     shutil.rmtree(whole, ignore_errors=True)
     subprocess.run(["cp", "-a", "--sparse=always", source, whole], check=True)

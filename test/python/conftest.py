@@ -28,16 +28,15 @@ from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 
-# Runs of the tool inherit these from the tests; under nohup or in the background the tool would inherit that they are
-# ignored, until it has set its own handlers.
+# Runs of the tool inherit these handlers from the tests. Under nohup or in the background, the tool would otherwise
+# inherit that the signals are ignored, until it has set its own handlers.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Objects made while tests are collected live until the end: garbage collection would only scan them repeatedly.
 gc.disable()
 
-# For the servers, whose sessions are many and short: where the kernel permits it, a process takes memory in pieces of
-# 2 MB, 16 MB at a time so that there are such pieces, and it keeps all. The faults of small pages took a tenth of the
-# CPU time.
+# Settings for servers with many short sessions. If the kernel permits it, a process allocates huge pages of 2 MB, 16 MB
+# at a time, and does not return memory. Faults of small pages took a tenth of the CPU time.
 os.environ.setdefault(
     "GLIBC_TUNABLES",
     "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000:glibc.malloc.mmap_threshold=33554432"
@@ -49,7 +48,7 @@ MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
 # Set by script/test --long: the tests that long.txt lists, and every point where others are taken at intervals.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
-# Lines that mark tests as long, by file: whether they exclude a test, and its name, with or without parameters.
+# The lines of long.txt, by file: whether the line makes a test short again, and its name, with or without parameters.
 LONG_FILE = Path(__file__).with_name("long.txt")
 LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
@@ -65,8 +64,8 @@ hypothesis.settings.load_profile("inorder")
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
-# The files that take longest, in the order in which script/test starts them. Ordered by the number of their tests, many
-# of them would come last, and one core would wait for the other.
+# The files that take longest, in the order in which script/test starts them. If they started in the order of their
+# numbers of tests, many would come last, and one core would be idle.
 SLOWEST = (
     "test_regress", "test_sql_edition", "test_attacks_tables", "test_tail_batches", "test_stress", "test_failover",
     "test_tail", "test_feed_forged", "test_tail_output", "test_cli", "test_hostile_server", "test_tail_restart",
@@ -122,7 +121,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of servers in memory, where script/test puts them, count as memory, and no disk is read."""
+    """Treat the files of servers as if they were on a disk: script/test puts them into memory."""
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
 

@@ -1,4 +1,4 @@
-"""A table that is counted by group, and in what its view is not GROUP BY."""
+"""A table that is counted by group, and the difference between its view and GROUP BY."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ STANDS = """SELECT (
 def difference(
     connection: Connection, view: str = "orders_by_status", groups: str = GROUPS
 ) -> list[tuple[object, ...]]:
-    """In what the view is not GROUP BY, in one snapshot."""
+    """Rows in which the view differs from GROUP BY, in one snapshot."""
     return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
 
 

@@ -1,4 +1,4 @@
-"""The instructions of a Dockerfile, run in systems in folders: FROM, RUN and COPY, as far as ours has them."""
+"""Run the instructions of a Dockerfile in systems in folders: FROM, RUN and COPY, in the forms that ours uses."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
 
 
 def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, str]) -> None:
-    """All but the last stage in systems of their own, the last in the image."""
+    """Run each stage but the last in its own system, and the last stage in the image."""
     exports = "".join(f"export {name}={value}; " for name, value in environment.items())
     built: dict[str, trees.Tree] = {}
     *earlier, last = stages(dockerfile)

@@ -27,7 +27,7 @@ BEGIN
     END LOOP;
 END $$
 """
-# The guard's triggers, of which those of partitions have no truncate.
+# The guard's triggers; partitions have all of them except truncate.
 GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update", "truncate", "delete")
 # A trigger that fires after the guard may change a row that the guard has seen; none fires after the SQL edition's
 # guard, which fires after the row was stored.

@@ -129,7 +129,7 @@ def run_all(cluster: Cluster) -> list[str]:
 @click.option("--suppressions", required=True, type=click.Path(exists=True, path_type=Path), help="valgrind.supp.")
 @click.option("--logs", required=True, type=click.Path(exists=True, path_type=Path), help="A folder open to everybody.")
 def main(suppressions: Path, logs: Path) -> None:
-    """The pg_regress tests' statements under valgrind. Exit code 1 if it reports anything."""
+    """Run the statements of the pg_regress tests under valgrind. Exit code 1 if valgrind reports anything."""
     missed: list[str] = []
     trouble = ""
     try:

@@ -41,7 +41,7 @@ def alike(value: Any, before: Any) -> Any:
 
 
 class Kept:
-    """A table with feeds of every kind: some rows are read, others are with a sink or a worker."""
+    """A table with feeds of every kind. Some rows have been read, others are in batches of a sink or a worker."""
 
     def __init__(self, connection: Connection) -> None:
         self.written = 0

@@ -1,8 +1,9 @@
-"""Runs inorder tail in forks of one process, killed before the first of its calls to the system, the second, and so on.
+"""Run inorder tail in forks of one process, and kill each run before one of its system calls.
 
-Each is killed once more at some later point, then run to its end; with a file once more from the state that the first
-kill left. Arguments: what standard output is (file, pipe or
-none), every how many points one is tried, then those of the tool, in which {n} is the number of the point.
+The first run is killed before the first call, the next run before a later call, and so on. After a kill, the tool runs
+again, is killed at some later point, and then runs to its end. If the output is a file, it also runs to its end from
+the state after the first kill. Arguments: the kind of standard output (file, pipe or none), the distance between two
+points, then the arguments of the tool, in which {n} is the number of the point.
 """
 
 import json

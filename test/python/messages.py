@@ -1,4 +1,4 @@
-"""The errors that the sources raise, with … in the place of what each names."""
+"""The errors that the sources raise, with … in place of names and values."""
 
 import re
 from collections.abc import Iterator

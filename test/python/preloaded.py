@@ -1,8 +1,7 @@
 """The tool without the time it takes to load: a process that has loaded it forks for each run.
 
-A run differs from ``python -m inorder`` in nothing else, but that it leaves its memory as it is when it ends: a
-process of its own, with its own folder, environment and output. Of the third of a second of CPU time of each, loading
-is all but a few hundredths.
+A run is a separate process, with its own folder, environment and output. It differs from ``python -m inorder`` only in
+that it does not free its memory at the end. Loading takes most of the third of a second of CPU time of a run.
 """
 
 import atexit
@@ -131,7 +130,7 @@ def run(
 
 
 def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
-    """A run for a process that has inherited the channel, and is interrupted in its place."""
+    """Run the tool for a process that has inherited the channel, and pass its interrupts on to the run."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     with open(__file__) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -178,7 +177,7 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 
 def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "select.poll") -> bool:
-    """Serve one request; false if there will be no more."""
+    """Serve one request; False if there will be no more requests."""
     request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
     if not request:
         return False
@@ -245,7 +244,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End as the interpreter does, but for taking apart all that is loaded: half of the CPU time of a run."""
+    """End like the interpreter, but without freeing the loaded modules, which takes half of the CPU time of a run."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stderr.flush()

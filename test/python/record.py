@@ -11,7 +11,7 @@ from replay import RECORDED, tables_of
 
 
 def record(name: str, file: Path) -> None:
-    """For test_recorded.py and test_experiments.py."""
+    """Write the files that test_recorded.py and test_experiments.py read."""
     parts = {"": file.read_bytes(), "tables": json.dumps(tables_of(journal.load(file)), separators=(",", ":")).encode()}
     for folder, content in parts.items():
         (RECORDED / folder / f"{name}.json.gz").write_bytes(gzip.compress(content, mtime=0))

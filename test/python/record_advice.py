@@ -28,14 +28,14 @@ FILLED = (
     f"INSERT INTO orders (body) SELECT repeat('x', 400) FROM generate_series(1, {ROWS})",
     "VACUUM ANALYZE",
 )
-# The server counts the statements of the loop each, as it tracks all.
+# The server counts each statement of the loop, because it tracks nested statements.
 ORDERED = """DO $$ DECLARE made uuid; BEGIN FOR i IN 1..%d LOOP
 INSERT INTO orders (body) VALUES (repeat('x', 400)) RETURNING id INTO made; COMMIT;
 UPDATE orders SET status = 1 WHERE id = made; COMMIT; END LOOP; END $$"""
 
 
 def ordered(admin: Connection, orders: int) -> float:
-    """Bytes of WAL an order."""
+    """Insert and update orders; returns the bytes of WAL per order."""
     execute(admin, "CHECKPOINT", "SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
     execute(admin, "SELECT pg_stat_statements_reset()", "SET pg_stat_statements.track = 'all'")
     (start,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")

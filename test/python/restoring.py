@@ -48,7 +48,7 @@ TURN = (TAKE_SHARE.format("w"), FINISH_SHARE.format("w"))
 
 
 def check_shares(connection: Connection, rows: int) -> None:
-    """All rows were taken once, and those of each of four shares in order."""
+    """Check that all rows were taken once, and the rows of each of the four shares in order."""
     assert one_row(connection, "SELECT count(DISTINCT n), count(*) FROM got") == (rows, rows)
     share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
     steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
@@ -56,7 +56,7 @@ def check_shares(connection: Connection, rows: int) -> None:
 
 
 def check_counts(connection: Connection) -> None:
-    """Counts before and after a fold; of generated numbers once the table is accepted."""
+    """Check counts before and after a fold; with generated numbers, after the table is accepted."""
     for table in ALL.values():
         connection.execute("SELECT feed_rebase(%s)", [table])
         for call in ("exact_count", "exact_count_fold", "exact_count"):

@@ -1,7 +1,7 @@
 """Rules for the install script: each is a function that returns its findings in a script's text.
 
 The script runs as a superuser in a schema that others may have filled. Therefore no name in it may be looked up where
-others could have created an object. Names of our own objects are schema-qualified, as the server itself requires under
+others could have created an object. Names of our own objects are schema-qualified, which the server also requires under
 this path, and plpgsql_check. No rule can see the text of queries that a function builds.
 """
 
@@ -61,7 +61,7 @@ def ascii_only(script: str) -> Found:
 
 
 def short_lines(script: str) -> Found:
-    """Lines fit next to another file."""
+    """Lines are short enough to show two files side by side."""
     for number, line in enumerate(script.splitlines(), 1):
         if len(line) > LONGEST_LINE:
             yield number, "", f"{len(line)} characters"

@@ -1,4 +1,4 @@
-"""A clock of the system that can be set while programs run: a library that they load first, and a file for it."""
+"""A system clock that can be set while programs run, by a library that they preload, and a file with the offset."""
 
 import shutil
 import subprocess
@@ -12,10 +12,10 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SetClock:
-    """Monotonic clocks and the times of files stay as they are."""
+    """A clock that can be set. Monotonic clocks and the times of files do not change."""
 
     def __init__(self, folder: Path) -> None:
-        """Build it in a folder that servers' accounts can read."""
+        """Build the library in a folder that the servers' accounts can read."""
         library, self.file = folder / "set_clock.so", folder / "clock"
         command = ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
         subprocess.run(command, check=True)
@@ -24,7 +24,7 @@ class SetClock:
         self.environment = {"LD_PRELOAD": str(library), "INORDER_TEST_CLOCK": str(self.file)}
 
     def set(self, seconds: int) -> None:
-        """Set the offset of the clock: it takes effect at once in the file that programs have mapped."""
+        """Set the offset of the clock. It takes effect at once, because programs have mapped the file."""
         with self.file.open("r+b" if self.file.exists() else "wb", buffering=0) as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
 

@@ -128,7 +128,7 @@ def listed(name: str) -> list[str]:
 
 
 def program(server: Installation, kind: str) -> Path:
-    """The program that runs tests of a kind, which few packages of servers include without headers."""
+    """The program that runs tests of a kind. Few packages include it, except those with the server's headers."""
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
 
@@ -178,7 +178,7 @@ def reading(schema: str) -> str:
 
 
 def write_edition(folder: Path, schema: str = "public", admitted: str = EVERYBODY) -> Path:
-    """The SQL edition that reads, in a file that everybody may read."""
+    """Write the SQL edition, including the part that reads, into a file that everybody may read."""
     path = folder / "inorder-sql.sql"
     path.write_text(script(schema) + reading(schema) + admitted, encoding="utf-8")
     return path

@@ -22,7 +22,7 @@ from waiting import wait_for
 FOLDER = ROOT / "docs" / "clients" / "http"
 BUILT = ROOT / "build" / "clients" / "http"  # built by script/clients
 UVICORN = ("-m", "uvicorn", "--log-level", "warning", "--app-dir", FOLDER, "stream:app", "--port")
-# A program, and its arguments before the port, which others than uvicorn take from the environment.
+# A program, and its arguments before the port. Programs other than uvicorn take the port from the environment.
 PROGRAMS: dict[str, tuple[str | Path, ...]] = {
     "python": (sys.executable, *UVICORN),
     "node": ("node", BUILT / "node" / "stream.mjs"),
@@ -66,7 +66,7 @@ class Service:
         return False
 
     def get(self, after: str) -> tuple[int, Any]:
-        """The status of a page, and its content: of JSON if it is one."""
+        """The status of a page, and its content, which is decoded if it is JSON."""
         return asyncio.run(page(self.port, after))
 
 

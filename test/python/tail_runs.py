@@ -63,7 +63,8 @@ class Tail:
     ) -> Iterator[preloaded.Run]:
         """Start a run with a file or a pipe as output; it is killed at the end if it is still running.
 
-        It stops after each of some numbers of bytes, until it gets SIGCONT or SIGKILL; here until the first one.
+        With ``held_after``, the run stops itself after each of these numbers of bytes, and waits for SIGCONT. The block
+        begins when it has stopped for the first time.
         """
         stdout: int | IO[bytes] = (self.folder / to).open(mode) if to else subprocess.PIPE
         command = [self.command, *arguments]
@@ -85,9 +86,9 @@ class Tail:
         """The error of a run that fails because of the limit on file sizes."""
         with self.started(*arguments, to=to, room=room) as running:
             assert running.wait(PATIENCE) in (1, 2) and running.stderr
-            said = running.stderr.read().decode()
-            assert "Traceback" not in said and not (running.stdout and running.stdout.read()), said
-        return said
+            stderr = running.stderr.read().decode()
+            assert "Traceback" not in stderr and not (running.stdout and running.stdout.read()), stderr
+        return stderr
 
     def appended(self, *arguments: str, to: str = "out") -> None:
         with self.started(*arguments, to=to) as running:

@@ -31,7 +31,7 @@ from standby import Standby
 from waiting import PATIENCE
 
 ROWS = 5_000_000 if LONG_RUN else 300_000
-# Without autovacuum, which would leave statistics where none are wanted.
+# Autovacuum is off, because some tables must have no statistics.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",
     "fsync": "off",
@@ -196,8 +196,8 @@ SEEN = {
 def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, role: str) -> None:
     data = advised.found(role=role)
     assert {finding["id"] for finding in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
-    said = "\n".join(data["not_seen"])
-    assert "values of keys (" in said and ("pg_read_all_stats" in said) == (role == "plain")
+    unseen = "\n".join(data["not_seen"])
+    assert "values of keys (" in unseen and ("pg_read_all_stats" in unseen) == (role == "plain")
 
 
 @pytest.mark.server
@@ -246,8 +246,10 @@ def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installatio
     environment = advised.cluster.environment() | {"PGDATABASE": "bare", "PGUSER": "postgres"}
     data = advised.found(database="bare")
     assert (data["findings"], data["leave"]) == ([], [])
-    (said,) = data["not_seen"]
-    assert said.startswith("readers that poll, counts of all rows, rows that updates change: pg_stat_statements is not")
+    (cause,) = data["not_seen"]
+    assert cause.startswith(
+        "readers that poll, counts of all rows, rows that updates change: pg_stat_statements is not"
+    )
     with advised.session("bare") as admin:
         execute(admin, "CREATE EXTENSION pg_stat_statements")
     for arguments in (["-i", "-s", "2", "-q"], ["-t", "400", "-c", "2"], ["-S", "-t", "50"]):
@@ -351,7 +353,7 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
 
 @pytest.mark.server
 def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
-    """The lock is not held up by the primary: it is replayed before any of its transactions ends."""
+    """Transactions on the standby do not delay the lock, which is replayed before any of them ends."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
@@ -424,7 +426,7 @@ def hostile(advised: Advised) -> str:
             execute(admin, f"ALTER {owned} OWNER TO mallory")
         execute(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
                 "ALTER DATABASE odd SET default_transaction_read_only = off")  # fmt: skip
-        if admin.info.server_version < 190000:  # which has no such strings any more
+        if admin.info.server_version < 190000:  # 19 has no such strings any more
             execute(admin, "ALTER DATABASE odd SET standard_conforming_strings = off")
     return table
 
@@ -457,14 +459,14 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
         execute(admin, "ALTER DATABASE planted OWNER TO mallory")
         try:
             data = advised.found()
-            home, said = data["not_seen"]
-            execute(admin, said.rpartition("there: ")[2])
+            home, unseen = data["not_seen"]
+            execute(admin, unseen.rpartition("there: ")[2])
             moved = advised.found()
         finally:
             execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA IF EXISTS monitoring")
             execute(admin, "ALTER DATABASE planted OWNER TO postgres")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
-    assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in said
+    assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in unseen
     assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [home]
     assert home.startswith('inorder: its schema public belongs to "mallory", who could replace it; HINT: run this as')
 
@@ -481,12 +483,12 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
 def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
     done = advised.run(*arguments)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
-    assert (b'--fail-on has unknown "fly"; there are random-key,' in done.stderr) == ("random-key,fly" in arguments)
+    assert (b'--fail-on: unknown value "fly"; choose from random' in done.stderr) == ("random-key,fly" in arguments)
 
 
 @pytest.mark.server
 def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
-    """No rows come in the meantime: keys cost nothing, and readers lose no rows."""
+    """No rows are inserted meanwhile: keys cost nothing, and readers lose no rows."""
     data = advised.found("--over", "1s")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid", "count-all")}
     assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")

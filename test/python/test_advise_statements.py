@@ -28,7 +28,7 @@ CREATE TABLE orders (id uuid PRIMARY KEY, created_at timestamptz DEFAULT CURRENT
 CREATE TABLE positions (name text PRIMARY KEY, last bigint);
 CREATE TABLE users (id int PRIMARY KEY, age int, name text);
 CREATE TABLE totals (day timestamptz, n bigint);"""
-# A page of a list, which an application shows to people, is among them: the text does not tell it from a poll.
+# These include a page of a list that an application shows to people: its text does not differ from a poll.
 POLLS = (
     "SELECT id, body FROM events WHERE id > $1 ORDER BY id LIMIT 100",
     "SELECT id, extract(epoch FROM created_at) FROM events WHERE id > $1 ORDER BY id",
@@ -137,7 +137,7 @@ def environment_of(cluster: Cluster) -> dict[str, str]:
 
 
 def called(cluster: Cluster, texts: Sequence[str]) -> None:
-    """Each ten times, by PREPARE, which infers the types of parameters; values are null, which every type has."""
+    """Execute each text ten times by PREPARE, which infers the types of parameters. Values are null, for any type."""
     with connect(cluster.dsn) as admin:
         execute(admin, "SELECT pg_stat_statements_reset()")
         for text in texts:
@@ -218,7 +218,7 @@ def test_without_the_parser_the_advice_says_what_is_not_seen(forms: Cluster) -> 
     assert "the parser pglast is not installed here; HINT: " in done.stdout and "[advise]'" in done.stdout
 
 
-# Each as long as a statement may be. Whoever visits what is below a node at each node would take for ever.
+# Each text is as long as a statement may be. A visitor that walks all nodes below each node would take for ever.
 def nested(opening: str, closing: str, inner: str) -> str:
     times = LONGEST // len(opening + closing) - 10
     return opening * times + inner + closing * times
@@ -246,7 +246,7 @@ for name, text in json.load(sys.stdin).items():
 
 
 def test_no_statement_takes_long_or_ends_the_program() -> None:
-    """Anybody can write statements; a process of its own, as the parser recurses in C."""
+    """Anybody can write statements. The test uses a separate process, because the parser recurses in C."""
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
     command, given = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
     done = subprocess.run(command, check=False, input=given, timeout=PATIENCE, capture_output=True, text=True)

@@ -24,7 +24,7 @@ def advised(facts: Facts) -> tuple[list[Finding], list[Left]]:
 
 
 def with_images(facts: Facts, each: float) -> Facts:
-    """The same with so many page images for each updated row."""
+    """The facts with this number of page images for each updated row."""
     return replace(facts, statements=[
         replace(statement, images=each * statement.rows) if statement.text.startswith(UPDATE) else statement
         for statement in facts.statements

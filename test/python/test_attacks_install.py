@@ -123,7 +123,7 @@ def test_what_is_planted_before_installation_is_never_called(dsn: str, mallory: 
     execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     plant(mallory, "x")
     with connect(f"{dsn} user={installer}") as connection:
-        # Names of the extension's own functions are taken, which only makes the installation fail.
+        # The installation may fail, because some names of the extension's functions are taken.
         if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
             drop_own(mallory)
             execute(connection, "CREATE EXTENSION inorder SCHEMA x")
@@ -344,7 +344,7 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:
-    """The outcome of a call when the extension is dropped at this look at the table; None without that look."""
+    """The outcome of a call whose n-th evaluation of the owner's code drops the extension; None if there are fewer."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
         refused = refusal(mallory, call)

@@ -94,7 +94,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
         batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
         statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
         refused.add(refusal(connection, statement, "42703"))
-    # A table that is readable by its key is not made readable by another column.
+    # feed_prepare() refuses a table that is readable by its key, because it would add another column (55000).
     refused |= {refusal(connection, f"SELECT feed_prepare('{table}')", "42703")} - {"55000"}
     try:
         with connection.transaction():
@@ -200,7 +200,7 @@ OTHER_TEXTS = (
 
 @pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
 def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
-    """The tree is examined before it is planned, wherever names lead by then."""
+    """The parsed query is examined before it is planned, because names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
         execute(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
@@ -266,8 +266,8 @@ def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, mad
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
 
-# Partition keys to attach a table to: the role that loads a key simplifies its constants. The same role plans a SELECT
-# of the table, if it has partitions.
+# Keys of partitioned tables, each with the bounds of a partition. The role that loads a key evaluates its constants,
+# and plans a SELECT of the table, if it has partitions.
 ABOVE = {
     "LIST ((n + evil.who(1)))": "DEFAULT",
     "RANGE (n, (n + evil.who(1)))": "DEFAULT",
@@ -358,7 +358,7 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("index", PLANNED)
 def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
-    """As documented, the planner simplifies expressions of a table's indexes as the role that reads, only."""
+    """As documented, the planner simplifies expressions of indexes as the role that reads, and runs nothing else."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
         execute(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
@@ -371,8 +371,8 @@ def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
             execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
-# Objects that have the name of the table when the text is run, and attack by a condition on the key, when the reader
-# plans or runs it.
+# Objects that have the name of the table when the text is run. Their condition on the key attacks when the reader plans
+# or runs the text.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN n; END'"""
 CASTS = (
@@ -421,7 +421,7 @@ OTHERS = {
 
 
 def by_the_tool(oid: object, schema: str) -> Iterator[str]:
-    """The tool's questions about a table by name, by functions in this schema."""
+    """Queries of the tool that name a table, with functions in this schema."""
     table, name = sql.SQL(str(oid)), sql.Identifier("front", "t")
     parts = {"inorder": sql.Identifier("public"), "inorder_text": sql.Identifier(schema), "table": table, "name": name,
              "key": sql.SQL("e.id"), "column": sql.Identifier("n"), "keys": sql.SQL("'{}'"),
@@ -476,7 +476,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             try:
                 for _ in range(8 if LONG_RUN else 2):
                     for call in calls:
-                        # while the name belongs to another relation or a type
+                        # these errors are expected while the name belongs to another relation or a type
                         refusal(admin, call, "42P01", "42883", "42703")
             finally:
                 done.set()
@@ -547,7 +547,7 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
                 text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
                 execute(reader, "SAVEPOINT s")
                 execute(mallory, SWAP.format("front", "back"))
-                # The statement uses a type of the server for which there is no function, or the row type.
+                # 42883: no function of the swapped schema fits a type of the server, or the row type, in the statement.
                 assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
                 execute(reader, "ROLLBACK TO s")
                 execute(mallory, SWAP.format("front", "back"))

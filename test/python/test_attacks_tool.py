@@ -74,8 +74,8 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
             for call in planted:
                 execute(mallory, call)
         environment = attacked.environment() | {"PGDATABASE": str(database_name), "PGUSER": "postgres"}
-        said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
-        assert [done.returncode for done in said] == [0] * len(COMMANDS), said
+        runs = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
+        assert [done.returncode for done in runs] == [0] * len(COMMANDS), runs
 
 
 def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cl
             execute(mallory, *PLANNED, "INSERT INTO evil.t (n) VALUES (1), (2)")
         environment = attacked.environment() | {"PGDATABASE": admin.info.dbname, "PGUSER": "postgres"}
         commands = [f"prepare evil.t {option}" for option in ("--dry-run", "", "--dry-run", "--undo", "")]
-        said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in commands]
-        assert [done.returncode for done in said] == [0] * len(commands), said
+        runs = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in commands]
+        assert [done.returncode for done in runs] == [0] * len(commands), runs
         execute(admin, "SELECT feed_enable('evil.t')", "SELECT feed_rebase('evil.t', 1000000)")
 
 

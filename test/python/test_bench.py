@@ -72,8 +72,8 @@ def test_the_tables_are_as_recorded(tmp_path: Path) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_from_start_to_end(name: str, server: Installation, tmp_path: Path) -> None:
-    options, said = RUNS[name]
-    assert said in " ".join(
+    options, message = RUNS[name]
+    assert message in " ".join(
         with_benchmarks("-m", "inorder", "lab", "run", name, *options.split(), folder=tmp_path, server=server).split()
     )
     (file,) = tmp_path.iterdir()
@@ -86,7 +86,7 @@ WORK = workers.WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
 
 @pytest.mark.parametrize("rows", [[1], [1, 2, 2], [1, 3]])
 def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> None:
-    with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered of 2"):
+    with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered, not the 2 committed rows"):
         delivery.delays_ms({1: 10.0, 2: 10.0}, [(11.0, rows)])
 
 
@@ -225,7 +225,7 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
 
 @pytest.mark.server
 def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster: Cluster, fresh: Connection) -> None:
-    """The harness paces it: a line on stdin for some jobs."""
+    """The harness sets the pace: each line on stdin is a number of jobs."""
     environment = os.environ | {
         "DATABASE_URL": f"{cluster.dsn} dbname={fresh.info.dbname}", "PRODUCER_PACING": "harness",
         "WORKER_COUNT": "2", "SAMPLE_EVERY_S": "1",

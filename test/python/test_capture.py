@@ -122,24 +122,24 @@ def run_tool(world: World) -> None:
     ended = {}
     for number, (command, roles) in enumerate(COMMANDS.items()):
         for role in roles:
-            code, said = world.tool(role, command.format(p=f"{role}_{number}", r=role, d=world.database))
+            code, message = world.tool(role, command.format(p=f"{role}_{number}", r=role, d=world.database))
             if code not in ENDS.get(command, (0,)):
-                ended[command, role] = code, said
+                ended[command, role] = code, message
     assert ended == {}
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Build an index that an open transaction holds up, until its progress is reported."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
-    said = list[str]()
+    messages = list[str]()
     request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
     world.tool(OWNER, "prepare app.old --undo --drop-column")
     with closing(world.session(OWNER)) as writer:
         writer.execute(ADD_COLUMN.encode())
         writer.execute("BEGIN; INSERT INTO app.old VALUES (1, 'a')")
-        builder = Thread(target=steps.prepare, args=(request, said.append))
+        builder = Thread(target=steps.prepare, args=(request, messages.append))
         builder.start()
-        wait_for(lambda: any(line.startswith("  ") for line in said))
+        wait_for(lambda: any(line.startswith("  ") for line in messages))
         writer.execute("COMMIT")
         builder.join()
 
@@ -172,7 +172,7 @@ def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytes
 
 @pytest.mark.editions
 def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World) -> None:
-    """The triggers of a log were made for other names: what they say then may be a call of a function."""
+    """The triggers of a log contain the former names, which may now be calls of functions."""
     for table in LOGGED:
         world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")
         for change in CHANGES:

@@ -193,7 +193,7 @@ ATTACHED = f"""
 
 def test_nothing_of_others_hangs_on_the_state(catalog: Connection) -> None:
     assert names(catalog, ATTACHED) == []
-    # The look finds what is there.
+    # The query does find such objects.
     run(catalog, "BEGIN", "CREATE RULE r AS ON UPDATE TO inorder_internal.counted_table DO ALSO NOTHING",
         "CREATE TABLE child () INHERITS (inorder_internal.counted_table)",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",

@@ -1,4 +1,4 @@
-"""A server in a control group, where one may be made."""
+"""A server in a control group, if the user may create one."""
 
 import os
 import subprocess

@@ -69,15 +69,15 @@ def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
     assert numbers(tail(*whole)) == [1, 2]
     run(fresh, "ALTER TABLE events DISABLE TRIGGER ALL", "SELECT feed_enable('events')")
     insert(fresh, 1, 3)
-    assert "HINT:" in (said := tail(*whole, code=2)) and "--accept-table does, once" in said
+    assert "HINT:" in (error := tail(*whole, code=2)) and "Use --accept-table for one run" in error
     assert numbers(tail(*whole, "--accept-table")) == [3]
     insert(fresh, 1, 4)
     assert numbers(tail(*whole)) == [4]
-    said = tail("--feed", "f", "--accept-table", code=2)
-    assert "--feed excludes --accept-table: feed_seek(name, 'here') accepts it" in said
+    error = tail("--feed", "f", "--accept-table", code=2)
+    assert "--feed excludes --accept-table: feed_seek(name, 'here') accepts it" in error
 
 
-# Its values are compared as the server does, by a class that is not the server's.
+# A user's operator class that compares values as the server's class does.
 CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
     "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)"

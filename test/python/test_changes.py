@@ -49,7 +49,7 @@ WRITES = (
     "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
-    # 18.6 shows the triggers of statements the inserted row in the place of the updated ones (see test_count_groups).
+    # 18.6 passes the inserted row to statement triggers in place of the updated rows (see test_count_groups).
     "MERGE INTO t USING (VALUES (70), (2), (71), (4)) AS v(id) ON t.id = v.id "
     "WHEN MATCHED THEN UPDATE SET id = t.id + 90 WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'new')",
     "INSERT INTO t VALUES (2, 'twice'), (51, 'twice') ON CONFLICT (id) DO UPDATE SET note = excluded.note",
@@ -80,7 +80,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
         fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
         f"CREATE TABLE t (id int PRIMARY KEY {references}, note text)",
     )  # fmt: skip
-    copy.follow(fresh)  # with its marker, after which the table is read, whatever is logged
+    copy.follow(fresh)  # passes its marker, after which the whole table would be read
     for write in (
         "DELETE FROM above WHERE id = 1", "UPDATE above SET id = 40 WHERE id = 2",
         "SET session_replication_role = replica", "DELETE FROM t WHERE id = 4", "RESET session_replication_role",
@@ -208,7 +208,7 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
-    """The key at the creation of a feed is logged, whatever the key is when a row changes."""
+    """The log has values of the key that the table had when the feed was created, even after the key has changed."""
     run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
         "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "other"))
@@ -233,7 +233,7 @@ def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
 
 
 def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None:
-    """The privilege keeps nobody from repairing the log; its role could not drop it."""
+    """The trigger does not prevent the owner of the log, who cannot drop it, from repairing the log."""
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
@@ -278,7 +278,7 @@ def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
 
 
 def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
-    """Its own changes do not get into the log, but the marker does, and the whole table is read after it."""
+    """Changes of this transaction are not in the log, but its marker is: the whole table is read after the marker."""
     copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
         *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
@@ -334,7 +334,7 @@ SEE = (
 
 
 def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_name: str) -> None:
-    """A table of the log's name gets no row, and its trigger runs as nobody."""
+    """Another table with the log's name gets no row, and nobody runs its trigger."""
     with roles(fresh, "changes_keeper", "changes_owner"):
         run(fresh, *SEE, "CREATE SCHEMA kept AUTHORIZATION changes_keeper",
             "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner", "GRANT CREATE ON SCHEMA public TO changes_keeper",
@@ -393,7 +393,7 @@ TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
 def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
-    """A stranger's view over the table gives her nothing; a writer could write keys by hand, but no marker."""
+    """A view of the table gives a stranger no right on its log. A writer could write keys by hand, but no marker."""
     write = "INSERT INTO t_changes (id, op) VALUES ({}, 'U')"
     with roles(fresh, "stranger", "writer_of_t"):
         copy = followed(fresh)
@@ -419,7 +419,7 @@ def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: st
 
 @pytest.mark.parametrize("written", ["low", "high_1"])
 def test_a_partition_whose_detachment_is_pending(fresh: Connection, other: Connection, written: str) -> None:
-    """It is no partition to the server's list of ancestors, and one to everything else. Writers go on."""
+    """It is not in the server's list of ancestors, but counts as a partition everywhere else. Writers go on."""
     copy = followed(fresh, *PARTS)
     parent, id_of_row = ("low", 50) if written == "low" else ("high", 140)
     run(other, SNAPSHOT, "SELECT FROM t")
@@ -444,7 +444,7 @@ KEEPS_LOGS = (
 
 
 def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, edition_name: str) -> None:
-    """Its wrapper needs a plan, which rows of a trigger lack, or its owner's code would run as the writer."""
+    """A foreign table needs a plan, which a trigger does not have. Code of another owner would run as the writer."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     with roles(fresh, "mallory_of_logs"):
@@ -462,7 +462,8 @@ HIGH_PARTS = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
 )
-# Each with what reverts it: a partition, at any depth, that another session gives to a role, or makes as this role.
+# Statements by which another session gives a partition, at any depth, to a role, or makes it as this role. Each has the
+# statement that reverts it.
 GIVEN_AWAY = {
     "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
     "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
@@ -481,7 +482,7 @@ def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
-    fresh.add_notice_handler(lambda said: looks.append(said.message_primary))
+    fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     run(fresh, *KEEPS_LOGS, *HIGH_PARTS, "SELECT changes_resync('t')")
     insert = "INSERT INTO t SELECT coalesce(max(id), 0) + 1 FROM t"
     with roles(fresh, "other_role"):
@@ -509,7 +510,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
-    fresh.add_notice_handler(lambda said: looks.append(said.message_primary))
+    fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     high, _ = HIGH_PARTS
     with roles(fresh, "mallory_of_logs"):
         run(fresh, *KEEPS_LOGS, "INSERT INTO t VALUES (1)")
@@ -522,7 +523,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 
 
 def test_a_log_has_no_log(fresh: Connection) -> None:
-    """Rows would come into it without a statement: a copy would miss them."""
+    """Rows are written into a log without a statement on it: a copy of the log would miss them."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
     run(fresh, "SELECT changes_disable('t_changes')", "SELECT changes_enable('t')")
@@ -547,7 +548,7 @@ def test_a_writer_whose_name_needs_quotes(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("kind", ["VIEW", "TEMP TABLE", "FOREIGN TABLE"])
 def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection, edition_name: str, kind: str) -> None:
-    """Rows would be written past what its kind needs: into the buffers of another session, or without storage."""
+    """The trigger would write as into a plain table: into the buffers of another session, or without storage."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     columns = '(change uuid, id int[], op "char")'
@@ -567,7 +568,7 @@ def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection
 
 
 def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
-    """Nobody reads it then; once it has one again, the whole table comes."""
+    """The log is not readable until it has a guard again; then the whole table is read."""
     copy = followed(fresh)
     run(
         fresh,
@@ -583,7 +584,7 @@ def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
 
 
 def test_who_owns_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
-    """A trigger of her table names the log of another owner; a superuser is asked to undo it."""
+    """The owner of a table makes a trigger that names the log of another owner; a superuser is asked to undo it."""
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
@@ -604,7 +605,7 @@ def number_of(connection: Connection, table: str) -> object:
 def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """It runs for everybody, and its argument may be any table: that gets no row, and not even a lock."""
+    """Everybody can use the trigger function, with any table as argument: that gets no row, and not even a lock."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     with roles(fresh, "mallory_of_logs"):
@@ -627,7 +628,7 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
 def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
     fresh: Connection, edition_name: str, key: str, dropped: str
 ) -> None:
-    """The column has no type, nor has an array of arrays: the attribute still stores the length of its values."""
+    """A dropped column has type 0, which is also the array type of int[]; its attribute keeps the length of values."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     run(fresh, f"CREATE TABLE l (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), gone {dropped}, op \"char\")",
@@ -689,7 +690,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection, edition_name: str, kind: str) -> None:
-    """A role that has or had TRIGGER on the table would have its code run by each role that writes the other."""
+    """A role that has, or had, TRIGGER on the log could plant code that each writer of the logged table would run."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "SELECT changes_disable('t')",
             "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -729,7 +730,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
     fresh: Connection, edition_name: str, change: str
 ) -> None:
-    """The extension knows a log by its number, the SQL edition by its name."""
+    """The C extension identifies a log by its OID, the SQL edition by its name."""
     copy = followed(fresh, *PARTS)
     run(fresh, "CREATE SCHEMA s", "DROP TABLE t_changes" if change == "DROP" else f"ALTER TABLE t_changes {change}")
     if edition_name == "sql" or change == "DROP":
@@ -920,7 +921,7 @@ FUNCTION_OF_T = (
 
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
 def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str, edition_name: str) -> None:
-    """Its triggers, or its function, would run as the role that writes. In C no function is called."""
+    """Triggers of a planted table, or a planted function, would run as the role that writes. C calls no function."""
     refused = "42501" if planted.startswith("TABLE") else "42723" if edition_name == "sql" else ""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -940,9 +941,9 @@ EQUAL = {
 
 @pytest.mark.parametrize("type", EQUAL)
 def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
-    """A sink may take them for equal or not: each former one is deleted, and then the row comes again, once.
+    """A sink may take such keys for equal or not: the former key is deleted, and then the row comes again, once.
 
-    A sink that keeps the highest version of a key keeps the row, also where it takes them for equal.
+    A sink that keeps the highest version of a key keeps the row, even if it takes the keys for equal.
     """
     if "COLLATE" in type and state(fresh, CASELESS):
         pytest.skip("this server has no ICU")
@@ -1065,7 +1066,7 @@ REWRITES = (
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """The snapshot sees no rows, and would delete them all; or has not the present columns."""
+    """The snapshot sees no rows, so all would be deleted from the copy; or it does not fit the present columns."""
     copy = followed(fresh)
     run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
     run(other, SNAPSHOT, "SELECT 1")

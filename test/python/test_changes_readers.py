@@ -109,7 +109,7 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
 
 
 def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
-    """A copy goes on after the parts that its feed has passed are gone; without one for now writers stop."""
+    """A copy continues after parts that its feed has passed are dropped. Without a part for new rows, writers fail."""
     run(fresh, *PARTITIONED)
     bound = int(str(scalar(fresh, "SELECT pg_current_xact_id()::text")))
     floor = (

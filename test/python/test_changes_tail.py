@@ -122,7 +122,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
 
 
-# Keys that are equal and differ: the type, the former one, the present one.
+# Equal keys that are written differently: the type, the former key, the present key.
 EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00"), ("bpchar", "a", "a "))
 SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDATE t SET id = '{1}', note = 'y'"
 
@@ -253,7 +253,7 @@ def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, comm
 
 
 def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> None:
-    """Its rows are then different: the former rows leave the file, which is also the file of the next run."""
+    """When it is read again, its rows differ: the former rows are cut off the file, which the next run continues."""
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
     with tail.started(*CHANGES, *POLL, to="out", held_after=[BEGUN, 2 * BEGUN]) as running:

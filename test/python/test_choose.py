@@ -107,11 +107,11 @@ def test_what_is_chosen(needs: Needs, kind: str) -> None:
 
 
 def test_what_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
-    said = inorder("choose", "--rows", "100M", "--hide", "always", folder=tmp_path).stdout
-    assert said.startswith("id uuid PRIMARY KEY DEFAULT uuid_v7_nextval()\n")
-    assert "Give out uuid_mask(id, secret_key) instead of the key" in said
-    assert re.search(r"Without it: random keys, at \d{2,} times the I/O", said)
-    assert re.search(r"^version 7 .* chosen, given out as a mask$", said, re.MULTILINE)
+    output = inorder("choose", "--rows", "100M", "--hide", "always", folder=tmp_path).stdout
+    assert output.startswith("id uuid PRIMARY KEY DEFAULT uuid_v7_nextval()\n")
+    assert "Give out uuid_mask(id, secret_key) instead of the key" in output
+    assert re.search(r"Without it: random keys, at \d{2,} times the I/O", output)
+    assert re.search(r"^version 7 .* chosen, given out as a mask$", output, re.MULTILINE)
     asked = ("choose", "--rows", "1M", "--hide", "always", "--reader", "feed", "--format", "json")
     data = json.loads(inorder(*asked, folder=tmp_path).stdout)
     assert data["chosen"]["mask"] == "uuid_mask(id, secret_key, 8)"
@@ -152,7 +152,7 @@ def next_second(connection: Connection) -> None:
 
 
 def filled(connection: Connection, key: Candidate, needs: Needs) -> None:
-    """All rows; a second's in each second, if the clock is in the key."""
+    """Insert all rows. If the key contains the clock, insert the rows of a second in each second."""
     batch = int(needs.rate) if key.kind == "time" else int(needs.rows)
     for _ in range(int(needs.rows) // batch):
         next_second(connection)

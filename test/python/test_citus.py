@@ -37,7 +37,7 @@ def insert_in_every_way(connection: Connection, table: str) -> int:
     for plans in ("force_custom_plan", "force_generic_plan"):
         run(connection, f"SET plan_cache_mode = {plans}", *[f"EXECUTE p({n})" for n in range(10)])
         run(connection, *[f"SELECT add_{table}({n})" for n in range(10)])
-    # Pushed down to the shards; then by way of the coordinator.
+    # The first statement is pushed down to the shards, the second passes its rows through the coordinator.
     run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'f' FROM {table} WHERE n = 'b'")
     run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'g' FROM {table} WHERE n = 'b' LIMIT 10")
     run(connection, "BEGIN", *[f"INSERT INTO {table} (tenant, n) VALUES ({n}, 'h')" for n in range(10)], "COMMIT")
@@ -62,7 +62,7 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
 
 
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
-    """Therefore it is refused; the guard of a shard refuses its rows."""
+    """Therefore such a default is refused, and the guard of a shard refuses rows with its numbers."""
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",
         "CREATE TABLE defaults (id int PRIMARY KEY, xact bigint DEFAULT xact_id())", "CREATE INDEX ON defaults (xact)",

@@ -232,7 +232,7 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             query.run()
             assert query.delivered() == stored(coordinator, query.table)
             query.offsets = query.offsets[-1:]  # earlier batches cannot be read again after their place is gone
-            query.restart()  # which lets go of the places of those that it has just read again
+            query.restart()  # it releases the places of batches that it has just read again
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)
             query.run()

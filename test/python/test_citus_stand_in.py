@@ -288,16 +288,16 @@ def test_other_access_methods_are_refused(fresh: Connection) -> None:
 
 
 def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     request = preparation.Request("t", None, 1, 1, undo=False, dry_run=True, dsn="")
-    shards = preparation.Preparation(request, said.append)
+    shards = preparation.Preparation(request, messages.append)
     monkeypatch.setattr(shards, "session", None, raising=False)
     monkeypatch.setattr(preparation, "node_dsn", lambda *_: "")
     monkeypatch.setattr(steps, "listed", lambda *_: ["SELECT feed_enable('t_1')", "ANALYZE t_1"])
     for readable in (True, False):
         monkeypatch.setattr(shards, "is_readable", lambda _, readable=readable: readable)
         shards.prepare(Shard(1, "public.t_1", 1, "w", 5432), "xact", "1 of 2")
-    assert len(said) == 3 and len(pglast.parse_sql("\n".join(said))) == 2
+    assert len(messages) == 3 and len(pglast.parse_sql("\n".join(messages))) == 2
 
 
 @pytest.mark.parametrize("readable", [True, False])
@@ -324,8 +324,8 @@ def test_a_shard_is_followed_when_its_old_place_is_read(
         go_on(is_frozen=False, ends=True)
     assert go_on(is_frozen=True, ends=False) == ([{"transactions": "{}"}] if readable else None)
     following.followed(was, [new])
-    said = capsys.readouterr().err.splitlines()
-    assert [line.partition(": ")[2] for line in said] == [
+    stderr = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2] for line in stderr] == [
         "shard 1 on w:5432 was moved, and is still written to: try again",
         "shard 1 on w:5432 is read to its end; continuing in shard 1 on v:5432",
     ]

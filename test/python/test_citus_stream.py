@@ -161,7 +161,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
 def test_one_who_still_writes_to_the_old_place(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """Is waited for: the rows are read there, since the place is left for good afterwards."""
+    """The reader waits for the writer and reads its rows, because it then leaves the old place for good."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
@@ -237,7 +237,7 @@ def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path
 
 
 def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """With rows that the reader never saw among those that were copied: refused, nothing is lost in silence.
+    """Rows that were copied include rows that the reader has not read: it is refused, so no row is lost silently.
 
     The reader keeps the first place, which Citus would remove before it moves a shard again.
     """

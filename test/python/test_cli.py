@@ -80,8 +80,8 @@ cli.cli = lambda **_: os.kill(os.getpid(), signal.SIGHUP); cli.main()"""
 
 
 def test_the_options_of_tail_are_in_sections() -> None:
-    said = inorder("tail", "--help", folder=Path()).stdout
-    options = re.findall(r"^(\w+):$|^  (?:-[a-z], )?(--[a-z-]+)", said, re.MULTILINE)
+    output = inorder("tail", "--help", folder=Path()).stdout
+    options = re.findall(r"^(\w+):$|^  (?:-[a-z], )?(--[a-z-]+)", output, re.MULTILINE)
     assert [name for name, _ in options if name][:6] == [
         "Source", "Position", "Batches", "Output", "Following", "Options",
     ]  # fmt: skip
@@ -126,7 +126,7 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("count shw t", "inorder: No such command 'shw'. Did you mean 'show'?\nHINT:  inorder count --help\n"),
         ("count show", "inorder: Missing argument 'TABLE'\nHINT:  inorder count show --help\n"),
@@ -137,9 +137,9 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
         ("install -d x=y=z", "inorder: --dsn: invalid connection option"),
     ],
 )  # fmt: skip
-def test_an_error_of_usage_looks_like_any_other(tmp_path: Path, words: str, said: str) -> None:
+def test_an_error_of_usage_looks_like_any_other(tmp_path: Path, words: str, message: str) -> None:
     done = inorder(*shlex.split(words), folder=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith(said) and done.stdout == ""
+    assert done.returncode == 2 and done.stderr.startswith(message) and done.stdout == ""
 
 
 def test_help_is_a_command_too(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_documents_name_options_that_exist() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("lab", "run", "insert", "--keys", "v6"), '--keys has unknown "v6"; there are bigint, xact, v7'),
-        (("lab", "run", "insert", "--keys", ","), '--keys has unknown ""; there are bigint'),
+        (("lab", "run", "insert", "--keys", "v6"), '--keys: unknown value "v6"; choose from bigint, xact, v7'),
+        (("lab", "run", "insert", "--keys", ","), '--keys: unknown value ""; choose from bigint'),
         (("lab", "run", "insert", "--rows", "many"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
@@ -431,11 +431,11 @@ def test_output_that_nobody_reads_ends_any_command_quietly(tmp_path: Path, words
 
 
 @pytest.mark.parametrize(
-    ("module", "status", "said"),
+    ("module", "status", "message"),
     [("inorder.cli", -signal.SIGINT, ""), ("inorder.generate.command", 130, "inorder: interrupted\n"),
      ("numpy", 130, "inorder: interrupted\n")],
 )  # fmt: skip
-def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, said: str) -> None:
+def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, message: str) -> None:
     program = (
         "import os, runpy, sys\n"
         "class Interrupting:\n"
@@ -446,7 +446,7 @@ def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, s
         "runpy.run_module('inorder', run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.lstrip("\n")) == (status, said)
+    assert (done.returncode, done.stderr.lstrip("\n")) == (status, message)
 
 
 @pytest.mark.parametrize("words", ["", "lab", "lab run", "extension"])
@@ -458,9 +458,9 @@ def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words
     program = f"import sys; from inorder.cli import cli\ntry: cli({[*words.split(), '--help']})"
     program += "\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    said = done.stdout.partition("Commands:")[2]
-    assert said and "..." not in said
-    assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(said.split())
+    output = done.stdout.partition("Commands:")[2]
+    assert output and "..." not in output
+    assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(output.split())
     assert isinstance(group, Group)
     for name, summary in group.summaries(click.Context(group)) if words else ():  # otherwise they are shorter
         assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
@@ -490,8 +490,8 @@ def test_what_no_server_answers_ends_in_a_sentence(
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
     with pytest.raises(SystemExit, match=r"^1$"):
         main()
-    said = capsys.readouterr().err
-    assert said.startswith("inorder: TypeError at text.py, line ") and "; HINT: Either the server has" in said
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("inorder: TypeError at text.py, line ") and "; HINT: Either the server has" in stderr
     monkeypatch.setattr("inorder.cli.cli", lambda **_: paired_ratio([1.0, 2.0], None))  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         main()

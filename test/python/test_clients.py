@@ -241,7 +241,7 @@ def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
         taken = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
         state = (
             "SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND query LIKE 'CALL%%' AND state = 'active' "
-            "AND wait_event_type IN ('Extension', 'Timeout')"  # in feed_wait(): not for a page before it has looked
+            "AND wait_event_type IN ('Extension', 'Timeout')"  # in feed_wait(), after a look
         )
         wait_for(lambda: shop.source.execute(state.encode(), [worker.info.backend_pid]).fetchall() == [(None,)])
         (key,) = shop.insert(shop.source, ["new"])

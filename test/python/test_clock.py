@@ -136,8 +136,8 @@ def followed(arguments: list[str], folder: Path, variables: dict[str, str]) -> I
     command = [sys.executable, "-m", "inorder", *arguments]
     with (
         (folder / "out").open("wb") as out,
-        (folder / "said").open("wb") as said,
-        subprocess.Popen(command, cwd=folder, env=variables, stdout=out, stderr=said) as running,
+        (folder / "said").open("wb") as errors,
+        subprocess.Popen(command, cwd=folder, env=variables, stdout=out, stderr=errors) as running,
     ):
         try:
             yield lambda: sum((folder / name).read_bytes().count(b"\n") for name in ("out", "said"))

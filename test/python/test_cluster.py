@@ -95,7 +95,7 @@ def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Pat
 def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
     server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is gone when it is to be killed: that must not hide the Ctrl-C behind an error of its own."""
+    """The server has already ended when it is to be killed: that must not replace the Ctrl-C by another error."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()
         process = cluster.process
@@ -243,12 +243,12 @@ def test_system_folders_are_not_written(server: Installation) -> None:
 def test_the_callers_environment_leads_nowhere(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {
+    variables = {
         "PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none",
         "PGSERVICE": "none", "PGOPTIONS": "-c default_transaction_read_only=on", "PGCHANNELBINDING": "require",
         "PGSSLMODE": "require", "PGDATA": "/nowhere",
     }  # fmt: skip
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with Cluster(server) as cluster:
         cluster.start()
@@ -258,7 +258,7 @@ def test_the_callers_environment_leads_nowhere(
         psql: list[str | Path] = [cluster.original.program("psql"), "-qXAt", "-c", "SHOW data_directory"]
         shown = subprocess.run(psql, check=True, capture_output=True, text=True, env=cluster.environment()).stdout
         assert shown.strip() == str(cluster.data)
-    assert {name: os.environ[name] for name in told} == told
+    assert {name: os.environ[name] for name in variables} == variables
 
 
 @pytest.mark.usefixtures("servers_are_made_anew")

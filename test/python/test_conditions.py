@@ -34,7 +34,7 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
-    """The table would seem idle until the server has used as many numbers, whose rows it would then miss."""
+    """The table would seem idle until the server reaches these numbers, and the reader would miss rows with them."""
     owner = place.make(PLAIN)
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
     ahead = f"(1, {transactions}, {partial}, {key}, NULL, p.members, p.origin)::feed_position"

@@ -71,7 +71,7 @@ def test_no_other_driver_and_no_other_program_connects() -> None:
                 values = [str(value.value) for value in node.args if isinstance(value, ast.Constant)]
                 named |= {(file, program) for program in PROGRAMS.intersection(values)}
     assert {file for file, _ in loaded} == {"arrow/reader.py", "spark/rows.py"}
-    assert named == {("lab/targets/target.py", "pgbench")}  # to which with_path() gives the path
+    assert named == {("lab/targets/target.py", "pgbench")}  # with_path() sets the path for pgbench
 
 
 @pytest.fixture

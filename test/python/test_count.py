@@ -100,8 +100,8 @@ BAD_INPUT = [
 
 
 def test_bad_input_is_one_clear_sentence(count: Tail, fresh: Connection) -> None:
-    said = [(arguments, message, count(*arguments, code=2)) for arguments, message in BAD_INPUT]
-    assert [case for case in said if case[1] not in case[2]] == []
+    errors = [(arguments, message, count(*arguments, code=2)) for arguments, message in BAD_INPUT]
+    assert [case for case in errors if case[1] not in case[2]] == []
 
 
 FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that give it new files
@@ -117,7 +117,7 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
-    """TRUNCATE replaces no file of its own transaction, and the number of rows in it would stay."""
+    """TRUNCATE does not replace a file of its own transaction, so the stored number of its rows would stay."""
     for text in ("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                  "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
                  "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",
@@ -142,7 +142,7 @@ def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connectio
 
 
 def counted_here(connection: Connection) -> int:
-    """Rows that a call reads, of those that have come."""
+    """The number of new rows that a call reads."""
     connection.execute(b"SELECT pg_stat_force_next_flush()")
     reads = "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname = 'events'"
     before = scalar(connection, reads)
@@ -152,7 +152,7 @@ def counted_here(connection: Connection) -> int:
 
 
 def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
-    """Where it may not fold, too; not its own rows, which may be rolled back, nor in an older snapshot."""
+    """It reads only the new rows, even if it may not fold. Its own rows, and older snapshots, are counted correctly."""
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         other.execute("SET default_transaction_read_only = on")
@@ -221,7 +221,7 @@ def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> 
 
 
 def test_a_count_folds_by_itself(fresh: Connection) -> None:
-    """After ten thousand rows, by any role that counts; unless another session does, or the query may not write."""
+    """After ten thousand rows, a count by any role folds, unless another session is folding or it may not write."""
     fresh.execute("SELECT exact_count_start('events')")
     folded = "SELECT sum(rows)::int8 FROM inorder_internal.count_part"
     insert(fresh, 20000)
@@ -238,7 +238,7 @@ def test_a_count_folds_by_itself(fresh: Connection) -> None:
         with connect(fresh.info.dsn) as third:
             assert scalar(third, "SELECT exact_count('events')") == 20000
         assert scalar(fresh, folded) == 20000
-        # One that could not fold tries again when as many rows have come.
+        # A session that could not fold tries again after as many further rows.
         insert(fresh, 10001)
         assert scalar(other, "SELECT exact_count('events')") == 30001
         assert scalar(fresh, folded) == 30001

@@ -222,7 +222,7 @@ def snapshot(connection: Connection, level: str = "REPEATABLE READ") -> None:
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_an_older_snapshot_sees_what_count_sees(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
-    """TRUNCATE and rewrites are not of a snapshot, and no trigger says so."""
+    """TRUNCATE and rewrites affect older snapshots, too, and no trigger reports that."""
     start(fresh, tables)
     for change in (
         "DELETE FROM orders WHERE id < 50", "VACUUM FULL orders", "ALTER TABLE orders ALTER note TYPE varchar(9)",
@@ -326,7 +326,7 @@ GONE = {  # between two folds
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, name: str) -> None:
-    """Its rows stay in the deltas, though the table is as it was."""
+    """Deltas of its rows remain after the partition is gone and the table is as before."""
     start(fresh, (*PARTS, ABOVE))
     *changes, last = GONE[name]
     run(fresh, *changes)
@@ -345,7 +345,7 @@ def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, n
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_partition_that_a_snapshot_does_not_see(fresh: Connection, other: Connection, level: str) -> None:
-    """A writer writes into it all the same."""
+    """A transaction can write into a partition that its snapshot does not show."""
     start(fresh, PARTS)
     snapshot(other, level)
     run(fresh, NEW)
@@ -365,7 +365,7 @@ def test_writers_do_not_lock_other_partitions(fresh: Connection, other: Connecti
 
 
 def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
-    """The deltas of statements on the table remain, though the table is as it was; also if it had one before."""
+    """The deltas of statements on the table remain after the child was dropped, and after a second child, too."""
     for _ in range(2):
         start(fresh)
         for _ in range(2):
@@ -380,7 +380,7 @@ def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-# The last statement of each follows when the fold has ended.
+# Statements of each case; the last statement is executed after the fold has ended.
 WHILE_A_FOLD_WAITS = {
     "a partition that goes": ("CREATE TABLE more (LIKE orders)", "ALTER TABLE orders ATTACH PARTITION more "
                               "FOR VALUES FROM (10000) TO (20000)", WRITTEN[0], "DROP TABLE more"),
@@ -404,7 +404,7 @@ def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, c
 
 
 def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
-    """A trigger that is disabled and enabled again by the transaction that enabled it is the same to others."""
+    """A trigger that one transaction disables and enables, before or after its fold, looks unchanged to others."""
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
     assert refusal(fresh, FOLD) in ("25001", "55000")
@@ -418,7 +418,7 @@ def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> Non
 
 
 def test_a_fold_within_a_statement(fresh: Connection) -> None:
-    """Its other triggers have not yet counted what the table shows already: a recount would have that twice."""
+    """Later triggers of the statement have not yet counted rows that are in the table: a recount would count twice."""
     start(fresh)
     run(fresh, "CREATE FUNCTION fold() RETURNS trigger LANGUAGE plpgsql AS "
                "'BEGIN PERFORM exact_count_fold(''orders''); RETURN NULL; END'",
@@ -483,7 +483,7 @@ def test_merge_that_moves_rows_to_another_partition(fresh: Connection) -> None:
 
 
 def test_merge_that_inserts_before_it_updates(fresh: Connection) -> None:
-    """18.6 shows the triggers of statements the inserted row in the place of those that are updated after it."""
+    """PostgreSQL 18.6 shows statement triggers the inserted row in place of the rows that are updated after it."""
     start(fresh, PARTS)
     run(fresh, "MERGE INTO orders USING (VALUES (-1, 'new'), (7, 'first'), (-2, 'newer'), (160, 'second')) "
                "AS v(id, status) ON orders.id = v.id WHEN MATCHED THEN UPDATE SET status = v.status "
@@ -525,7 +525,7 @@ def test_in_the_role_of_a_replica(fresh: Connection) -> None:
 
 
 def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
-    """Its triggers for statements stay; what it had counted is gone with the fold."""
+    """The partition keeps its statement triggers; the fold removes its rows from the counts."""
     start(fresh, PARTS)
     run(fresh, "ALTER TABLE orders DETACH PARTITION low", FOLD, "DELETE FROM low WHERE id < 20",
         "INSERT INTO low VALUES (-9, 'gone')", "UPDATE low SET status = 'gone'")  # fmt: skip
@@ -537,7 +537,7 @@ def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
 
 
 def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
-    """ENABLE TRIGGER lets that of replicas count what statements count, too, and DISABLE hides moved rows."""
+    """ENABLE TRIGGER makes the trigger for replicas count rows that statements count; DISABLE hides moved rows."""
     for change in ("ENABLE TRIGGER USER", "DISABLE TRIGGER USER"):
         start(fresh, PARTS)
         run(fresh, f"ALTER TABLE low {change}", "DELETE FROM low WHERE id < 9")
@@ -550,7 +550,7 @@ def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
 
 
 def test_groups_that_are_equal_and_differ_in_their_bytes(fresh: Connection) -> None:
-    """Numbers with other digits, and long texts, compressed, out of line and neither."""
+    """Equal numbers that are written differently; and long texts, compressed, out of line, or neither."""
     run(fresh, "CREATE TABLE orders (id int, status numeric, note text)",
         "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
         "SELECT exact_count_start('orders', by => '{status,note}')", FOLD,
@@ -615,7 +615,7 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
 
 
 def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
-    """Their owner may add some; a null in a column that has none would be read as something else."""
+    """The owner of the deltas may add constraints: a null in a NOT NULL column would be read as a value."""
     for constraint, state in (("ALTER open SET NOT NULL", "23502"), ("ALTER g1 SET NOT NULL", "23502"),
                               ("ADD CHECK (n < 5)", "23514")):  # fmt: skip
         run(fresh, *PLAIN, START, f"ALTER TABLE orders_by_status_deltas {constraint}")
@@ -645,7 +645,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
 
 
 def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
-    """Those in progress are counted afterwards, with what they write before and after it; the fold's own, too."""
+    """Writes before and after the fold, by transactions in progress and by that of the fold, are counted later."""
     start(fresh)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
     run(
@@ -697,7 +697,7 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
 
 
 def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
-    """Without cron; also where a transaction stays open, whose deltas are counted afterwards."""
+    """Writers fold without cron, even beside a transaction that stays open; its deltas are counted afterwards."""
     start(fresh)
     run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
     until_a_fold = scalar(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")
@@ -711,7 +711,7 @@ def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> Non
 
 
 def pages(connection: Connection) -> int:
-    """Read by a look at the view, of the newest deltas."""
+    """The number of pages that a query of the view reads."""
     run(connection, "SELECT pg_stat_force_next_flush()")
     rows = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT * FROM orders_by_status").fetchall()
     plan = "\n".join(str(row[0]) for row in rows)
@@ -721,7 +721,7 @@ def pages(connection: Connection) -> int:
 
 
 def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connection) -> None:
-    """Deltas that were folded remain, but below those that are read."""
+    """Folded deltas remain in the table, but reads do not reach them."""
     start(fresh)
     snapshot(other)
     write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
@@ -736,13 +736,13 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
 
 
 def admit(connection: Connection, *names: str) -> None:
-    """Roles have nothing of the SQL edition otherwise; these write, and read counts."""
+    """Let roles write, and read counts. The SQL edition does not allow that by default."""
     if scalar(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
         run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
 def test_who_may_write_and_read(fresh: Connection) -> None:
-    """Writers need nothing but what they write; readers of the view nothing of the table; others write no deltas."""
+    """Writers need privileges only on the table, readers only on the view; other roles cannot write deltas."""
     start(fresh)
     run(fresh, "CREATE VIEW writable AS SELECT * FROM orders")
     with roles(fresh, "writer", "by_column", "by_view", "reader", "stranger"):
@@ -819,7 +819,7 @@ def test_stop_leaves_nothing(fresh: Connection) -> None:
 
 
 def test_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The view counts there until the first fold; writers go on."""
+    """In the restored database, the view counts the table until the first fold, and writers continue."""
     start(fresh, PARTS)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     with copied(cluster, "tail", cluster, "restored", "custom", tmp_path) as restored:

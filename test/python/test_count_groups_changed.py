@@ -1,4 +1,4 @@
-"""Counts by group of a table that its owner, or another role, changes: by what leaves no trace of its own."""
+"""Counts by group of a table that its owner, or another role, changes: by changes that leave no trace."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -30,7 +30,7 @@ def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
 
 
 def test_columns_that_swap_names(fresh: Connection) -> None:
-    """The view counts the column as it was named, its triggers the one that has the name."""
+    """The view counts the column that had the name, its triggers the column that has it now."""
     start(fresh)
     run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
     assert refusal(fresh, FOLD) == "55000"
@@ -48,7 +48,7 @@ def test_columns_of_a_view_that_swap_names(fresh: Connection) -> None:
 
 
 def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
-    """MERGE hides such a row. Our trigger sees only what those before it have changed."""
+    """MERGE hides such a row. Our trigger sees only the changes of triggers that fire before it."""
     start(fresh, PARTS)
     run(
         fresh,
@@ -63,7 +63,7 @@ def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
 
 
 def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
-    """Its transactions may have the numbers of those here, as on a server that was its standby."""
+    """The publisher may use the transaction IDs of this server, as if this server had been its standby."""
     start(fresh)
     run(fresh, "SET session_replication_role = replica",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('other', 1, pg_current_xact_id())",

@@ -62,7 +62,7 @@ def test_copy_of_rows_that_fail(fresh: Connection, tables: Sequence[str]) -> Non
 
 
 def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
-    """A snapshot of before sees them."""
+    """Rows of COPY FREEZE are visible even to snapshots that are older than the transaction."""
     start(fresh)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(fresh, "BEGIN", "TRUNCATE orders")
@@ -107,7 +107,7 @@ def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Con
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: Sequence[str], end: str) -> None:
-    """With what its transaction wrote before and after it; meanwhile other folds wait."""
+    """Its transaction also writes before and after the fold; meanwhile other folds wait."""
     start(fresh, tables)
     run(other, "BEGIN", "DELETE FROM orders WHERE id < 9", FOLD, "UPDATE orders SET status = 'later' WHERE id < 19")
     assert difference(other) == []
@@ -190,7 +190,7 @@ def test_row_security(fresh: Connection) -> None:
             run(fresh, "RESET ROLE")
             assert difference(fresh) == [] and stands(fresh), statement
         run(fresh, "ALTER TABLE orders FORCE ROW LEVEL SECURITY")
-        assert difference(fresh) == [] and not stands(fresh)  # a superuser, as whom the view counts
+        assert difference(fresh) == [] and not stands(fresh)  # the view counts with the rights of a superuser
         run(fresh, "ALTER TABLE orders NO FORCE ROW LEVEL SECURITY", FOLD)
         assert difference(fresh) == [] and stands(fresh)
 
@@ -208,7 +208,7 @@ def test_truncation_by_another_table(fresh: Connection, other: Connection) -> No
     run(fresh, FOLD, "INSERT INTO parents VALUES (1)", "INSERT INTO orders VALUES (1, 'new', 1)")
     assert difference(fresh) == difference(other) == []
     run(other, "COMMIT", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
-    # TRUNCATE twice in a transaction empties a file that it has made.
+    # A second TRUNCATE in a transaction empties the file that the first one has created, in place.
     run(fresh, "BEGIN", "TRUNCATE low", "INSERT INTO orders VALUES (2, 'gone', 1)", "TRUNCATE low",
         "INSERT INTO orders VALUES (3, 'kept', 1)")  # fmt: skip
     assert difference(fresh) == []
@@ -236,7 +236,7 @@ def test_a_session_that_changes_its_role_of_replication(fresh: Connection) -> No
 
 
 def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
-    """Rows that move in one do not count as moved in the other."""
+    """Rows that move between partitions of one table are not counted as moved in the other table."""
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PARTS, ROWS, START, FOLD)
     run(fresh, FUNCTION.format("also()", "UPDATE blue.orders SET id = NEW.id WHERE id = OLD.id; RETURN NEW;"),
@@ -248,7 +248,7 @@ def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
 
 
 def test_an_update_whose_trigger_moves_other_rows(fresh: Connection) -> None:
-    """It cannot be told from MERGE, which hides such rows."""
+    """It cannot be distinguished from MERGE, which hides such rows."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
                                          "id = OLD.id + 20; END IF; RETURN NEW;"),
@@ -351,7 +351,7 @@ def logical(server: Installation) -> Iterator[Cluster]:
 def test_a_subscriber_counts_what_it_receives(
     logical: Cluster, edition_name: str, tables: Sequence[str], everything: bool
 ) -> None:
-    """Rows of the first copy, and of each transaction; where both count, the deltas of the publisher are left out."""
+    """Replicated rows are counted here, from the first copy on; replicated deltas of the publisher are left out."""
     with connect(logical.dsn) as admin:
         run(admin, "CREATE DATABASE source", "CREATE DATABASE target")
     try:

@@ -214,7 +214,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
 def test_a_session_that_goes_on_is_an_error(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise half of its time would be in this reading."""
+    """Otherwise this reading would contain a part of the session's CPU time."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

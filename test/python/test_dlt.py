@@ -175,12 +175,12 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     rest = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
         rest += rows["n"].to_pylist()
-        if len(rest) < 5:  # otherwise it would run forever, if it did not end
+        if len(rest) < 5:  # a bounded number of inserts, in case the loop would follow them forever
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()
     assert (first, rest) == (list(range(1, 9)), [9, 10])
-    with pytest.raises(InputError, match='a position in the database "other", this is "tail"'):
+    with pytest.raises(InputError, match='belongs to the database "other", and this is "tail"'):
         next(source.batches(source.Reader(dsn, "events"), arrow, {"database": "other"}, "now", 4, 1))
 
 
@@ -223,11 +223,11 @@ def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connec
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, 'start is "x"')],
 )
-def test_wrong_arguments_are_named(options: dict[str, int], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_wrong_arguments_are_named(options: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         source.feed_table("service=shop", "events", **options)
 
 

@@ -42,7 +42,7 @@ def test_examples_in_docstrings(path: Path) -> None:
         if error.name not in EXTRAS:
             raise
         pytest.skip(f"needs {error.name}, which script/engines installs")
-    said = io.StringIO()
-    with redirect_stdout(said):
+    output = io.StringIO()
+    with redirect_stdout(output):
         done = doctest.testmod(module)
-    assert done.failed == 0, said.getvalue()
+    assert done.failed == 0, output.getvalue()

@@ -1,7 +1,7 @@
-"""A table that is dropped while a call waits for it: the error says that it does not exist, and is none of the insides.
+"""A table that is dropped while a call waits for it: the error says that it does not exist, and is not an internal one.
 
-A statement with ``null::t`` is parsed by the server, which opens the table if the session has not done so before: then
-its own error is all that anybody can get. Here the session has.
+The server parses a statement with ``null::t``, and opens the table if the session has not opened it before. In that
+case only the server's own error is possible. In these tests the session has opened the table.
 """
 
 import psycopg

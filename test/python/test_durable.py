@@ -95,7 +95,7 @@ def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edit
 
 
 def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
-    """The copy has rows of a later snapshot: with the batch finished, nothing would ever repair it."""
+    """The copy would have rows of a later snapshot; once the batch is finished, nothing would repair it."""
     copy = Copy()
     with connect(lazy.dsn) as reader:
         run(reader, "INSERT INTO t VALUES (1, 'first')")

@@ -1,7 +1,7 @@
 """Calls that evaluate or deparse expressions of the owner of a table: each is listed with the reason why it is safe.
 
-The server evaluates more than it seems to. It simplifies the expressions of partition keys, indexes, domains and
-statistics when it loads them, and so calls immutable functions of their owner, as the role that happens to load them.
+The server evaluates more than one expects. When it loads partition keys, indexes, domains and statistics, it simplifies
+their expressions, and calls immutable functions of their owner as the role that happens to load them.
 """
 
 import re

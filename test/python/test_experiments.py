@@ -113,12 +113,12 @@ def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
         return of_type
     with pytest.raises(InputError) as refused:
         setting.type.read("\x01", option)
-    said = str(refused.value)
-    if names := re.search(r"there are (.*)|--\S+ is (.* or .*), not", said):
+    error = str(refused.value)
+    if names := re.search(r"choose from (.*)|--\S+ is (.* or .*), not", error):
         allowed = re.split(", | or ", names[1] or names[2])
         return [*allowed, *([",".join(reversed(allowed))] if "…" in setting.type.name else [])]
-    bounds = re.search(r"from ([\d.,]+) to ([\d.,]+)", said)
-    assert bounds, said
+    bounds = re.search(r"from ([\d.,]+) to ([\d.,]+)", error)
+    assert bounds, error
     lowest, highest = (Decimal(bound.replace(",", "")) for bound in bounds.groups())
     odd = ["0.123", "86399.999"] if "DURATION" in setting.type.name else ["12345", "1500000", str(2**20 + 1)]
     fitting = [str(each) for each in (lowest, highest, *map(Decimal, odd)) if lowest <= each <= highest]
@@ -204,7 +204,7 @@ def test_rounds_differ_in_their_order(name: str) -> None:
         orders.setdefault(number, []).append((step, kind, rows))
     rounds = [orders[number] for number in sorted(orders) if number > 0]
     if len(rounds) < 3 or len({kind for _, kind, _ in rounds[-1]}) < 3 or "read" in {step for step, _, _ in rounds[0]}:
-        return  # too few to compare, or all are measured at once
+        return  # too few rounds or kinds to compare, or one step that reads all
     assert len({tuple(order) for order in rounds[1:]}) > 1
 
 
@@ -269,9 +269,9 @@ def test_any_part_of_a_result_has_a_report(name: str) -> None:
         sections = report_of(partial).sections(partial)
         assert len({section.name for section in sections}) == len(sections)
         assert all(len(row) == len(section.columns) for section in sections for row in section.shown())
-        said = " ".join(verdict.lines for verdict in report_of(partial).verdicts(partial))
+        message = " ".join(verdict.lines for verdict in report_of(partial).verdicts(partial))
         page = html.render([Labelled(name, partial)])
-        assert "was interrupted" in page and "Traceback" not in page and "nan" not in said
+        assert "was interrupted" in page and "Traceback" not in page and "nan" not in message
 
 
 WIDE = {"bulk": 120, "sequence": 120, "lookup": 120, "tail": 140} | dict.fromkeys(

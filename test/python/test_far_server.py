@@ -22,11 +22,11 @@ WAITS = (
 @pytest.mark.server
 def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     """The server's host vanishes while an answer is awaited, and comes back at the same address."""
-    with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as said:
+    with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as errors:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
         command = [*server.inside, sys.executable, "-m", "inorder", "tail", "events", "--position", "p", "--follow"]
         with subprocess.Popen(
-            command, cwd=tmp_path, env=environment(cluster) | address, stdout=out, stderr=said
+            command, cwd=tmp_path, env=environment(cluster) | address, stdout=out, stderr=errors
         ) as tail:
             try:
                 insert(fresh, 1)

@@ -61,7 +61,7 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 
 
 def let_die(connection: Connection, worker: str, rows: int | None = None) -> int:
-    """A batch that failed too often."""
+    """Let a batch of a worker fail until it is dead; returns its number."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
     number, is_dead = one_row(connection, statement, [worker, rows])

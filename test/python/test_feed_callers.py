@@ -156,7 +156,7 @@ READ_IN_PART = (
 
 @pytest.mark.editions
 def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
-    """The position would pass rows that nobody has seen."""
+    """The position would move past rows that nobody has read."""
     for statement in (
         "CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (7)", "CREATE TABLE nowhere (n int)",
         "CREATE TABLE ruled (n int)", "CREATE RULE r AS ON INSERT TO nowhere DO INSTEAD NOTHING",

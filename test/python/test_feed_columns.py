@@ -102,7 +102,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
-    """The other remedy of the hint starts after finished batches: rows come again, and none is lost."""
+    """The hint's other remedy, the stored position: rows of finished batches come again, and none is lost."""
     make(fresh, options)
     finished = finish(fresh, *take(fresh, "v", 3))
     assert finished
@@ -114,7 +114,7 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
 
 
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
-    """Another key is not used, because the parts would not know it."""
+    """The key of the table has changed: the batch is refused instead of being split by the new key."""
     make(fresh, "")
     batch = scalar(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
     split = (
@@ -148,7 +148,7 @@ def next_rows(connection: Connection) -> list[int]:
 
 @pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
 def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
-    """The order may suffer."""
+    """Only the order of the rows may change."""
     make_ordered(fresh)
     assert next_rows(fresh) == [1, 2, 3]
     run(fresh, f"CREATE SEQUENCE other MINVALUE -100 START {start}",
@@ -169,7 +169,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
 
 
 def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:
-    """The proof about the column is kept, but its sequence is not locked."""
+    """The session remembers that it has checked the column, but does not lock the sequence."""
     make_ordered(fresh)
     read = "SELECT n FROM feed_read('z', null::t, 2)"
     run(fresh, read, "BEGIN", read, read)
@@ -199,7 +199,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
-    """No server writes one; a reader that constructs it is told, with unknown members."""
+    """Only a reader can have constructed such a position. Its error comes before one about unknown members."""
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
     place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"
@@ -207,7 +207,7 @@ def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connect
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# The base in a default; null if the default is not a call with a constant, whatever number it would make.
+# Defaults, each with its base; None if the default is not a call with a constant, even if it would return a number.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

@@ -99,7 +99,7 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """ + ("GRANT SELECT ON alice.t TO mallory;" if IS_SQL else "")
 
-SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # this server: roles are identified by OID
+SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # state names its server: it has OIDs of roles
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
 # Inserted state is marked, and not used before the owner of the table accepts it. Here it counts as written by the
@@ -114,7 +114,7 @@ WRONG = (
     "pg_stat_activity", "feeds",
 )  # fmt: skip
 OWN = tuple(relation for relation in WRONG if "evil" in relation)
-# Their columns, the base, and whether the index is partial; SQL for the columns of feed_table after the relation.
+# Values, in SQL, for the columns of feed_table after the relation: columns, base, and whether the index is partial.
 DESCRIPTIONS = (
     "'id', true, false, '{id}', 0, false",
     "'id', true, false, '{id}', 281474976710655, true",
@@ -173,7 +173,7 @@ def state(server: Installation) -> Iterator[State]:
 
 @pytest.fixture(autouse=True)
 def clean(state: State) -> Iterator[None]:
-    """Without anything forged, also where a test fails."""
+    """Remove all forged rows, even if a test fails."""
     yield
     forget(state)
 

@@ -1,4 +1,4 @@
-"""A long transaction keeps every version of a feed's state: polls do not become more expensive by that."""
+"""Polls do not become more expensive during a long transaction, which keeps every version of a feed's state."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', '
 VIEWS = "SELECT * FROM feeds", "SELECT * FROM feed_batches"
 STATE = "inorder_internal.feed_state, inorder_internal.worker_batch, inorder_internal.share_worker"
 SHARES = ", partition_by => 'n', shares => 4"
-# One share waits for another worker, and its new rows are added to one batch.
+# One share waits for another worker; all its new rows go into a single batch.
 HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease => '1 day')"
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """Pages touched by a look with so many new rows, and by each view."""
+    """Pages touched by a statement that finds this number of new rows; then, for each view, pages touched by it."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """Pages touched, including those of the first look, with so many new rows."""
+    """Pages touched by a statement that finds this number of new rows, after it has been executed once."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     execute(connection, insert, look, insert)
     return explained(connection, look)
@@ -60,7 +60,7 @@ def test_a_poll_touches_as_many_pages_as_before(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # VACUUM as autovacuum runs it: with such a small state the planner would read all of it, in this session forever.
+    # Like autovacuum. With statistics of so small a table, the planner would choose a sequential scan for this session.
     execute(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
@@ -76,7 +76,7 @@ def test_a_poll_touches_as_many_pages_as_before(
 
 
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
-    """A share has few batches in many pages: by statistics the index of all batches seems as good as its own."""
+    """The planner takes the index of all batches for as good as that of one share, whose few rows are in many pages."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         "SELECT feed_create('f', 't', partition_by => 'n', shares => 256)",
@@ -92,7 +92,7 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
 
 
 def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
-    """Its batch leaves page after page behind, and moves to another place each time."""
+    """Each update moves the row of its batch to another place, and leaves dead versions in page after page."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",

@@ -63,7 +63,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
-    """A copied database in which MAKE was run, to be copied itself, which takes half of the time of a test."""
+    """A database in which MAKE was run. Tests copy it, because running MAKE takes half of the time of a test."""
     with connect(cluster.dsn) as admin, ExitStack() as stack:
         execute(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
         stack.callback(execute, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
@@ -87,7 +87,7 @@ def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iter
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that may move three feeds: its own, one of a role that it is a member of, a granted one."""
+    """A session of a role that may move three feeds: its own, a granted one, and one of a role that it belongs to."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
         for owner in ("reader", "team", "postgres"):
             assert poll(session, owner) == 1
@@ -130,7 +130,7 @@ def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
 def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
-    """The role was a superuser, or the owner of the table, and is no more; everybody may read the table."""
+    """The role is no longer a superuser, or no longer the owner of the table, which everybody may read."""
     execute(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     execute(fresh, role.format(""))
     settle(reader, fresh, "postgres")
@@ -161,7 +161,7 @@ def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fr
 
 
 COUNT = "SELECT exact_count('s.t')"
-# Statements of another session, and the change of the next count, or its SQLSTATE.
+# Statements of another session, and by how much the next count is higher, or the SQLSTATE of its error.
 COUNT_CHANGES = [
     ("INSERT INTO s.t DEFAULT VALUES", 1),
     ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),
@@ -265,7 +265,7 @@ def pages(connection: Connection, explain: str) -> int:
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> None:
-    """VACUUM has not removed its rows: polls would read them again and again, those of new sessions, too."""
+    """Without VACUUM the dead rows stay: each poll, even in a new session, would read all of them again."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"

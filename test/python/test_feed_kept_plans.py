@@ -101,7 +101,7 @@ CALLS = {
 
 @pytest.fixture
 def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
-    """The session of the reader as another role, which has read by each call."""
+    """The session of the reader, as another role that has already read once by each call."""
     with roles(fresh, "kept_reader"):
         run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
         run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")
@@ -203,7 +203,7 @@ def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Con
 
 
 def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
-    """If the reader enables constraint exclusion, it would run: plans are made with it disabled."""
+    """With constraint_exclusion of the reader, the constraint would run; plans are made with the setting disabled."""
     shout = "CREATE OR REPLACE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN {} END $$"
     run(fresh, shout.format("RETURN true;"), "ALTER TABLE kept ADD CHECK (shout(1))", "INSERT INTO kept (n) VALUES (3)")
     run(fresh, shout.format("RAISE 'evaluated';"))

@@ -92,7 +92,7 @@ def elsewhere(connection: Connection, ahead: int) -> int:
 
 
 def test_another_server_whose_clock_is_behind(used: Connection) -> None:
-    """The other server's clock was ahead by a day. Numbers that it gave, unknown here, are lower."""
+    """The clock of the other server was ahead by a day. New numbers must still be higher than the numbers it gave."""
     last = elsewhere(used, 86_400_000_000)
     assert batch(used) == last + JUMP
     assert batch(used) == last + JUMP + 1

@@ -54,7 +54,7 @@ AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
 
 @pytest.fixture(autouse=True)
 def made_again(fresh: Connection, other: Connection) -> None:
-    """Tables, again and again."""
+    """Prepare no statements, because the tests create the same tables again and again."""
     other.prepare_threshold = fresh.prepare_threshold = None
 
 
@@ -73,7 +73,7 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
         for reader in (other, fresh):
-            # A file that may be of the transaction, which could empty it in place, has no count.
+            # No count is stored for a file that the transaction may have created, because it could empty it in place.
             assert scalar(reader, VALID) or first == ATTACHED, name
             assert scalar(reader, "SELECT exact_count('t')") == 40, name
             run(reader, "BEGIN", *LATER, "ROLLBACK")

@@ -1,4 +1,4 @@
-"""Reads touch few blocks of the index, and keep little, whatever the planner is told, by the server's counters."""
+"""Reads touch few blocks, and store little, whatever the planner's settings are: by the counters of the server."""
 
 import re
 from collections.abc import Iterator
@@ -65,11 +65,11 @@ def insert_new(connection: Connection) -> None:
     connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW})".encode())
 
 
-@pytest.mark.parametrize("told", SETTINGS)
-def test_a_read_touches_what_is_new(big: Connection, server: Installation, told: str) -> None:
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_read_touches_what_is_new(big: Connection, server: Installation, setting: str) -> None:
     big.execute("RESET ALL")
-    big.execute((SETTINGS[told] or "SELECT 1").encode())
-    if told == "parallel":
+    big.execute((SETTINGS[setting] or "SELECT 1").encode())
+    if setting == "parallel":
         big.execute(b"SET force_parallel_mode = on" if server.major == 15 else b"SET debug_parallel_query = on")
     everything = int(str(scalar(big, "SELECT relpages FROM pg_class WHERE relname = 'big'")))
     assert everything > 500
@@ -80,8 +80,8 @@ def test_a_read_touches_what_is_new(big: Connection, server: Installation, told:
         "SELECT feed_finish_batch('big', number, token) FROM feed_take_batch('big', 'w')",
         "SELECT exact_count('big')",
     ):
-        if told == "random reads dear" and ("feed_apply" in statement or "exact_count" in statement):
-            continue  # one plans as its caller says, the other may rightly use a sequential scan
+        if setting == "random reads dear" and ("feed_apply" in statement or "exact_count" in statement):
+            continue  # feed_apply() plans the caller's query, and for exact_count() a sequential scan is right
         big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
         insert_new(big)
         heap, index = touched(big, statement)
@@ -105,8 +105,8 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
         assert int(str(scalar(big, f"SELECT count(*) FROM ({new}) AS ranges"))) >= OPEN
         for statement in ("SELECT exact_count('big')", "SELECT count(*) FROM feed_read('big', null::big)"):
             heap, index = touched(big, statement)
-            said = f"{statement}: {heap} blocks of the table, {index} of its indexes"
-            assert heap <= 60 * OPEN and index <= 40 * OPEN, said
+            message = f"{statement}: {heap} blocks of the table, {index} of its indexes"
+            assert heap <= 60 * OPEN and index <= 40 * OPEN, message
         # These transactions stay open: rows before them are not read again.
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
@@ -135,7 +135,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
     steps = fresh.execute("SELECT feed_prepare('old')").fetchall()
     execute(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
-    # A piece has three leaves of the primary key, to which each of its scans adds a descent.
+    # The keys of a piece are in three leaves of the primary key; each scan also descends from the root.
     assert heap <= 6 and index <= 6, f"the table {heap} times, its indexes {index} times"
 
 
@@ -180,9 +180,9 @@ def expect_pieces(connection: Connection, rows: int) -> None:
     assert scalar(connection, piece) == 0
 
 
-@pytest.mark.parametrize("told", ["default", "random reads dear", "generic plans"])
-def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection, told: str) -> None:
-    ordered.execute((SETTINGS[told] or "SELECT 1").encode())
+@pytest.mark.parametrize("setting", ["default", "random reads dear", "generic plans"])
+def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection, setting: str) -> None:
+    ordered.execute((SETTINGS[setting] or "SELECT 1").encode())
     expect_pieces(ordered, ORDERED_ROWS)
     ordered.execute("INSERT INTO big_order SELECT FROM generate_series(1, 100)")
     expect_pieces(ordered, 100)
@@ -221,7 +221,7 @@ STEPS = {
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Most of what a call costs is to begin a statement: a check that is an expression begins none.
+    """Most of the cost of a call is to begin statements. A check that is an expression begins none.
 
     Functions in SQL that the server does not inline have no text, and pg_stat_statements does not count them, either.
     """
@@ -278,7 +278,7 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
 
 
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
-    """It proves the table without queries, over whose catalogs each new session would plan."""
+    """It checks the table without queries over catalogs, which each new session would have to plan."""
     columns, parts = "id uuid DEFAULT uuid_xact_nextval(), n int", range(20)
     execute(fresh, f"CREATE TABLE single ({columns}, PRIMARY KEY (id))",
             f"CREATE TABLE parts ({columns}, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",

@@ -103,7 +103,7 @@ READER = "inorder_reader"
 
 @pytest.fixture
 def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
-    """In both servers a role that owns a database, and one that may read tables; with other OIDs in each."""
+    """Two roles in both servers, with different OIDs: one owns a database, the other may read tables."""
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:
             for role in roles:
@@ -153,7 +153,7 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
     file = str(tmp_path / "dump")
     dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
-    # The comment is of the extension's owner to make.
+    # Only the owner of the extension may set its comment.
     options = ["--exit-on-error"] + (["--no-comments"] if installer != OWNER else [])
     restored = run(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
     assert restored.returncode == 0, restored.stderr
@@ -205,7 +205,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
     with connect(dsn_of(young, "plain", OWNER)) as connection:
         for table in ALL.values():
             connection.execute("SELECT feed_rebase(%s)", [table])
-        kept = 2 * len(ALL) + 1  # the reader's feed is not among them
+        kept = 2 * len(ALL) + 1  # a dump does not contain the reader's feed
         for state in ("feed", "feed_state"):
             assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
         again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
@@ -219,7 +219,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
 
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     with copy_of("template1", cluster, "elsewhere") as connection:
-        spend_transactions(connection, 2000)  # more than other tests in the younger server
+        spend_transactions(connection, 2000)  # more transactions than other tests use in the younger server
         create(connection, schema="In Order")
         connection.execute(
             """CREATE TABLE events (id uuid PRIMARY KEY DEFAULT "In Order".uuid_xact_nextval(1000), n int);
@@ -243,7 +243,7 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The feed has passed transactions of other tables: the base must be above them, or new rows are passed.
+    """The feed has passed transactions of other tables: the base must be above them, or new rows would be skipped.
 
     This applies to transactions that began before the base was raised, too.
     """
@@ -272,7 +272,7 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
 
 
 def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The column is found by its name, at another number; rows that came since belong to the next set."""
+    """The column is found by its name, although its number differs; later rows belong to the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
     with copy_of("template1", cluster, "in_order") as connection:

@@ -20,7 +20,7 @@ Refused = psycopg.errors.ObjectNotInPrerequisiteState
 RESTORED = "was restored from a dump"
 SPENT = 20_000  # transactions that the dumped server is ahead
 
-# Ways to dump and restore, and the roles: options of pg_dump, and the rounds of pg_restore (or psql).
+# Ways to dump and restore: options of pg_dump; options of each run of pg_restore (or psql); and the role.
 WAYS = {
     "plain": (["--format=plain"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
     "inserts": (["--format=plain", "--rows-per-insert=2"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
@@ -90,7 +90,7 @@ def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic
 
 
 def check_refused(connection: Connection) -> None:
-    """Every read and write of every table except the generated form, which only feeds refuse."""
+    """Check that every read and write of each table is refused; the generated form is refused by feeds only."""
     for feed, table in KEPT.items():
         for call in (
             f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_peek('{feed}', null::{table})",
@@ -131,7 +131,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
         else:
             assert "feed_rebase(" in str(refusal(target, f"SELECT exact_count({quoted(table)})").message_hint)
     if way != "schema first":
-        with target.transaction(force_rollback=True):  # as a subscription that deletes rows
+        with target.transaction(force_rollback=True):  # deletes rows like the apply worker of a subscription
             target.execute("SET LOCAL session_replication_role = replica")
             target.execute("DELETE FROM made WHERE n = (SELECT min(n) FROM made)")
             assert scalar(target, "SELECT exact_count('made')") == 11
@@ -145,7 +145,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     for feed in KEPT:
         rest = sorted(delivered[feed] + read(target, feed))
         assert rest == list(range(1, 213)), feed
-    # A guard that is created again does not take a position for one of these numbers, either.
+    # After its guard is created again, a feed does not mistake an old position for one of the new numbers, either.
     target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
     target.execute("SELECT feed_enable('made')")
     assert "feed_seek('made" in str(refusal(target, "SELECT feed_read('made', null::made)").message_hint)
@@ -204,7 +204,7 @@ def test_accepting_is_undone_with_its_transaction(restored: Connection, older: b
 
 
 def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connection) -> None:
-    """The sink has had other batches since the dump: the unfinished one comes again, the next is unknown."""
+    """The sink has got further batches since the dump: the unfinished batch comes again, the next has a new number."""
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])
         steps = f"{feed} steps"

@@ -67,7 +67,7 @@ class Writer:
     session: Connection
     keys: set[str] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)
-    began: int = 0  # when it wrote first
+    began: int = 0  # the time of its first write
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Course:
             return self.end(writer, commits=self.rng.random() < 0.8)
         if not writer.began:
             writer.session.execute("BEGIN")
-            writer.session.execute("SELECT pg_current_xact_id()")  # numbered before it has the locks
+            writer.session.execute("SELECT pg_current_xact_id()")  # it gets a transaction ID before it has the locks
             writer.began = self.clock
             return None
         taken = set[str]().union(*(other.keys for other in self.writers if other is not writer))
@@ -157,7 +157,7 @@ class Course:
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
-        """The batch was given away, to a process of the same name, or after the lease: this token is invalid."""
+        """The batch was given to a process of the same name, or its lease has ended: this token is invalid."""
         assert by_name or held.token in self.late
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             self.db.execute(FINISH, [held.number, held.token])
@@ -167,7 +167,7 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a dead batch, or process it by hand; the others of its share wait until then."""
+        """Retry a dead batch, or process it by hand; other batches of its share wait until then."""
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return
@@ -291,7 +291,7 @@ def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connect
         "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 9) AS v, generate_series(0, 9) AS k"
     )
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
-    assert first[2] == (None, None)  # all rows are in batches now, which wait for these two
+    assert first[2] == (None, None)  # both shares have a batch now, whose end the others wait for
     share_of = "SELECT share FROM feed_batches WHERE number = %s"
     other, own = (scalar(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:

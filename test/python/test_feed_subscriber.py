@@ -98,7 +98,7 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
 
 
 def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_state: bool) -> Writer:
-    """Rebase while an older transaction is in progress, which then writes: its number is lower than ended ones."""
+    """Rebase during an older transaction, which then writes rows with a lower number than ended transactions."""
     late = Writer(0)
     with connect(pair.target) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")

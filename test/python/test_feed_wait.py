@@ -51,7 +51,7 @@ def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
 
 @pytest.fixture
 def aside() -> Iterator[ThreadPoolExecutor]:
-    """A thread for a call that takes as long as it waits."""
+    """A thread for calls that wait."""
     with ThreadPoolExecutor(1) as made:
         yield made
 
@@ -94,7 +94,7 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A waiting session has no lock on it, and no lock is waited for; the next call sees the columns."""
+    """A waiting session holds no lock on the table, so nobody waits for it. The next call sees the columns."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     locks = (
@@ -109,7 +109,7 @@ def test_others_change_the_table_meanwhile(
 
 
 def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
-    """An error of the reader's ends the wait when it occurs, and the session continues."""
+    """An error of the reader ends the wait at once, and the session continues."""
     woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
     with writer.transaction():
@@ -183,7 +183,7 @@ def test_a_timeout_out_of_range(waits: Waiting) -> None:
 
 
 def test_a_timeout_of_months_and_days(waits: Waiting) -> None:
-    """An interval that equals zero would end a day later."""
+    """An interval such as '1 month -30 days' equals zero, but adding it to a time may give a later day."""
     assert not waits("'1 month -30 days'") and not waits("'30 days -1 month'")
 
 

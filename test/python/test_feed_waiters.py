@@ -16,7 +16,7 @@ CALLS = {
     "reader": "SELECT reader_next_batch('{table}', reader_start('{table}'), 10)",
     "count": "SELECT exact_count('{table}')",
 }
-# Changes by the owner of a locked table.
+# Changes that the owner makes while other sessions wait for the table.
 CHANGES = {
     "feed_rebase": "SELECT feed_rebase('{table}', 1000000)",
     "feed_enable": "SELECT feed_enable('{table}')",

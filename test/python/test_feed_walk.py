@@ -43,9 +43,9 @@ PIECES = 90 if LONG_RUN else 40
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
-    """Transactions that begin in one order and end in another; each writes up to nine rows at a time, or none.
+    """Let transactions begin in one order and end in another. Each writes up to nine rows at a time.
 
-    Some have versions of a row that nobody sees, in the same page or in another one.
+    Some update their rows, which leaves dead versions in the same page or in another page.
     """
     for session in sessions:
         if session.info.transaction_status.name == "IDLE":

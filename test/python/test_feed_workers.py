@@ -189,13 +189,13 @@ def test_what_the_hint_says(feed: Connection) -> None:
     cases["The token is that of batch"] = number - 1, token
     run(feed, f"SELECT feed_fail_batch('work', {cases['It was returned'][0]}, t.token, 'bad') "
               "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
-    said = {}
+    details = {}
     for detail, (batch, given) in cases.items():
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
             feed.execute(FINISH.encode(), [batch, given])
-        said[detail] = str(caught.value.diag.message_detail)
+        details[detail] = str(caught.value.diag.message_detail)
         assert caught.value.diag.message_hint
-    assert [detail for detail in cases if detail not in said[detail]] == [], said
+    assert [detail for detail in cases if detail not in details[detail]] == [], details
 
 
 def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
@@ -236,7 +236,7 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
-    """A batch that was returned waits until then; its lease, and those of others, use the clock of that time."""
+    """A returned batch waits for the time that was computed by that clock, until feed_retry_batch() is called."""
     insert(feed, 3)
     number, token = take(feed, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")

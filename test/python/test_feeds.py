@@ -88,7 +88,7 @@ def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
-    """The oldest transaction, a session or a prepared one, and since when."""
+    """The output shows the oldest transaction, a session or a prepared transaction, and since when it delays rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
         with writer.transaction(force_rollback=True):
@@ -155,8 +155,8 @@ def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -
     assert "Bob's  (dropped)  " in shown and "mail" not in shown
     assert json.loads(feeds("--format", "json"))["table"] is None
     assert ',table="",' in feeds("--format", "prometheus")
-    said = f"feed {fresh.info.user}.Bob's: its table was dropped; HINT: SELECT feed_drop('Bob''s')\n"
-    assert feeds("--check", "1h", "--out", "shown", code=3) == said
+    message = f"feed {fresh.info.user}.Bob's: its table was dropped; HINT: SELECT feed_drop('Bob''s')\n"
+    assert feeds("--check", "1h", "--out", "shown", code=3) == message
     fresh.execute("SELECT feed_drop('Bob''s')")
     assert "there is no feed" in feeds("--check", "1h", "--out", "shown", code=3)
 
@@ -207,9 +207,9 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
         with fresh.transaction():
             fresh.execute("ALTER TABLE events ALTER n TYPE bigint")
             assert other.execute(read).fetchone() == (None,) and fresh.execute(read).fetchone() == (False,)
-        assert other.execute(read).fetchone() == (None,)  # its files are newer than the snapshot
+        assert other.execute(read).fetchone() == (None,)  # unknown: the files are newer than the snapshot
         fresh.execute("SET lock_timeout = '10s'")
-        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # nor is anybody who changes it
+        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # whoever changes the table is not blocked, either
 
 
 def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:

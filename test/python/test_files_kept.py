@@ -53,8 +53,8 @@ def test_the_demo_says_what_this_machine_hides(server: Installation) -> None:
     result = Result("insert", "now", "0", 1, {}, {}, {}, DIRECT_IO)
     assert hidden(result, server) == []
     result.method = EXACT_COUNTERS
-    (told,) = hidden(result, server)
-    assert ("inorder demo --embedded" in told) != server.has_direct_io
+    (message,) = hidden(result, server)
+    assert ("inorder demo --embedded" in message) != server.has_direct_io
 
 
 def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from waiting import PATIENCE
 pytestmark = pytest.mark.server
 
 SECONDS = 300  # at most
-SEED = 14  # calls as much of the extension in six sessions as others in nine
-# Sessions, and the least number of calls and share of all functions called; sessions that wait for each other call
-# fewer.
+SEED = 14  # six sessions with this seed call as many functions as nine sessions with other seeds
+# Number of sessions, the minimum of their calls, and the minimum share of functions that are called; both are low,
+# because sessions also wait for each other.
 SESSIONS, LEAST_CALLS, LEAST_CALLED = (6, 1000, 0.85) if LONG_RUN else (2, 300, 0.4)
 DEFINER = (
     "CREATE OR REPLACE FUNCTION public.feed_hole() RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
@@ -45,7 +45,7 @@ def test_nothing_is_gained_and_nothing_breaks(server: Installation) -> None:
 
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
-    """A server with the same roles for planted faults, also in state, which is not accepted there."""
+    """A server with the same roles, on which tests plant faults, also in the state of feeds."""
     with world(server, 1) as made:
         made.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
@@ -238,7 +238,7 @@ def test_the_loop_finds_a_hole(server: Installation) -> None:
         parts = read(place.admin)
         hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        # There are few functions: among all, it might be called only in a later session.
+        # Only a few functions: if all were offered, a session might not call this one.
         run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]

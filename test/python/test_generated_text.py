@@ -40,8 +40,8 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# A type named by what stands in its place, except for an element of a null array (which evaluates no condition of a
-# domain), and except for types of ours.
+# A type that is named by a parameter of format(). Exceptions are the elements of a null array, which evaluates no
+# condition of a domain, and types of ours.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}

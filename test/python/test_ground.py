@@ -117,7 +117,7 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    run(reader, "SELECT (null::t).n")  # a type that the session knows is not looked up, which would wait
+    run(reader, "SELECT (null::t).n")  # now the session knows the type; to look it up later would wait
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
     with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
@@ -129,7 +129,7 @@ def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) 
         assert numbers(reader) == []
 
 
-# The guard of one partition, which says nothing about the root.
+# Changes of the guard of one partition, which leave no trace at the root.
 OFF = {
     "disabled": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL",),
     "enabled again, not always": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL", "ALTER TABLE {leaf} ENABLE TRIGGER ALL"),
@@ -153,7 +153,7 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
-    """One transaction changes and restores it; the row with an old number must not be passed silently."""
+    """One transaction disables and restores the guard. Its row with an old number must not be passed silently."""
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
     assert scalar(owner, READS["fold"]) == 4
@@ -406,7 +406,7 @@ def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Plac
     ],
 )  # fmt: skip
 def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
-    """Each read would read the whole table."""
+    """Without the index, each read would scan the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
     assert scalar(owner, READS["count"]) == 100

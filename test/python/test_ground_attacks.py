@@ -18,7 +18,7 @@ from waiting import blocked
 pytestmark = pytest.mark.server
 
 
-IN_USE = "55006"  # object_in_use: by this very query
+IN_USE = "55006"  # object_in_use: the query itself uses the object
 LOCKED = "55P03"  # lock_not_available: longer than lock_timeout
 
 OLD_ROW = (
@@ -264,7 +264,7 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
 
 
 def test_a_schema_gets_another_name(place: Place) -> None:
-    """After a restore a table is found by its name; therefore the position has the present name, not the proved one."""
+    """A restore finds a table by its name: the position must have the present name, not that of the last check."""
     owner, reader = place.make(PLAIN), place.session()
     names = (
         "SELECT m.name FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS s ON s.feed = f.id, "
@@ -288,7 +288,7 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """The transaction has ended for every snapshot, but no session knows its changes. A second session reads."""
+    """Snapshots show that the transaction has ended, but its changes have not reached the session that reads."""
     writer, other = place.session(), place.session()
     if scalar(other, "SELECT to_regproc('public.test_hold_commit')") is None:
         pytest.skip("the module of the tests, which is in C, cannot be built for this server")
@@ -313,7 +313,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 def test_a_partition_that_the_session_has_not_heard_of(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
-    """A snapshot sees that its transaction has ended; a reader that does not read the partition would pass its rows."""
+    """The snapshot shows that its transaction has ended. A reader that misses the partition would skip its rows."""
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
     assert scalar(reader, READS["count"]) == 4
@@ -321,7 +321,7 @@ def test_a_partition_that_the_session_has_not_heard_of(
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
-    # The SQL edition may wait for the lock that the partition has until its transaction is announced.
+    # The SQL edition may wait for the lock on the partition, which lasts until other sessions learn of the commit.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5
 
@@ -377,7 +377,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
-    """A reader would take its transaction for ended, and pass the row before it is visible."""
+    """Snapshots do not list VACUUM: a reader would take its transaction for ended, and miss rows that it writes."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()

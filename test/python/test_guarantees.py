@@ -18,7 +18,7 @@ COMPLETE, INCOMPLETE = (
     for section in PAGE.read_text().split("## What is not supported by all four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
-# Pages of feeds, changes and counts; the places of their promises: paragraphs, and items of lists of promises.
+# Pages of feeds, changes and counts, and the forms of promises on them: paragraphs, and items of lists.
 PAGES = ("feed", "feed-order", "feed-waiting", "feed-workers", "changes", "count", "clients/http/README")
 GUARANTEE = re.compile(r"\*\*Guarantee\.\*\* (.*?)(?=[.:,;] |\.$)", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^## What (?:does it promise|is guaranteed)\?\n\n\*\*(.*?)\.?\*\*", re.MULTILINE)
@@ -49,8 +49,8 @@ def is_listed(promise: str, listed: list[str]) -> bool:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: re.sub(r"\W+", "-", LINK.findall(row[0])[0][0][:40]))
 def test_what_a_row_names_is_there(row: list[str]) -> None:
     promise, _, model, schedule, tested = row
-    ((said, page),) = LINK.findall(promise)
-    assert plain(said).lower() in plain((PAGE.parent / page).read_text()).lower()
+    ((words, page),) = LINK.findall(promise)
+    assert plain(words).lower() in plain((PAGE.parent / page).read_text()).lower()
     if model != "–":
         check_model(model)
     if schedule.endswith(".spec)"):
@@ -61,7 +61,7 @@ def test_what_a_row_names_is_there(row: list[str]) -> None:
 
 
 def check_model(cell: str) -> None:
-    """The properties are those of the module, and are checked of inorder's way; of the other way one of them fails."""
+    """The TLA+ module has the named properties. They hold for inorder's method; one fails for the other method."""
     names, path = LINK.findall(cell)[0]
     ours, _, rest = re.sub(LINK, "", cell).partition(", not ")
     (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", ours))

@@ -76,7 +76,7 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
 def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
-    """libpq returns a COPY result each time it is asked: a loop over results would not end."""
+    """libpq returns the COPY result again with each call: a loop over the results would never end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
@@ -105,11 +105,11 @@ def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         execute(admin, f"CREATE TABLE {NAMED} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
         execute(admin, f"SELECT feed_enable('{NAMED}')", "CREATE ROLE other LOGIN")
-    said = [lied.tool("tail", "events", "--position", "kept"), lied.tool("tail", NAMED, "--position", "kept")]
-    said += [lied.tool("prepare", NAMED, user="other"), lied.tool("tail", NAMED, "--position", "new", "--shards")]
-    assert [done.returncode for done in said] == [0, 2, 2, 2]
-    assert all(rb"a\n\x1b[2JHINT" in done.stderr for done in said[1:3]), said
-    assert not any(b"\x1b" in done.stderr or rb"\n\x1b" in done.stderr[:2] for done in said), said
+    runs = [lied.tool("tail", "events", "--position", "kept"), lied.tool("tail", NAMED, "--position", "kept")]
+    runs += [lied.tool("prepare", NAMED, user="other"), lied.tool("tail", NAMED, "--position", "new", "--shards")]
+    assert [done.returncode for done in runs] == [0, 2, 2, 2]
+    assert all(rb"a\n\x1b[2JHINT" in done.stderr for done in runs[1:3]), runs
+    assert not any(b"\x1b" in done.stderr or rb"\n\x1b" in done.stderr[:2] for done in runs), runs
 
 
 def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
@@ -127,7 +127,7 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
 
 
 def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
-    """The names of columns are shown safely, too; binary formats are refused on a terminal."""
+    """Names of columns are escaped, too, and binary formats are refused on a terminal."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         execute(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')

@@ -74,7 +74,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
         (("--schema", "Odd"), '--schema must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: "Odd"'),
         (("--schema", "pg_x"), '"pg_x"'),
         (("--lock-timeout", "soon"), "--lock-timeout"),
-        (("--script", "--edition", "c"), "--script has no C extension"),
+        (("--script", "--edition", "c"), "--script is for the SQL edition"),
         (("--script", "--schema", "public"), "public already exists, and the SQL edition creates its schema itself"),
         (("--edition", "d"), "'d' is not one of 'c', 'sql'"),
     ],

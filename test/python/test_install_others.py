@@ -33,18 +33,18 @@ SHOWN = r'"n\x1b[31m\ninorder: removed"'
 def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
-    said = [tool.uninstall("--yes", code=2)]
+    errors = [tool.uninstall("--yes", code=2)]
     rows(empty, f'DROP TABLE inorder."{OBEYED}"', f'CREATE VIEW public."{OBEYED}" AS SELECT name FROM inorder.feeds')
-    said.append(tool.uninstall("--yes", code=2))
+    errors.append(tool.uninstall("--yes", code=2))
     rows(empty, f'DROP VIEW public."{OBEYED}"', EVENTS.replace("events", f'"{OBEYED}"'))
-    said.append(tool.run("count", "show", f'public."{OBEYED}"').stderr.decode())
+    errors.append(tool.run("count", "show", f'public."{OBEYED}"').stderr.decode())
     rows(empty, f"""SELECT feed_enable('public."{OBEYED}"')""")
-    said.append(tool.uninstall("--yes", code=2))
+    errors.append(tool.uninstall("--yes", code=2))
     refused = tool.install("--schema", OBEYED, code=2)
     assert r"n\x1b[31m" in refused and "\x1b" not in refused
-    for text in said:
+    for text in errors:
         assert SHOWN in text and "\x1b" not in text and "\ninorder: removed" not in text, text
-    assert len(set(said)) == len(said)
+    assert len(set(errors)) == len(errors)
 
 
 PLANTED = (

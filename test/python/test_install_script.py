@@ -208,8 +208,8 @@ def test_a_clean_script_breaks_no_rule() -> None:
 
 
 def test_planted_faults_are_found() -> None:
-    results = [([f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)], rule, said)
-             for rule, planted, said in PLANTED]  # fmt: skip
+    results = [([f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)], rule, message)
+             for rule, planted, message in PLANTED]  # fmt: skip
     assert [result for result in results if not any(result[2] in each for each in result[0])] == []
 
 

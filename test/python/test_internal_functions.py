@@ -60,7 +60,7 @@ KNOWN = {
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
     "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count",
 }  # fmt: skip
-# Columns that C names otherwise than SQL does, where that name would be too long or stands for another thing.
+# Columns whose names in C differ from those in SQL, which would be too long in C, or have another meaning there.
 OTHERWISE = {
     "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "VIEW_TABLE": "t", "VIEW_POSITION": "at_position",
     "ORDER_COLUMN_NAME": "column_name",
@@ -90,7 +90,7 @@ def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
 
 
 def test_a_function_is_replaced_only_if_there_was_one(fresh: Connection) -> None:
-    """Its owner is compared before; one that another role makes meanwhile makes the statement fail."""
+    """The owner of the function is compared first; if another role creates it meanwhile, the statement fails."""
     statement = "SELECT inorder_internal.function_statement('public.made', 'BEGIN RETURN NULL; END')"
     first = fresh.execute(statement).fetchall()[0][0]
     fresh.execute(str(first).encode())

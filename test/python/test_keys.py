@@ -151,7 +151,7 @@ def cancel_until(connection: Connection, ended: threading.Event) -> None:
     ],
 )
 def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str) -> None:
-    """A thousand times each; a hang would be ended by the time-out, with another error."""
+    """Each call is made a thousand times. statement_timeout would end a call that hangs, with another error."""
     connection.execute("CREATE SEQUENCE IF NOT EXISTS bounds")
     connection.execute("SET statement_timeout = '60s'")
     block = f"BEGIN PERFORM {call}; RAISE 'accepted'; EXCEPTION WHEN data_exception THEN NULL; END;"

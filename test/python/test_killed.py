@@ -96,8 +96,8 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
     assert [path.name for path in folder.iterdir()] == [FILE]
     done = inorder("lab", "report", FILE, folder=folder)
     # a title is wrapped to the width of its table, which depends on the figures
-    said = re.sub("[ \n]+", " ", done.stdout)
-    assert done.returncode == 0 and shown in said, done.stdout + done.stderr
+    output = re.sub("[ \n]+", " ", done.stdout)
+    assert done.returncode == 0 and shown in output, done.stdout + done.stderr
     return load(folder / FILE)
 
 

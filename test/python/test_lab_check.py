@@ -158,7 +158,7 @@ def test_each_case_names_the_rows_that_it_endangers() -> None:
 
 
 def test_a_name_has_the_type_of_its_column(target: Target) -> None:
-    """An interval can be subtracted from it; without a type the server would not know from what."""
+    """An interval is subtracted from the value, which needs its type."""
     way = Way("typed", "typed", "SELECT id, created_at FROM events WHERE created_at > :created_at - interval '1 s'",
               start={"created_at": "-infinity"})  # fmt: skip
     with closing(Arena(target, way)) as arena, arena.table(NAMED["overlap"]):
@@ -216,7 +216,7 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
 
 
 def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader confirms rows without having read them; a schedule finds that, too. No stall of a load is computed."""
+    """The reader confirms rows that it has not read; a schedule finds that, too. Loads are not judged for stalls."""
     confirmed = replace(
         built_in()["decoding"], finish="SELECT pg_replication_slot_advance('inorder_check', pg_current_wal_lsn())"
     )
@@ -384,8 +384,8 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
             assert session.stdin and session.stdout
             session.stdin.write(f"{lines_so_far}\\echo done\n")
             session.stdin.flush()
-            said = "".join(iter(session.stdout.readline, "done\n"))
-            printed, lines_so_far = printed + (said if name == "reader" else ""), ""
+            output = "".join(iter(session.stdout.readline, "done\n"))
+            printed, lines_so_far = printed + (output if name == "reader" else ""), ""
         for session in sessions.values():
             session.communicate()
     return printed
@@ -394,8 +394,8 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--fail-on", "late"], '--fail-on has unknown "late"; there are lost'),
-        (["nobody"], "there is no reader nobody"),
+        (["--fail-on", "late"], '--fail-on: unknown value "late"; choose from lost'),
+        (["nobody"], 'unknown reader "nobody"'),
         (["--sql", "SELECT id FROM events WHERE created_at < now()"], "HINT: Use :now"),
         (
             ["--sql", "SELECT id FROM events WHERE id > :after"],
@@ -436,9 +436,9 @@ def test_a_statement_that_cannot_be_a_poll_is_named(cluster: Cluster, statement:
     with connect(cluster.dsn) as connection:
         session = Session(connection)
         session.server = Patient(connection.pgconn)  # type: ignore[assignment]
-        with pytest.raises(InputError, match=message) as said:
+        with pytest.raises(InputError, match=message) as caught:
             session.run(statement)
-        assert statement in str(said.value)
+        assert statement in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
 
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
-    """A change of them breaks every program that others wrote."""
+    """Another set of fields would break programs that others have written."""
     asked = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
     assert asked == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
     answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
@@ -147,7 +147,7 @@ def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not change with what is said about a reader."""
+    """It does not depend on the description of a reader."""
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text("1")
     program = Way("p", "p", program="python3 reader.py")
@@ -159,7 +159,7 @@ def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
-    """Without --fail-on; one that is built in, and lost rows before, does not."""
+    """It fails without --fail-on, too. A built-in reader that is known to lose rows does not fail."""
     words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     own = inorder(

@@ -1,4 +1,4 @@
-"""inorder lab check on the user's own server: its observations, and that nothing there is changed or left."""
+"""inorder lab check on the user's own server: its observations; nothing is changed or left on the server."""
 
 import json
 import shlex
@@ -137,6 +137,6 @@ def test_an_interrupt_leaves_nothing(shop: str, tmp_path: Path) -> None:
     with connect(shop) as connection:
         wait_for(lambda: scalar(connection, "SELECT to_regclass('inorder_lab.elsewhere') IS NOT NULL"))
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate()
-    assert running.returncode == 130, said
+    _, errors = running.communicate()
+    assert running.returncode == 130, errors
     require_untouched(shop)

@@ -375,8 +375,8 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
                                                      inserts=1000)  # fmt: skip
     require_room(insert, plan)
     free[tmp_path] = 2**30
-    told = f"the indexes of 100,000,000 rows of 1 key kinds need about 6.6 GB in {tmp_path}, where 1.0 GB are free"
-    with pytest.raises(InputError, match=told):
+    message = f"the indexes of 100,000,000 rows of 1 key kinds need about 6.6 GB in {tmp_path}, where 1.0 GB are free"
+    with pytest.raises(InputError, match=message):
         require_room(insert, plan)
     free[temporary_folder(service_account())] = SERVER_BYTES
     with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):  # max_wal_size once

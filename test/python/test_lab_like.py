@@ -296,12 +296,12 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
 
 @pytest.mark.server
 def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
-    """A schema of another role could be renamed between a look and the reading, and then have another table."""
+    """Another role could rename its schema between the check and the reading, and give the name to another table."""
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
             session.execute(f"RESET ROLE; CREATE TABLE other.mine {COLUMNS}".encode())
-            with pytest.raises(InputError, match="belongs to shop_other, who could let readers run code"):
+            with pytest.raises(InputError, match="belongs to shop_other, who could make readers run code"):
                 plan_of(shop, "other.mine", replace(PLAN, key="id"))
         finally:
             session.execute("RESET ROLE; DROP SCHEMA other CASCADE; DROP ROLE shop_other")
@@ -332,7 +332,7 @@ def test_checks_are_not_planned(shop: str) -> None:
             session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
 
 
-SECOND = {  # function of a server -> its false answer, which ends the statement that includes it and begins another
+SECOND = {  # function of a server -> its false answer, which ends the statement that contains it, and begins another
     "pg_get_constraintdef(oid)": "'CHECK (true)); ' || {second}",
     "pg_get_indexdef(oid)": "pg_catalog.honest($1) || '; ' || {second}",
     "pg_get_expr(pg_node_tree, oid)": "'1) STORED); ' || {second}",
@@ -376,8 +376,8 @@ def test_what_a_server_says_runs_nothing_here(
             with connect(there) as liar:
                 liar.execute(LIAR.encode())
             for function, text in [*SECOND.items(), *ALONE.items()]:
-                said = text.format(second=f"$${second}; --$$")
-                with a_lie(there, function, said), here.connect() as target, pytest.raises(ANY) as raised:
+                message = text.format(second=f"$${second}; --$$")
+                with a_lie(there, function, message), here.connect() as target, pytest.raises(ANY) as raised:
                     plan = plan_of(there, "lies", replace(PLAN, key="id"))
                     LikeTables(here, plan).create(target, 1)
                     target.execute("INSERT INTO inorder_lab.v7 (n) VALUES (1)")

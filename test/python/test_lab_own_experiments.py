@@ -1,4 +1,4 @@
-"""Experiments on the user's own server: parts that each leaves out there, and that it leaves nothing behind."""
+"""Experiments on the user's own server: the parts that each of them leaves out; nothing is left on the server."""
 
 import os
 import signal
@@ -47,10 +47,10 @@ def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypat
         turns = [bench.measure(form, 2, 1, 1) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
     assert all(turn["wal_bytes"] > 200 * turn["written"] for turn in turns)
-    result, told = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)
+    result, message = run_there(tmp_path, server, plain(users), "writers", "--forms", "lock,xact", *options)
     assert {run.kind for run in result.runs} == {"lock"} and traces(users.dsn + " dbname=bare") == []
     assert all("wal_bytes" not in run.metrics and run.metrics["misplaced"] == 0 for run in result.runs)
-    assert "no extension inorder that this role may use: uuid_xact_nextval()" in told
+    assert "no extension inorder that this role may use: uuid_xact_nextval()" in message
     with pytest.raises(InputError, match="HINT: inorder install"):
         fitted(WritersPlan(forms=("xact",)), but(has_inorder=False))
 
@@ -63,8 +63,8 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Installation) -> None:
     assert all(run.metrics["index_hits"] >= 400 and run.metrics["wal_records"] >= 800 for run in result.select(AGAIN))
     assert traces(users.dsn) == []
     assert all(("leaf_density" in run.metrics) == has_pgstattuple(server) for run in result.runs)
-    result, told = run_there(tmp_path, server, plain(users), "mixed", *options)
-    assert {run.kind for run in result.runs} == {"random"} and "version 7, time-prefixed, after all random." in told
+    result, message = run_there(tmp_path, server, plain(users), "mixed", *options)
+    assert {run.kind for run in result.runs} == {"random"} and "version 7, time-prefixed, after all random." in message
     assert all("wal_bytes" not in run.metrics for run in result.runs) and traces(users.dsn + " dbname=bare") == []
 
 
@@ -74,8 +74,8 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
     result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
     assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
     assert all(run.metrics["pages_freed"] > 5 for run in result.select("oldest", "v7")) and traces(users.dsn) == []
-    result, told = run_there(tmp_path, server, plain(users), "reuse", *options)
-    assert {run.kind for run in result.runs} == {"bigint", "random"} and "sequence, no wrap." in told
+    result, message = run_there(tmp_path, server, plain(users), "reuse", *options)
+    assert {run.kind for run in result.runs} == {"bigint", "random"} and "sequence, no wrap." in message
     assert traces(users.dsn + " dbname=bare") == []
 
 
@@ -120,10 +120,10 @@ def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
 
 @pytest.mark.server
 def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Installation) -> None:
-    result, told = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
+    result, message = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
     assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
-    assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in told
-    assert "inorder feed" in told and set(result.plan["readers"]) < set(READERS)
+    assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in message
+    assert "inorder feed" in message and set(result.plan["readers"]) < set(READERS)
 
 
 @pytest.mark.server
@@ -160,11 +160,11 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Installation) -> None:
 @pytest.mark.server
 def test_generators(tmp_path: Path, users: Cluster, server: Installation) -> None:
     options = ("--values", "2k", "--rows", "1k")
-    result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
+    result, message = run_there(tmp_path, server, users.dsn, "generators", *options)
     assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []
     assert {run.kind.split()[1] for run in result.select("task")} == {"sort", "group", "join"}
-    assert all(run.metrics.keys() == {"seconds", LOAD} for run in result.runs) and "pg_backend_pid()" in told
-    result, told = run_there(tmp_path, server, plain(users), "generators", *options)
+    assert all(run.metrics.keys() == {"seconds", LOAD} for run in result.runs) and "pg_backend_pid()" in message
+    result, message = run_there(tmp_path, server, plain(users), "generators", *options)
     assert {run.kind for run in result.select("insert")} == {"gen_random_uuid", "nextval"}
-    assert not result.select("task") and "uuid_v7_nextval" in told and traces(users.dsn + " dbname=bare") == []
+    assert not result.select("task") and "uuid_v7_nextval" in message and traces(users.dsn + " dbname=bare") == []
     assert all("CPU" not in section.title for section in report_of(result).sections(result))

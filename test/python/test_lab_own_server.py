@@ -1,4 +1,4 @@
-"""The lab on the user's own server: allowed actions, parts that are left out, and that nothing stays or is harmed."""
+"""The lab on the user's own server: allowed actions, parts that are left out; nothing is left or damaged there."""
 
 import os
 import signal
@@ -97,8 +97,8 @@ def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[s
 
 def test_the_option_is_offered_where_it_can_be_taken() -> None:
     for name, experiment in all_experiments().items():
-        told = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
-        assert ("--dsn" in told) != experiment.alone, name
+        output = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
+        assert ("--dsn" in output) != experiment.alone, name
 
 
 @pytest.mark.server

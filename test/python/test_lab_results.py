@@ -71,7 +71,7 @@ def test_the_page_of_a_study_has_the_figures_of_the_runs(study: str) -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_main_table_marks_what_a_study_does_not_print(study: str) -> None:
-    written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8").partition("## What it claims")[0]
+    written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8").partition("## Claims of the study")[0]
     for cell in (cell for study_table in main_tables(study) for cell in distinct(study, study_table)):
         assert cell.how == "printed" or f" {there(cell)}, {cell.how}" in written, cell
 

@@ -125,7 +125,7 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
 
 @pytest.mark.server
 def test_of_two_kinds_alone_with_little_wal(server: Installation, lab_run: LabRun) -> None:
-    """The keys of one kind at a time are in files; what was not measured has no column and no ratio."""
+    """Files have the keys of one kind at a time. Steps that were not measured have no column and no ratio."""
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB --keys uuid_v7,uuid --max-wal-size 32MB")
     assert {run.kind for run in result.runs} == {"uuid", "uuid_v7"} and "bigint" not in printed
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25, max_wal_size=2**25)

@@ -1,4 +1,4 @@
-"""The writers experiment: what the order check counts, what each form writes, the turns."""
+"""The writers experiment: the rows that the order check counts, the rows that each form writes, and the turns."""
 
 import random
 from collections.abc import Iterator, Sequence

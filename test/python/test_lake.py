@@ -73,7 +73,7 @@ def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) 
 
 
 def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
-    """Therefore the recipe has a key: a foreign table is not in the transaction."""
+    """A foreign table is not part of the transaction; therefore the recipe has a key."""
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(""))
     assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]

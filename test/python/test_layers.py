@@ -252,7 +252,7 @@ RIGHTS = ("revoke", "rights")
 def users_in_sql() -> dict[str, set[str]]:
     """For each file of sql/, the others whose functions, types and tables it uses.
 
-    A name that two files have, with other arguments, is of the first of them.
+    A name that two files define, with different arguments, is attributed to the first file.
     """
     texts = {
         str(path.relative_to(ROOT / "sql").with_suffix("")): SQL_COMMENT.sub("", path.read_text()) for path in SQL_FILES
@@ -329,6 +329,6 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
         )
         assert done.returncode == 2 and done.stderr.count("\n") == 1
         assert " needs " in done.stderr and f"[{extra}]'" in done.stderr.partition("pip install")[2]
-    for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "-m pip install")):
+    for arguments, words in ((["tail", "--help"], "--position"), (["--help"], "-m pip install")):
         done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
-        assert told in done.stdout
+        assert words in done.stdout

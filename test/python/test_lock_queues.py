@@ -40,7 +40,7 @@ def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
 
 
 def queue(owner: Connection, stranger: Connection, command: str, table: str) -> tuple[bool, str]:
-    """True if a failing command of the stranger waits for a table in use; and the SQLSTATE of calls behind it."""
+    """True if a command of the stranger waits for a table in use before it fails; the SQLSTATEs of calls behind it."""
     statement, use = (text.format(table=table) for text in (QUEUES[command][0], USE[QUEUES[command][1]]))
     run(owner, "BEGIN", use)
     with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -56,7 +56,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """The role has no privilege on the table; the command then fails."""
+    """The role has no privilege on the table: its command waits for the lock, and then fails."""
     assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
 
 
@@ -79,7 +79,7 @@ def is_sql(connection: Connection) -> bool:
 def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """In the SQL edition everybody can, until that is revoked; with C the installer and the owner of the database."""
+    """In the SQL edition, everybody can until USAGE is revoked; in C, the installer and the owner of the database."""
     if is_sql(fresh):
         assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
         run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
@@ -137,7 +137,7 @@ def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Conne
 
 
 def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
-    """Thus no privilege keeps out a role that may connect."""
+    """No privilege prevents a role that may connect from doing this."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:

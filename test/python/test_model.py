@@ -1,4 +1,7 @@
-"""The model in TLA+: inorder's way holds, others fail; its names are those of the code, its steps those of a server."""
+"""The model in TLA+: inorder's method holds, and other methods fail. The code has the names of the model.
+
+Each step of a server is a step that the model can take.
+"""
 
 import random
 import re
@@ -106,7 +109,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
 @needs_java
 @pytest.mark.server
 def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
-    """Writers, TRUNCATE, batches in the snapshot of their reader, or by a sink that may apply them again."""
+    """Writes and TRUNCATE; batches that the reader applies in its snapshot, or that a sink may apply again."""
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)
     assert {name for step in steps for name in re.findall(r'^do .-> "(\w+)"', step)} >= {

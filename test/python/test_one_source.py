@@ -69,7 +69,7 @@ def test_no_text_stands_twice() -> None:
 
 
 def test_only_the_port_of_transactions_knows_which_are_in_progress() -> None:
-    """Snapshots by the position of a commit in the log would have no such list: this is the code to change then."""
+    """If snapshots were defined by the position of a commit in the WAL, only this code would have to change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
     assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

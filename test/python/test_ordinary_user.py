@@ -1,4 +1,4 @@
-"""Tests that depend on their user, run again by one who is not root, and whose name is no role of a server."""
+"""Tests that depend on the user, run again as a user who is not root, and whose name is not a role of the server."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""The programs of docs/clients/orm.md and those beside it, on a server with inorder."""
+"""The programs of docs/clients/orm.md and of its folder, on a server with inorder."""
 
 import os
 import re
@@ -177,12 +177,12 @@ def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cl
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout and running.stderr
-        said: list[str] = []
-        while not said or not ENDED.search(said[-1]):
-            said.append(running.stderr.readline())
+        messages: list[str] = []
+        while not messages or not ENDED.search(messages[-1]):
+            messages.append(running.stderr.readline())
         running.terminate()
         printed = running.stdout.read()
-    assert [line.split()[1] for line in printed.splitlines()][-3:] == ["good", "late", "fine"], said
+    assert [line.split()[1] for line in printed.splitlines()][-3:] == ["good", "late", "fine"], messages
     assert scalar(shop, "SELECT count(*) FROM feed_batches") == 0
     rows = shop.execute("SELECT row, error FROM dead_letters").fetchall()
     assert ["'bad'" in rows[0][0], "'late'" in rows[1][0], "foreign key" in rows[1][1]] == [True] * 3

@@ -104,7 +104,7 @@ SWITCHED = """
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
 def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome: str) -> None:
-    """During ALTER TABLE, a forged row is refused, or the read that would miss it; other rows are read."""
+    """During ALTER TABLE, either a forged row is refused, or the read that would miss it. Other rows are read."""
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     assert numbers(fresh, READ) == [1, 2]

@@ -36,8 +36,8 @@ def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions without a fixed path whose bodies look up names when called, and that run for somebody else than the owner:
-# a role may execute them, or a trigger or a constraint runs them in another's session.
+# Functions without a fixed path whose bodies look up names when they run, in sessions of roles other than the owner: a
+# role may execute them, or a trigger or a constraint runs them.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
                 AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE

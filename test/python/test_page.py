@@ -1,7 +1,7 @@
 """The page in a real browser, where there is one: light, dark, at the width of a phone.
 
-Chromium alone does it: a page that holds the report in a frame as wide as a
-screen looks into it and writes what it found into its own text.
+The tests only need Chromium. A page shows the report in a frame as wide as a screen, examines the frame, and writes the
+results into its own text.
 """
 
 import json

@@ -8,8 +8,8 @@ from ground import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-# The type of the column, the partition key, the bounds of the partitions, and values of rows. A partition with a second
-# key has partitions of its own.
+# The type of the column, the partition key, the bounds of the partitions, and values of rows. Each partition is itself
+# partitioned, by n.
 TREES = {
     "range": ("int", "RANGE (v)", ("FROM (MINVALUE) TO (10)", "FROM (10) TO (20)", "FROM (20) TO (MAXVALUE)"),
               "generate_series(-5, 40)"),

@@ -102,7 +102,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
 
 
 def test_a_position_without_partitions(in_schema: Connection) -> None:
-    """A reader constructed it. An unread position reads all; another one would not notice attached partitions."""
+    """A reader has constructed the position. It would miss partitions, and is only accepted before the first read."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = (

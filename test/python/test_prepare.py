@@ -66,17 +66,17 @@ SAID = ("NOTICE", "WARNING", "DETAIL", "HINT", "table public.old in database tai
 
 def run(prepare: Tail, *arguments: str) -> list[str]:
     """The statements of a run, without its introduction."""
-    _, said = outputs(prepare, "old", *arguments)
-    statements = [line for line in said if not line.startswith(SAID)]
-    assert not statements or said.index(SAID[-1]) < said.index(statements[0])
+    _, messages = outputs(prepare, "old", *arguments)
+    statements = [line for line in messages if not line.startswith(SAID)]
+    assert not statements or messages.index(SAID[-1]) < messages.index(statements[0])
     return statements
 
 
 def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
     planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old')")]
-    listed, said = outputs(prepare, "old", "--dry-run")
+    listed, messages = outputs(prepare, "old", "--dry-run")
     assert listed == [f"{statement};" for statement in planned]
-    assert "NOTICE:  table public.old gets column xact" in said
+    assert "NOTICE:  table public.old gets column xact" in messages
     assert run(prepare) == planned
     assert outputs(prepare, "old") == (["public.old is readable"], [])
     assert outputs(prepare, "old", "--dry-run") == ([], [])
@@ -160,9 +160,9 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
     )  # fmt: skip
     columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 's.old'::regclass AND attnum > 0"
     for grant in grants:
-        said = prepare("s.old", code=2)
-        assert named in said or grant != grants[0]
-        assert "which lacks: " in said and "HINT:  Nothing was done." in said and scalar(plain, columns) == 2
+        error = prepare("s.old", code=2)
+        assert named in error or grant != grants[0]
+        assert "which lacks: " in error and "HINT:  Nothing was done." in error and scalar(plain, columns) == 2
         plain.execute(grant.encode())
     prepare.appended("s.old")
     assert scalar(plain, columns) == 3
@@ -175,9 +175,9 @@ def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
         "CREATE FUNCTION no_index() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$",
         "CREATE EVENT TRIGGER no_index ON ddl_command_start WHEN tag IN ('CREATE INDEX') EXECUTE FUNCTION no_index()",
     )
-    said = prepare("old", code=2)
-    assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in said
-    assert "HINT:  The same command continues there; with --undo" in said
+    error = prepare("old", code=2)
+    assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in error
+    assert "HINT:  The same command continues there; with --undo" in error
     run_all(old, "DROP EVENT TRIGGER no_index")
 
 
@@ -202,8 +202,8 @@ def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
 
 def test_existing_rows_that_are_one_piece_are_told_of_once(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int)")
-    told = "NOTICE:  feeds will read the existing rows of public.old as one piece"
-    assert [outputs(prepare, "old", *option)[1].count(told) for option in (["--dry-run"], [], [])] == [1, 1, 0]
+    message = "NOTICE:  feeds will read the existing rows of public.old as one piece"
+    assert [outputs(prepare, "old", *option)[1].count(message) for option in (["--dry-run"], [], [])] == [1, 1, 0]
 
 
 def test_partitions(prepare: Tail, old: Connection) -> None:
@@ -269,7 +269,7 @@ MEANWHILE = (
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MEANWHILE)
 def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
-    for done in (2, 3, 4, 6):  # the index above, one of a partition, which is attached, all attached
+    for done in (2, 3, 4, 6):  # after: index of the table, of a partition, attached, all attached
         run_all(fresh, "DROP TABLE IF EXISTS old, old_1, old_2, old_3", *PARTS)
         steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")]
         assert len(steps) == 8
@@ -334,8 +334,8 @@ def test_triggers_that_copy_whole_rows_are_asked_about(prepare: Tail, old: Conne
 
 
 def test_bad_input(prepare: Tail, old: Connection) -> None:
-    said = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
-    assert [case for case in said if case[1] not in case[2]] == []
+    errors = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
+    assert [case for case in errors if case[1] not in case[2]] == []
 
 
 def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
@@ -393,10 +393,10 @@ def run_all(connection: Connection, *statements: str) -> None:
 def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) -> None:
     deleted_from(old)
     for option in (["--dry-run"], []):
-        listed, said = outputs(prepare, "old", *option, code=2)
-        assert listed == [] and "WARNING:  rows of table public.old were deleted or updated" in said
-        assert any("2 were deleted and 1 updated" in line for line in said)
-        assert any("inorder prepare public.old --changes logs" in line and "--insert-only" in line for line in said)
+        listed, messages = outputs(prepare, "old", *option, code=2)
+        assert listed == [] and "WARNING:  rows of table public.old were deleted or updated" in messages
+        assert any("2 were deleted and 1 updated" in line for line in messages)
+        assert any("inorder prepare public.old --changes logs" in line and "--insert-only" in line for line in messages)
     assert scalar(old, COLUMNS) == "k,n"
     assert run(prepare, "--changes")[0].startswith("SELECT public.changes_enable(")
     run_all(old, "DELETE FROM old WHERE k = 7")
@@ -427,8 +427,8 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
         old.execute(change.encode())
         if is_c or message != "fires after the guard":
             for option in (["--dry-run"], []):
-                listed, said = outputs(prepare, "old", *option, code=2)
-                assert listed == [] and message.replace("public.user", 'public."user"') in said[0], said
+                listed, messages = outputs(prepare, "old", *option, code=2)
+                assert listed == [] and message.replace("public.user", 'public."user"') in messages[0], messages
             assert "xact" not in str(scalar(old, COLUMNS))
         old.execute(undo.encode())
     run_all(old, "CREATE TABLE above (k int) PARTITION BY LIST (k)", "ALTER TABLE above ATTACH PARTITION old DEFAULT")
@@ -437,7 +437,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitioned: bool) -> None:
-    """Said before the first statement; also by the index of a column that has another name now."""
+    """The error comes before the first statement, even if the name belongs to the index of a renamed column."""
     if partitioned:
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
             "CREATE TABLE low PARTITION OF old FOR VALUES FROM (0) TO (100)")  # fmt: skip
@@ -458,8 +458,8 @@ def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Conne
         "CREATE FUNCTION keep_old() RETURNS void LANGUAGE sql AS 'INSERT INTO archive SELECT * FROM old'",
         "CREATE FUNCTION gold() RETURNS text LANGUAGE sql AS $$ SELECT 'gold' $$", "CREATE PUBLICATION p FOR TABLE old",
     )  # fmt: skip
-    _, said = outputs(prepare, "old", "--insert-only")
-    text = "\n".join(said)
+    _, messages = outputs(prepare, "old", "--insert-only")
+    text = "\n".join(messages)
     assert "these mention the table: function public.keep_old(), view public.seen." in text
     assert "COPY without a list of columns" in text and "WARNING:  table public.old is published" in text
     with pytest.raises(psycopg.errors.SyntaxError, match="more expressions than target columns"):
@@ -472,9 +472,9 @@ def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
         run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
         run_all(old, "GRANT CREATE ON SCHEMA public TO prepare_app")
         for option in (["--dry-run"], []):
-            _, said = outputs(prepare, "old", "--changes", *option, code=2)
-            assert "ownership of table public.old, which belongs to role prepare_app" in said[0]
-        command = shlex.split(said[1].partition("run inorder prepare ")[2])
+            _, messages = outputs(prepare, "old", "--changes", *option, code=2)
+            assert "ownership of table public.old, which belongs to role prepare_app" in messages[0]
+        command = shlex.split(messages[1].partition("run inorder prepare ")[2])
         assert "user=prepare_app" in command[-1]
         assert outputs(prepare, *command)[0] == ["public.old is logged: see inorder tail --changes"]
         assert outputs(prepare, *command)[1] == []
@@ -506,7 +506,7 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
 
 
 def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: Connection) -> None:
-    """The statements have its name; nobody was asked about the one that has it now."""
+    """The statements name the table; the user was not asked about the table that has the name now."""
     run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
 
     def say(text: str) -> None:
@@ -534,8 +534,8 @@ def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: C
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):
         pooled_prepare.command = command
-        said = pooled_prepare(*arguments, code=2)
-        assert "cannot resolve table old" in said and "Name the table with its schema." in said
+        error = pooled_prepare(*arguments, code=2)
+        assert "cannot resolve table old" in error and "Name the table with its schema." in error
     pooled_prepare.command = "prepare"
     assert outputs(pooled_prepare, "tenant.old")[0] == ["tenant.old is readable"]
     del pooled_prepare.environment["PGOPTIONS"]

@@ -33,7 +33,7 @@ def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
 def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
-    """The SQLSTATE of each call that waits for a lock while the privilege is revoked, and rows come."""
+    """The SQLSTATE of each call that waits for a lock while another session revokes the privilege and inserts rows."""
     sqlstates = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")
@@ -127,8 +127,8 @@ def test_who_waited_for_a_feed_may_still_move_it_or_changes_nothing(
         assert waiting.result() in (DENIED, HIDDEN)
 
 
-# Calls for a feed of the other session: the caller may move it as a member of the team that owns the table, and to
-# which the feed is granted. Each waits for the row of the batch, the last one for that of the count.
+# Calls for a feed of the other session, granted to the team that owns the table: the caller is a member. Each call
+# waits for the row of the batch; those in COUNTS wait for the row of the count.
 TOKEN = "(SELECT token FROM kept)"
 OF_MOVERS = {
     "feed_finish_batch": f"SELECT feed_finish_batch('m', 1, {TOKEN}, 'postgres')",

@@ -1,6 +1,6 @@
 """The figures of published studies, and the tables in docs/results that name commands to reproduce them.
 
-Each figure is shown next to ours if that was measured; the commands exist, and their tables are in the reports.
+Each figure is shown next to our figure, if we have measured it. The commands exist, and the reports have their tables.
 """
 
 import re
@@ -76,7 +76,7 @@ def test_the_full_runs_measure_every_published_figure() -> None:
             for cell in cells_of(study, table) if table["experiment"] == experiment else ():
                 place = (cell.step.partition("@")[0], cell.kind)
                 rows = {rows for step, kind, rows in there if (step, kind) == place}
-                # From an extension that is not available everywhere, or loaded beside such keys.
+                # Left out: keys from an extension that some servers lack, and the table that was loaded beside them.
                 if "random_ossp" not in cell.kind and table["name"] != "loaded":
                     least = 10_000 if cell.rows == 0 else 0
                     assert rows and (not isinstance(cell.rows, int) or cell.rows in rows or min(rows) <= least), cell
@@ -121,7 +121,7 @@ def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
 
 
 def test_a_figure_of_another_size_is_shown_without_its_base() -> None:
-    """Where sizes may differ, the base may have been measured at another time; the base alone tells nothing."""
+    """The base may have been measured at another time, with another size; alone it means nothing."""
     result = a_result()
     result.runs = [insert_run("random_char_plain_packed", number, 90.0, 1.0, 3_000_000) for number in range(1, 7)]
     (indexes,) = (

@@ -30,7 +30,7 @@ def test_an_outlier_is_reported_with_its_round() -> None:
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
     (warning,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]
-    expected = "Outliers, run more rounds on a quiet machine: insert, bigint, 1,000 rows, round 5."
+    expected = "Outliers; run more rounds on a quiet machine: insert, bigint, 1,000 rows, round 5."
     assert warning["warning"] == expected
 
 
@@ -44,24 +44,24 @@ def test_too_few_rounds_show_nothing() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """Fewer than five in a hundred reports of three kinds have a warning."""
+    """At most 5 % of reports about three kinds of key have a warning, if the kinds do not differ."""
     generator, trials = np.random.default_rng(rounds), 400
-    told = sum(
+    alarms = sum(
         bool(outliers(result_of({kind: list(1000 * generator.lognormal(0, deviation, rounds)) for kind in KINDS})))
         for _ in range(trials)
     )
-    assert told <= trials * 0.05
+    assert alarms <= trials * 0.05
 
 
-@pytest.mark.parametrize(("wal", "method", "told"), [(1, "mock", 1), (0, "mock", 0), (1, OWN_SERVER, 0)])
-def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, told: int) -> None:
+@pytest.mark.parametrize(("wal", "method", "reported"), [(1, "mock", 1), (0, "mock", 0), (1, OWN_SERVER, 0)])
+def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, reported: int) -> None:
     result = with_inserts(result_of({"bigint": [100.0]}))
     result.method = method
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
-    assert len(with_checkpoint(result)) == told
-    assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - told
+    assert len(with_checkpoint(result)) == reported
+    assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - reported
     assert with_checkpoint(result, made=True) == []  # the experiment itself made the checkpoint
-    assert told == 0 or "insert, bigint, 1,000 rows, round 1." in quality_sections(result)[0].shown()[0][0]
+    assert reported == 0 or "insert, bigint, 1,000 rows, round 1." in quality_sections(result)[0].shown()[0][0]
 
 
 def with_inserts(result: Result) -> Result:

@@ -252,7 +252,7 @@ def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """The command in the HINT makes the table one that can be enabled, written and read."""
+    """After the command in the HINT, the table can be enabled, written and read."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")
@@ -277,8 +277,8 @@ def test_what_writers_and_readers_would_be_refused(owner: Connection, change: st
         pytest.skip("a server of this version changes no expression")
     first = refused_first(owner, table, statements)
     assert set(first) == {"enable", "create", "count"} | (set() if change in MADE else {"prepare"})
-    said = {call: first[call].message_primary for call in ("enable", "create", "count")}
-    assert all(message in str(text) for text in said.values()), said
+    messages = {call: first[call].message_primary for call in ("enable", "create", "count")}
+    assert all(message in str(text) for text in messages.values()), messages
     assert first["enable"].message_hint or "row security" in message or "it has" in message or "it is" in message
     assert refused_later(owner, table, statements)
 
@@ -323,7 +323,7 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
 def test_what_depends_on_writers_is_warned_of(owner: Connection, change: str) -> None:
     table, statements, message = WARNINGS[change]
     by_call = warned(owner, table, statements)
-    assert all(len(said) == 1 and message in said[0] for said in by_call), by_call
+    assert all(len(messages) == 1 and message in messages[0] for messages in by_call), by_call
 
 
 @pytest.mark.parametrize("change", QUIET)
@@ -331,7 +331,7 @@ def test_what_harms_nobody_is_not_warned_of(owner: Connection, change: str) -> N
     assert warned(owner, *QUIET[change]) == [[], [], []]
 
 
-# Columns that order a feed, or divide it: the changes of table "key", the arguments, and the message of feed_create().
+# Columns by which feeds are ordered or divided: changes of the table "key"; arguments and message of feed_create().
 ORDERED, DIVIDED = "order_column => '{}'", "partition_by => '{}', shares => 2"
 FILLED = "ALTER TABLE key ADD c {} NOT NULL{}"
 DRAWN = ("CREATE SEQUENCE drawn {}", "ALTER TABLE key ADD c bigint NOT NULL DEFAULT nextval('drawn')",

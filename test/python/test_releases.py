@@ -100,7 +100,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
 
 
 def test_updates_replace_only_what_is_there(tree: Path) -> None:
-    """The clause OR REPLACE for another object would keep the owner whom somebody gave it."""
+    """The clause OR REPLACE would otherwise take over an object of that name, and leave it to its owner."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")
@@ -127,8 +127,8 @@ def test_release_writes_the_version_everywhere(tree: Path) -> None:
 def test_release_refuses(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     next_release.copy_tree(folder)
-    for asked, said in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):
-        assert said in next_release.release(folder, asked).stderr
+    for asked, message in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):
+        assert message in next_release.release(folder, asked).stderr
     if __version__ not in versions(RELEASED):
         assert "is not released" in next_release.release(folder, NEXT).stderr
         assert next_release.release(folder, __version__).returncode == 0

@@ -1,4 +1,4 @@
-"""Columns that exchange their names after a snapshot: a name in the snapshot belongs to another column in a query."""
+"""Columns that exchange names after a snapshot: a query finds another column by a name than the snapshot has."""
 
 import pytest
 from inorder.connection.database import Connection

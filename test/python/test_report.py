@@ -115,10 +115,10 @@ def test_two_sizes_make_a_line_chart() -> None:
 
 
 def test_a_table_that_grew_says_so() -> None:
-    for before, told in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
+    for before, caption in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
         result = a_result()
         result.select("insert")[-1].metrics["rows_before"] = before
-        assert INSERT.sections(result)[0].caption == told
+        assert INSERT.sections(result)[0].caption == caption
 
 
 def test_data_formats() -> None:
@@ -197,10 +197,10 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
     chart = INSERT.sections(result)[0].charts[-1]
     assert chart.caption.endswith("Second by second; the rounds end to end; a diamond: a checkpoint ended")
-    ((second, told),) = re.findall(
+    ((second, rate),) = re.findall(
         r'var\(--kind-random[^>]*var\(--panel\)"><title>random: (\S+) at (\d+)<', chart.svg()
     )
-    assert (second, told) == ("20", "4")
+    assert (second, rate) == ("20", "4")
 
 
 def test_a_long_run_is_drawn_in_means() -> None:

@@ -52,7 +52,7 @@ def test_what_fits_goes_on() -> None:
         ("memory_bytes", 5, "--memory must be a number from 1,048,576"),
         ("kinds", ["no"], "no"),
         ("threads", 0, "--threads must be a number from 1 to 1,024"),
-        ("indexes", ["no"], '--index has unknown "no"'),
+        ("indexes", ["no"], '--index: unknown value "no"'),
         ("tablespace", "/does/not/exist", "/does/not/exist is not a folder"),
     ],
 )

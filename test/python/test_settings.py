@@ -104,16 +104,16 @@ def outcome(session: Connection, step: str) -> object:
         cursor = session.execute(step.encode())
         return cursor.fetchall() if cursor.description else None
     except psycopg.Error as error:
-        said = error.diag
-        return said.sqlstate, said.message_primary, re.sub(r"\d+", "N", str(said.message_detail)), said.message_hint
+        diag = error.diag
+        return diag.sqlstate, diag.message_primary, re.sub(r"\d+", "N", str(diag.message_detail)), diag.message_hint
 
 
 def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, object]]:
     with connect(fresh.info.dsn) as plain, connect(fresh.info.dsn) as odd:
         plain.execute(TABLES.encode())
         plain.execute("SELECT inorder_internal.sweep()")
-        said: list[object] = []
-        odd.add_notice_handler(lambda notice: said.append(notice.message_primary))
+        messages: list[object] = []
+        odd.add_notice_handler(lambda notice: messages.append(notice.message_primary))
         for name, value in settings.items():
             odd.execute(f"SET {name} = {value}".encode())
         answers: list[tuple[str, object]] = []
@@ -124,7 +124,7 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
                 answers.append((step, outcome(plain, step)))
         plain.execute("DROP TABLE parts, streams")
         plain.execute(rb'DROP TABLE "odd ""\' name"')
-        return [*answers, ("notices", [notice for notice in said if BY_STATISTICS not in str(notice)])]
+        return [*answers, ("notices", [notice for notice in messages if BY_STATISTICS not in str(notice)])]
 
 
 @pytest.mark.editions

@@ -174,11 +174,11 @@ def test_arrow_batches_have_the_types_that_spark_takes() -> None:
 
 
 def test_an_error_is_the_one_of_inorder(shop: Shop) -> None:
-    for options, said in (
+    for options, message in (
         ({"max_row": 5}, 'unknown option "max_row"'),
         ({"table": "nothing"}, 'relation "nothing" does not exist'),
         ({"dsn": f"{shop.dsn} password={SECRET}"}, "has a password"),
     ):
-        with pytest.raises(Exception, match=said) as error:
+        with pytest.raises(Exception, match=message) as error:
             shop.batch(**options)
         assert SECRET not in str(error.value)

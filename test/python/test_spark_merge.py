@@ -1,4 +1,4 @@
-"""The recipe of docs/spark.md by which Spark merges changes into a table of Delta: the copy is the table."""
+"""The recipe of docs/spark.md by which Spark merges changes into a Delta table: the copy equals the table."""
 
 import json
 import subprocess

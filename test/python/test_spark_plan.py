@@ -20,7 +20,7 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "where is the server"),
         ({"dsn": "service=a"}, "which table"),
@@ -40,10 +40,10 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
         ({"dsn": '["service=a", "service=b"]', "table": "t"}, "dsn is not a connection string"),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as error:
         parsed(options)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("offset", "said"),
+    ("offset", "message"),
     [
         ([], "invalid offset"),
         ({"a": "{}"}, "invalid offset"),
@@ -81,8 +81,8 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
         ({}, "positions of nothing, not of one server"),
     ],
 )
-def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_no_offset_is_refused(offset: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         decoded(offset)
 
 
@@ -92,11 +92,11 @@ def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [({"b": "int"}, 'column "b" is not in t'), ({"a": "bigint"}, 'column "a" of t is integer, which is int')],
 )
-def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         wanted([TableColumn("a", "integer", "int4")], schema, "t")
     assert types_of(wanted([TableColumn("a", "integer", "int4")], {"a": "string"}, "t")) == {"a": "string"}
 
@@ -209,7 +209,7 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
     with pytest.raises(InputError, match="positions of nothing, not of one server"):
         shop.plan(end="{}").end(beginning)
     other = {"server": beginning["server"] | {"database": "second"}}
-    with pytest.raises(InputError, match='a position in the database "second", this is "tail"'):
+    with pytest.raises(InputError, match='belongs to the database "second", and this is "tail"'):
         shop.plan().next(other, None)
 
 
@@ -219,7 +219,7 @@ def test_a_position_of_another_server_is_accepted_if_told_so(shop: Shop) -> None
     position = json.loads(start["server"]["position"]) | {"origin": "1/1"}
     other = {"server": start["server"] | {"position": json.dumps(position)}}
     with pytest.raises(
-        InorderError, match=r"another server or timeline(.|\n)*what the option accept_origin does, once"
+        InorderError, match=r"another server or timeline(.|\n)*Use the option accept_origin for one run"
     ):
         shop.plan().next(other, None)
     plan = shop.plan(accept_origin="true")

@@ -107,7 +107,7 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "said"),
+    ("kind", "value", "message"),
     [
         ("date", "'infinity'", "infinite or not in the years"),
         ("date", "'0001-12-31 BC'", "infinite or not in the years"),
@@ -122,14 +122,14 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
     ],
 )
 def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
-    cluster: Cluster, fresh: Connection, kind: str, value: str, said: str
+    cluster: Cluster, fresh: Connection, kind: str, value: str, message: str
 ) -> None:
     """A replacement value would be worse. As text it can be read."""
     fresh.execute(f"ALTER TABLE events ADD odd {kind}".encode())
     fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
     with pytest.raises(InputError) as error:
         read(plan_of(cluster), f"{cluster.dsn} dbname=tail")
-    assert 'column "odd"' in str(error.value) and said in str(error.value)
+    assert 'column "odd"' in str(error.value) and message in str(error.value)
     (row,) = read(plan_of(cluster), f"{cluster.dsn} dbname=tail", {"odd": "string"})
     assert row["odd"] == fresh.execute("SELECT odd::text FROM events").fetchall()[0][0]
 
@@ -201,7 +201,7 @@ def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> Non
         fresh.execute("SELECT 1")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail'")
         admin.execute("CREATE DATABASE clone TEMPLATE tail")
-    with pytest.raises(InputError, match='read_dsn leads to the database "clone", dsn to "tail"'):
+    with pytest.raises(InputError, match='read_dsn connects to the database "clone", but dsn to "tail"'):
         read(plan_of(cluster), f"{cluster.dsn} dbname=clone")
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE clone WITH (FORCE)")

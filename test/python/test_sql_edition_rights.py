@@ -103,7 +103,7 @@ GRANTED = """
 SELECT DISTINCT a.grantee::regrole::text, o.kind, a.privilege_type FROM inorder_internal.own_objects() AS o
 CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.grantee <> o.owner ORDER BY 1, 2, 3
 """
-# The same by the catalog alone: schemas, relations and their columns, functions, types.
+# The same privileges, read from the catalog alone: of schemas, relations and their columns, functions, types.
 GIVEN_AWAY = """
 SELECT DISTINCT o.kind, a.grantee::regrole::text, a.privilege_type FROM (
     SELECT 'schema' AS kind, n.oid, n.nspowner, n.nspacl FROM pg_namespace AS n
@@ -283,7 +283,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
-    # A reader who deletes partitions by feed_passed must not lose the rows of that batch.
+    # A reader who drops partitions up to feed_passed() must not lose the rows of the unfinished batch.
     assert run(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
@@ -522,7 +522,7 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             assert run(other, "SHOW inorder.keys") == [(text,)]
             made_key, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
             assert run(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
-        # A valid key of this transaction, before keys of another.
+        # The setting has a valid key of this transaction, followed by keys of another transaction.
         with edition.transaction():
             own = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")

@@ -94,7 +94,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         two.catch_up()
         for connection in (two.primary, two.standby):  # while nothing later has ended
             assert scalar(connection, ended, number) is False
-        two.insert(-1)  # a later one that has ended
+        two.insert(-1)  # a later transaction, which ends
         two.catch_up()
         assert scalar(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
         assert scalar(two.standby, ended, number) is False
@@ -116,7 +116,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
 def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
     two: Two, savepoints: int
 ) -> None:
-    """There the ID of a savepoint looks like that of a transaction in progress."""
+    """On a standby, the ID of a savepoint looks like that of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
     start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     position = str(scalar(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
@@ -141,7 +141,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
 
 
 def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_gave(two: Two) -> None:
-    """A snapshot of the primary does not list them. The error says so, and passes with that transaction."""
+    """Snapshots list at most 64 savepoints of a transaction. The batch is refused as too new until it ends."""
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute(SAVEPOINTS.format(65).encode())
@@ -262,7 +262,7 @@ def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) 
 
 
 def test_peek_works_on_a_standby(two: Two) -> None:
-    """The result equals that of a read, at the position that has been replayed, even for a part."""
+    """feed_peek() returns the rows that a read would return at the replayed position, all or a limited number."""
     peek = "SELECT n FROM feed_peek('f', null::events{})"
     two.insert(1, 2, 3)
     two.primary.execute("SELECT n FROM feed_read('f', null::events, 1)")
@@ -362,7 +362,7 @@ IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' 
 
 
 def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
-    """It stops again and again in the second batch, which was joined, and in its replacements."""
+    """The second batch, joined of several, is cut off again and again, and so are the batches that replace it."""
     stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
     with Cluster(server) as primary:
         primary.start(SETTINGS)
@@ -386,9 +386,11 @@ def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: I
                         running.send_signal(signal.SIGCONT)
                     time.sleep(0.01)
                 assert running.stderr
-                said = running.stderr.read().decode()
-                assert running.wait() == 0, said
-    assert said.count("trying again with batches of at most 2,500 rows: canceling statement due to conflict") == 1, said
+                error = running.stderr.read().decode()
+                assert running.wait() == 0, error
+    assert error.count("trying again with batches of at most 2,500 rows: canceling statement due to conflict") == 1, (
+        error
+    )
     assert sorted(tail.rows()) == list(range(1, 4001))
 
 
@@ -422,7 +424,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
         two.standby.execute("SELECT pg_wal_replay_pause()")
         two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
         late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
-    # The position contains the late one, whose number is the smallest, and the first of the two that the standby has.
+    # The position contains the late transaction, which has the smallest number, and the first of the standby's two.
     rows, position = two.batch(two.primary, position, 2)
     assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
@@ -435,7 +437,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
 def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
-    """A standby does not cancel it, and it would find no rows in the new file."""
+    """A standby does not cancel such a query, which would therefore silently find no rows in the new file."""
     start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
@@ -468,9 +470,9 @@ def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tupl
     try:
         for role, named in (("postgres", two.primary.info.host), ("nobodys", "the primary. With several hosts")):
             done = preloaded.run(command, tmp_path, environment | {"PGUSER": role}, PATIENCE)
-            said = done.stderr.decode()
-            assert (done.returncode, done.stdout) == (2, b"") and "this server is a standby, and " in said
-            assert "\nHINT:  Connect to the primary" in said and named in said
+            stderr = done.stderr.decode()
+            assert (done.returncode, done.stdout) == (2, b"") and "this server is a standby, and " in stderr
+            assert "\nHINT:  Connect to the primary" in stderr and named in stderr
     finally:
         two.primary.execute("DROP OWNED BY nobodys; DROP ROLE nobodys")
 
@@ -513,7 +515,7 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
                 number = scalar(writer, "SELECT xact_id()")
                 with connect(primary.dsn) as other:
-                    other.execute("CREATE TABLE u ()")  # a later one that has ended, and is flushed as it writes
+                    other.execute("CREATE TABLE u ()")  # a later transaction that has ended; its commit is flushed
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 ended = "SELECT ended_transactions() @> %s::bigint"

@@ -98,7 +98,7 @@ def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
-    """Rows of the state for parts of a tree that is enabled as a whole, as a restore would insert them."""
+    """Insert state, as a restore would, for partitions of a tree that is enabled only as a whole."""
     role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
     if edition == "c":
         execute(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 IS_LONG = "INORDER_TEST_CLIENTS" in os.environ
 CLIENTS, SECONDS, PAUSE = (200, 60, 1.0) if IS_LONG else (20, 3, 0.2)
 WRITERS = 16
-# Two processes of the one, so that clients come with cursors of another process; all three languages together.
+# Languages of the services that run together. In each list a client may come with a cursor of another process.
 TOGETHER = [["python", "python"], ["python", "node", "go"]]
 ROWS = (
     "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text)",
@@ -59,7 +59,7 @@ UPDATES = (
 
 
 class Pair:
-    """A primary and its standby. The address leads to the one of them that is the primary."""
+    """A primary and its standby. The address always leads to the primary, even after a failover."""
 
     def __init__(self, primary: Cluster, standby: Standby, folder: Path) -> None:
         self.primary, self.standby, self.address = primary, standby, folder / "run"
@@ -216,7 +216,7 @@ def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:
-    """The length of a cursor beside a number of open transactions, two of which are at most so many others apart."""
+    """The length of a cursor with a number of open transactions, whose IDs differ by at most ``apart``."""
     chosen = random.Random(number)
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]
@@ -242,7 +242,7 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
 
 @pytest.mark.parametrize("language", ["python", "node", "go"])
 def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_path: Path) -> None:
-    """Nobody writes: the process has to forget rows that it keeps for clients, which the new primary may not have."""
+    """Even without new rows, the process must forget rows kept for clients: the new primary may not have them."""
     create(pair.dsn, (*ROWS, INSERTS[0].format(few=1500)))
     with served([language], source_of(pair.address), tmp_path) as (service,):
         wait_for(lambda: status_of_second_page(service) == 200)
@@ -259,7 +259,7 @@ def status_of_second_page(service: Service) -> int:
 
 @pytest.mark.parametrize("language", ["python", "node", "go"])
 def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
-    """It is answered as that of a page: a service would not notice that its client has gone."""
+    """HEAD of a stream is answered like HEAD of a page: a service would not notice that its client has gone."""
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)
         with served([language], source_of(cluster.folder / "run", "shop"), tmp_path) as (service,):
@@ -301,8 +301,8 @@ def test_after_a_restore_a_cursor_is_gone(cluster: Cluster, of_edition: str, lan
             assert service.get("")[0] == service.get(second["next"])[0] == 503
             restored.execute("SELECT feed_rebase('events')")
             wait_for(lambda: service.get("")[0] == 200)
-            status, said = service.get(second["next"])
-            assert (status, said.partition(".")[0]) == (410, "This server does not continue from that cursor")
+            status, message = service.get(second["next"])
+            assert (status, message.partition(".")[0]) == (410, "This server does not continue from that cursor")
             assert len(service.get(service.get("")[1]["next"])[1]["rows"]) == 500
 
 

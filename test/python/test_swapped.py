@@ -1,4 +1,4 @@
-"""A table that is swapped by two renames, as online schema changes do: readers of the former one are told."""
+"""A table that is swapped by two renames, as by online schema changes: readers of the former table get an error."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
 
 @pytest.mark.editions
 def test_a_name_that_is_no_table_is_not_said(fresh: Connection) -> None:
-    """Rows come by a view of the former name, or by the new name."""
+    """Rows may be written through a view that has the former name, or by the new name."""
     run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
     assert said(fresh) == NONE
     run(fresh, "CREATE VIEW events AS SELECT * FROM former")
@@ -105,15 +105,15 @@ def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path)
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
 @pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
 def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]) -> None:
-    """No rows would come any more, because the table that is read is not the one of that name."""
+    """The run would get no further rows, because new rows go to another table, which has the name now."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     with tail.started(*source, "--follow", *options, to="out") as running:
         wait_for(lambda: len(tail.rows()) == 3)
         run(fresh, *SWAP)
         assert running.stderr and running.wait(PATIENCE) == 2
-        said = running.stderr.read().decode()
-    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in said
+        stderr = running.stderr.read().decode()
+    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in stderr
     assert tail.rows() == [1, 2, 3]
 
 
@@ -132,7 +132,7 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
 def test_following_ends_under_load_with_all_that_was_committed(
     fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
 ) -> None:
-    """The position stays whole: after the table has its name again, the same command goes on behind the last row."""
+    """The position stays complete: once the table has its name again, the same command continues after the last row."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     stopped = Event()
     with ThreadPoolExecutor() as pool, tail.started(*source, "--follow", to="out") as running:
@@ -143,12 +143,12 @@ def test_following_ends_under_load_with_all_that_was_committed(
             wait_for(lambda: scalar(fresh, "SELECT count(*) FROM events"))  # which is the other table now
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
-            said = running.stderr.read().decode()
+            stderr = running.stderr.read().decode()
         finally:
             stopped.set()
         written = sorted(n for writer in writers for n in writer.result())
-    assert "trying again" not in said  # the rows of the former table are read by its new name at once
-    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in said
+    assert "trying again" not in stderr  # the rows of the former table are read by its new name at once
+    assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in stderr
     former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
     assert len(former) < len(written) == len(former) + int(str(scalar(fresh, "SELECT count(*) FROM events")))
     run(fresh, *BACK)
@@ -157,7 +157,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
 
 
 def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
-    """Rows by the name of the table, whichever has it; their numbers."""
+    """Insert rows by name, into whichever table has the name; returns their numbers."""
     with connect(dsn) as connection:
         numbers: list[int] = []
         while not stopped.is_set():

@@ -102,7 +102,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
 
 
 def test_a_batch_in_the_hands_of_another_worker(tail: Tail, fresh: Connection) -> None:
-    """The batch comes when its lease is over, in any session."""
+    """Any session reads the batch when the worker's lease is over."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
@@ -453,8 +453,8 @@ BAD_INPUT = [
 
 
 def test_bad_input_is_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
-    said = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
-    assert [case for case in said if case[1] not in case[2]] == []
+    errors = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
+    assert [case for case in errors if case[1] not in case[2]] == []
     assert list(tail.folder.iterdir()) == []
 
 

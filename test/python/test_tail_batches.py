@@ -1,4 +1,4 @@
-"""Input of a command or pipe from inorder tail: whole batches or nothing, whichever process is killed."""
+"""The output of inorder tail into a command or a pipe: whole batches or nothing, whichever process is killed."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
-    """Runs killed at their system calls, once more, and then run to the end; returns their numbers."""
+    """Kill runs at their system calls, twice, then run to the end; returns the numbers of the points."""
     every = 1 if LONG_RUN else 9
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
@@ -60,7 +60,7 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
     names = [path.name for path in quick.folder.iterdir()]
-    # The file has its name, but is not in place: nobody removes it, because it could belong to somebody else.
+    # A killed run may leave a partial file with a name. Nobody removes it, because it could belong to somebody else.
     left = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
     assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
 
@@ -213,9 +213,9 @@ def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
 @pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
 def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
     insert(fresh, 4_000)
-    said = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
-    assert "inorder: cannot write a batch to a temporary file in " in said
-    assert ": File too large\nHINT:  TMPDIR names another place" in said
+    error = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
+    assert "inorder: cannot write a batch to a temporary file in " in error
+    assert ": File too large\nHINT:  TMPDIR names another place" in error
     assert not (tail.folder / "got").exists()
     tail("events", "--position", "p", "--batch-rows", "1M", "--exec", "cat >> got")
     assert tail.rows("got") == list(range(1, 4_001))

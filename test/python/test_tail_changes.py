@@ -215,7 +215,7 @@ CONFLICTS = ("40001", "40P01")
 
 
 def failing(connection: Connection, table: str, code: str, times: int) -> None:
-    """Let changes of a state table fail so many times, like a conflict with another session."""
+    """Let changes of a state table fail this number of times, like a conflict with another session."""
     connection.execute(FAILING.format(table=table, code=code, times=times).encode())
 
 
@@ -306,8 +306,8 @@ def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connect
     for code, end in ((2, None), (0, 5001)):
         with tail.started(*arguments, to="ignored" if form == "parquet" else "out") as running:
             assert running.stderr
-            said = running.stderr.read().decode()
-            assert running.wait(PATIENCE) == code and ("invalid internal value for enum" in said) == (code == 2), said
+            error = running.stderr.read().decode()
+            assert running.wait(PATIENCE) == code and ("invalid internal value for enum" in error) == (code == 2), error
         delivered = rows_there(tail, form)
         assert delivered == list(range(1, 1 + (end or len(delivered))))
         if code:
@@ -348,8 +348,8 @@ def test_a_row_of_more_than_a_gigabyte_as_text(tail: Tail, fresh: Connection, so
     reads = ("--feed", "f") if source == "feed" else ("big", "--position", "p")
     key = scalar(fresh, "SELECT id FROM big WHERE length(b) > 1")
     for form in ("json", "csv") if LONG_RUN else ("json",):
-        said = tail(*reads, "--format", form, "--exec", "cat > out", code=1)
-        assert f"\nDETAIL:  It is the row (id) = ({key}).\nHINT:  A row that is read must have less" in said
+        error = tail(*reads, "--format", form, "--exec", "cat > out", code=1)
+        assert f"\nDETAIL:  It is the row (id) = ({key}).\nHINT:  A row that is read must have less" in error
     if source == "table" and LONG_RUN:
         tail("big", "--position", "q", "--format", "binary", "--exec", "wc -c > size")
         assert int((tail.folder / "size").read_text()) > 540_000_000

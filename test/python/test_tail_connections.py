@@ -135,7 +135,7 @@ print(lines)
 
 
 def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
-    """The same holds while rows are read in another thread; and the server writes nothing there."""
+    """Standard error is not replaced while rows are read in another thread, and the server writes nothing there."""
     insert(fresh, 3)
     batch = scalar(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(

@@ -34,7 +34,7 @@ class Cut:
 
     def __init__(self, server: Connection, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.how, self.most = server, how, MOST
-        self.asked = list[int]()  # rows, of each batch that was begun
+        self.asked = list[int]()  # number of rows of each batch that was begun
         put = Delivery.put
 
         def watched(delivery: Delivery, batch: Batch, rows: Any, header: bytes) -> None:
@@ -74,7 +74,7 @@ def wide(fresh: Connection) -> Connection:
 
 
 def keys(path: Path) -> list[int]:
-    """The column n of the rows in a file; rows with another text about a copy are left out."""
+    """The column n of the rows in a file. Lines without a row, whose n is null, are left out."""
     texts = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
     return sorted(int(n) for n in texts if n != b"null")
 
@@ -112,7 +112,7 @@ def test_batches_for_a_file_shrink_and_grow_again(
 
 
 class OneShard:
-    """A table as Citus would have it, in the place of the catalog of Citus."""
+    """A stand-in for the catalog of Citus: a table with one shard."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.table = session.table(name)
@@ -167,7 +167,7 @@ def rows_in(folder: Path, output: str) -> int:
 def test_each_run_gets_further_if_its_session_is_ended(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A batch that was joined is not the one with which the next run begins."""
+    """The next run begins with a single batch, not with the batch that was joined of several."""
     request = requested(wide, cluster, tmp_path, kind)
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):

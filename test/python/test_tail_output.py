@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")
 LARGE = (*EVENTS, "--batch-rows", "5k")
-HALF = 100_000  # bytes of a batch of those
+HALF = 100_000  # bytes: about half of such a batch
 
 
 def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
@@ -40,9 +40,9 @@ def refused(tail: Tail, *arguments: str, to: str | Path = "out") -> str:
     with tail.started(*arguments, to=str(to)) as running:
         assert running.wait(PATIENCE) == 2
         assert running.stderr
-        said = running.stderr.read().decode()
-    assert path.read_bytes() == before and "Traceback" not in said
-    return said
+        stderr = running.stderr.read().decode()
+    assert path.read_bytes() == before and "Traceback" not in stderr
+    return stderr
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, e
 
 @contextmanager
 def mounted(image: Path, place: Path) -> Iterator[int]:
-    """A file system in a file, on a loop device that stays in use, which gives the next one another number."""
+    """A file system in a file. Its loop device stays in use, so the next file system gets another device number."""
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
         pytest.skip("no loop device to be had")
@@ -141,14 +141,14 @@ def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
-    """The batch would be whole in the new file, besides its half in the old one, which tells how to complete it."""
+    """The new file would have the whole batch, and the old file half of it; the error says how to complete it."""
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
     if create:
         (tail.folder / "out").touch()
-    said = refused(tail, *LARGE)
-    assert "it is new, and the last batch is unfinished in the former file\nHINT:  Append to the former file" in said
+    message = refused(tail, *LARGE)
+    assert "it is new, and the last batch is unfinished in the former file\nHINT:  Append to the former file" in message
     tail.appended(*LARGE, to="out.1")
     insert(fresh, 10, 6_001)
     tail.appended(*LARGE)
@@ -174,9 +174,9 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
         os.truncate(out, 0)
         assert running.wait(PATIENCE) == 1
         assert running.stderr and b"another program changed the file" in running.stderr.read()
-    said = refused(tail, *EVENTS)
+    error = refused(tail, *EVENTS)
     if has_attributes(tail.folder):
-        assert "it was emptied in place, as by logrotate's copytruncate" in said
+        assert "it was emptied in place, as by logrotate's copytruncate" in error
     insert(fresh, 10, 11)
     tail.appended(*EVENTS, "--accept-output")
     tail.appended(*EVENTS)
@@ -245,7 +245,7 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 
 @pytest.mark.parametrize("feed", [False, True])
 def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
-    """Under the former header they would belong to other columns, even if there are as many."""
+    """Under the former header, values would seem to belong to other columns, even if their number is the same."""
     fresh.execute("SELECT feed_create('f', 'events')")
     csv = (*(("--feed", "f") if feed else EVENTS), "--format", "csv")
     changes = (
@@ -312,8 +312,8 @@ def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000, 1001)
     tail.appended(*EVENTS)
     shutil.copy(tail.folder / "yesterday", tail.folder / "p")
-    said = refused(tail, *EVENTS)
-    os.truncate(tail.folder / "out", int(said.partition("it has more than ")[2].split()[0]))
+    error = refused(tail, *EVENTS)
+    os.truncate(tail.folder / "out", int(error.partition("it has more than ")[2].split()[0]))
     tail.appended(*EVENTS)
     assert tail.rows() == list(range(1, 2001))
 
@@ -332,7 +332,7 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
 
 
 def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
-    """A pipe or command would get it, while the file keeps half of it; without such a batch, they may alternate."""
+    """Another sink would get a batch of which the file keeps a half. Without such a batch, sinks may alternate."""
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     assert "the last batch is unfinished in a file, and standard output is not that file" in tail(*EVENTS, code=2)

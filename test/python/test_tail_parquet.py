@@ -95,7 +95,7 @@ def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
 
 
 def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
-    """Files of both would be mixed; and a reader that starts again would write rows twice."""
+    """Files of two readers would be mixed, and a reader that starts again would write rows twice."""
     insert(fresh, 3)
     tail(*RUN)
     assert f"not of the position file {tail.folder.resolve() / 'q'}" in tail(*RUN[:2], "q", *RUN[3:], code=2)
@@ -125,8 +125,8 @@ USAGE = [(["--format", "parquet"], "require each other"), (["--directory", "d"],
 
 
 def test_usage(fresh: Connection, tail: Tail) -> None:
-    said = [(options, says, tail("events", "--position", "p", *options, code=2)) for options, says in USAGE]
-    assert [case for case in said if case[1] not in case[2]] == []
+    errors = [(options, says, tail("events", "--position", "p", *options, code=2)) for options, says in USAGE]
+    assert [case for case in errors if case[1] not in case[2]] == []
 
 
 def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> None:
@@ -206,6 +206,6 @@ def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pyt
 def test_without_room_a_directory_is_as_before(fresh: Connection, tail: Tail) -> None:
     """Closing the file that could not be written causes no second error, either."""
     insert(fresh, 4_000)
-    said = tail.without_room(20_000, *RUN)
-    assert "cannot write out/" in said and "File too large" in said, said
+    message = tail.without_room(20_000, *RUN)
+    assert "cannot write out/" in message and "File too large" in message, message
     assert [path.name for path in (tail.folder / "out").iterdir()] == [".inorder"]

@@ -147,9 +147,9 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
         assert list(tmp_path.iterdir()) == []
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
-            with pytest.raises(InorderError, match=r"cannot open .*p: No space left on device") as said:
+            with pytest.raises(InorderError, match=r"cannot open .*p: No space left on device") as caught:
                 PositionFile(tmp_path / "p")
-            assert said.value.exit_code == 1
+            assert caught.value.exit_code == 1
         assert list(tmp_path.iterdir()) == []
 
 
@@ -157,7 +157,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
 ) -> None:
-    """They may be positions, too: p.partial is a name that another reader may use."""
+    """Files with similar names may be positions of other readers, for instance p.partial."""
     real = os.open
 
     def without(path: str | Path, flags: int, *mode: int) -> int:
@@ -184,9 +184,9 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(InorderError, match=rf"cannot lock .*p: {os.strerror(number)}\nHINT:  .*local_lock") as said:
+    with pytest.raises(InorderError, match=rf"cannot lock .*p: {os.strerror(number)}\nHINT:  .*local_lock") as caught:
         PositionFile(tmp_path / "p")
-    assert said.value.exit_code == 1
+    assert caught.value.exit_code == 1
 
 
 def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection) -> None:
 def test_no_link_that_another_user_planted_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
-    """Neither beside a file, even if its name had been guessed, nor in the place of one that was no link before."""
+    """The link is beside the file, with a guessed name, or replaces a file that was not a link before."""
     monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
     target = tmp_path / "p"
     planted, elsewhere = tmp_path / "p.guessed.partial", tmp_path / "elsewhere"

@@ -148,9 +148,9 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
         running.send_signal(signal.SIGTERM)
         assert running.wait(PATIENCE) == 0
         assert running.stderr
-        said = running.stderr.read().decode()
-    assert said.startswith("inorder: lost the server, trying again: ") and said.count("\n") == 2
-    assert said.endswith("\ninorder: reconnected\n")
+        stderr = running.stderr.read().decode()
+    assert stderr.startswith("inorder: lost the server, trying again: ") and stderr.count("\n") == 2
+    assert stderr.endswith("\ninorder: reconnected\n")
 
 
 def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
         running.send_signal(signal.SIGCONT)
         assert running.stdout.read() == b""
         assert running.wait(PATIENCE) == 1
-        said = running.stderr.read().decode()
-        assert said.startswith("inorder: ") and "Traceback" not in said
+        stderr = running.stderr.read().decode()
+        assert stderr.startswith("inorder: ") and "Traceback" not in stderr
     assert "No such file or directory" in tail("events", "--position", "p", code=1)
     private.start(LAZY)
     assert numbers(tail("events", "--position", "p")) == list(range(1, ROWS + 1))

@@ -187,16 +187,16 @@ def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail)
     fresh.execute("CREATE TABLE v (k uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (k, n))")
     fresh.execute("SELECT feed_enable('v')")
     fresh.execute("INSERT INTO v (n) VALUES (0)")
-    said = []
+    messages = []
     for place, (kind, value, says) in enumerate(MISFITS):
         fresh.execute(f"ALTER TABLE v ADD odd {kind}".encode())
         fresh.execute(f"INSERT INTO v (n, odd) VALUES ({place + 1}, {value})".encode())
         (key,) = fresh.execute("SELECT max(k::text) FROM v").fetchall()[0]
         error = tail(*RUN, "p", "--format", "parquet", "--directory", "out", code=2)
         expected = f'column "odd" of type {kind} has ', says, f" in the row (k, n) = ({key}, {place + 1})\n"
-        said += [(kind, value, error) for words in expected if words not in error]
+        messages += [(kind, value, error) for words in expected if words not in error]
         fresh.execute("ALTER TABLE v DROP odd")
-    assert said == []
+    assert messages == []
     assert list((tail.folder / "out").glob("*.parquet")) == []
 
 
@@ -246,7 +246,7 @@ def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -
 @pytest.mark.parametrize("names", [("fine", "good"), ("fine", "bad")], ids=["renamed", "exchanged"])
 @pytest.mark.parametrize("hint", ["as it is", None], ids=["error", "null"])
 def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[str, str], hint: str | None) -> None:
-    """Labels are those of the snapshot, texts those of the catalog: the batch is read again, without nulls."""
+    """Arrow has the labels of the snapshot, but the server sends the present labels: the batch is read again."""
     run(fresh, "CREATE TYPE mood AS ENUM ('fine', 'bad')", "CREATE TABLE v (id int PRIMARY KEY, c mood NOT NULL)",
         "INSERT INTO v VALUES (1, 'fine'), (2, 'bad')")  # fmt: skip
     rename = "ALTER TYPE mood RENAME VALUE '{}' TO '{}'"
@@ -287,9 +287,9 @@ def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
 def test_bytes_that_are_no_text(unchecked: Tail, form: str) -> None:
     parquet = ("--directory", "d") if form == "parquet" else ()
     read = ("events", "--position", "p", "--format", form, *parquet)
-    said = unchecked(*read, code=1)
+    text = unchecked(*read, code=1)
     assert (
-        "\nDETAIL:  It is column t of the row (n) = (2).\nHINT:  The server does not convert text (its encoding" in said
+        "\nDETAIL:  It is column t of the row (n) = (2).\nHINT:  The server does not convert text (its encoding" in text
     )
 
 

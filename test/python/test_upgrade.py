@@ -283,8 +283,8 @@ def test_the_tool_updates_the_sql_edition(
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
     with connect(dsn) as connection:
         execute(connection, "CREATE ROLE uses", "CREATE ROLE writes", *ADMIT)
-    said = next_release.tool(tree, place.cluster, "upgrade", "--dsn", f"{dsn} user=installer")
-    assert said.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
+    message = next_release.tool(tree, place.cluster, "upgrade", "--dsn", f"{dsn} user=installer")
+    assert message.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
     fresh = edition(write(tree, tmp_path))
     rights = []
     for updated_or_fresh, statements in ((dsn, ()), (fresh, ADMIT)):

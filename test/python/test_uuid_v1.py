@@ -67,7 +67,7 @@ def judge(connection: Connection) -> Iterator[Connection]:
 def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster: Cluster) -> None:
     generator = random.Random(3)
     soft = cluster.server.major >= 16
-    inputs = INPUTS if soft else INPUTS // 20  # without soft errors each takes two subtransactions
+    inputs = INPUTS if soft else INPUTS // 20  # without soft errors, each input takes two subtransactions
     judge.execute("CREATE TABLE fuzz.forms (form text)")
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.forms FROM STDIN") as copy:
         for _ in range(inputs):

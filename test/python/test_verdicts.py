@@ -35,7 +35,7 @@ def cut(result: Result, rounds: int) -> Result:
 
 
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
-    """Six rounds of a quarter of the speed decide it; three do not, and say what would."""
+    """Six rounds at a quarter of the speed decide the question. Three rounds do not, and the report says what would."""
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
@@ -93,7 +93,7 @@ def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
 
 @pytest.mark.parametrize(("share", "answer"), [(0.25, "Yes"), (1.0, "No")])
 def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, answer: str) -> None:
-    """The machine has a quarter of its speed while the large table is measured; that alone is no answer."""
+    """The whole machine is four times slower while the large table is measured, which says nothing about a key."""
     result = a_result()
     result.plan["rows"] = [1000, 10_000]
     for run in result.select("insert"):
@@ -211,7 +211,7 @@ def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> N
     created = next(step.text for step in steps if "uuid_xact_nextval" in step.text)
     of_readers = [
         step.text for verdict in verdicts_of("reader") for step in verdict.steps
-    ]  # without a run of keys, too
+    ]  # even if no keys were measured
     assert created in of_readers
     for text in (step.text for step in steps if step.text.startswith(("SELECT", "ALTER"))):
         execute(connection, "BEGIN", created, text, "ROLLBACK")
@@ -224,10 +224,10 @@ def test_each_answer_stands_once_on_the_page() -> None:
     assert [page.count(str(escape(verdict.figures))) for verdict in answers] == [1] * len(answers)
 
 
-def test_a_machine_that_slowed_is_told_of() -> None:
+def test_a_machine_that_slowed_down_is_reported() -> None:
     """The third round of a_result is four times as fast as the second."""
-    said = "The slowest round was 4 times slower"
-    assert said in render([Labelled("a.json", a_result())])
+    message = "The slowest round was 4 times slower"
+    assert message in render([Labelled("a.json", a_result())])
     assert "The slowest round" not in render([Labelled("a.json", recorded("insert"))])
 
 
@@ -247,6 +247,6 @@ def test_bars_of_enough_rounds_have_their_intervals() -> None:
 
 
 def test_a_short_name_is_explained_where_it_first_stands() -> None:
-    for wal in (18_000, 18_200):  # the first of two, then the second
+    for wal in (18_000, 18_200):  # xact with less WAL than version 7, and with more
         page = render([Labelled("a", with_ordered(v7=(1, 1.01, 18_100), xact=(1, 1.01, wal)))])
         assert page[page.index("xact", page.index("<main>")) :].startswith("xact (transaction-ordered)")

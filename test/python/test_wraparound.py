@@ -1,4 +1,4 @@
-"""Transaction IDs are reused after four billion: rows of the catalog keep those of long ago."""
+"""Transaction IDs are reused after four billion: rows of the catalog keep IDs that are used again."""
 
 import shutil
 import subprocess

@@ -66,7 +66,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
     run(reader, "CREATE TEMP TABLE kept AS SELECT reader_start('s.t') AS p, NULL::feed_batch AS b")
     run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT (feed_take_batch('out', 'w')).number")
     run(reader, "SELECT * FROM feed_take_batch('work', 'w')")
-    # Results that a call finds again without looking were found before; the count knows all rows but one.
+    # The session has results that calls reuse without a look at the table; the count lacks one row.
     run(owner, "SELECT exact_count_fold('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     run(reader, "SELECT exact_count('s.t')")
 

@@ -43,10 +43,12 @@ KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 
-# Keys in order cause few images, regardless of the number of rows between two checkpoints: the last page of each level
-# of the index, three pages of the free space map, up to nine catalog pages whose hint bits are set after a start, and
-# at most one page of the table for each session of this measurement and of the one before, whose last page has room.
-# Measured: 3 to 18 with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
+# Keys in order cause few images, regardless of the number of rows between two checkpoints:
+# * the last page of each level of the index;
+# * three pages of the free space map;
+# * up to nine catalog pages whose hint bits are set after a start;
+# * one page of the table for each session, and for each session of the previous measurement, whose page has room left.
+# Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
 LITTLE = 1.2  # ratio of WAL to that of ordered keys; below it, the key is not called expensive
@@ -193,9 +195,9 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
     """
     inserts = conditions.inserts
     here = min(inserts, shape.block - position)
-    blocks, rest = divmod(inserts - here, shape.block)
+    blocks, last_inserts = divmod(inserts - here, shape.block)
     present, old = (rows / shape.rows_per_leaf for rows in (position + shape.earlier, shape.earlier))
-    return distinct(present, here) + blocks * distinct(old, shape.block) + distinct(old, rest)
+    return distinct(present, here) + blocks * distinct(old, shape.block) + distinct(old, last_inserts)
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:

@@ -62,11 +62,11 @@ class Actor(ABC):
                     continue
             if blocking := self.source.wait(blockers):
                 if not self.waits_for:
-                    self.happened(self.word, self.source.said, blocking)
+                    self.happened(self.word, self.source.last_sql, blocking)
                 self.waits_for = blocking
                 return
             says = self.end(self.word)
-            self.happened(says, "" if self.waits_for else self.source.said, ())
+            self.happened(says, "" if self.waits_for else self.source.last_sql, ())
             self.busy = False
 
     def happened(self, says: str, sql: str, waits_for: tuple[str, ...]) -> None:

@@ -219,7 +219,10 @@ def conform(arena: Arena) -> None:
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
-    """Run the schedules of a case until one loses rows; run the first schedule of each fault again on a new table."""
+    """Run the schedules of a case until one loses rows, or leaves a copy that differs.
+
+    The first schedule of each fault is run again on a new table.
+    """
     outcome = Outcome(case.name)
     if note := arena.lacks(case):
         outcome.note = note
@@ -235,7 +238,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
 
 
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
-    """Run schedules up to the first one that loses rows or returns rows twice. Returns the number of schedules run."""
+    """Run schedules until one loses rows, returns rows twice, or leaves a copy that differs; returns their number."""
     for count, schedule in enumerate(schedules, start=1):
         history = arena.play(schedule)
         writers = [event for event in history.events if event.session != READER]

@@ -14,7 +14,7 @@ def conclusion(judged: Judgement) -> Iterator[str]:
     for key in judged.twice:
         yield f"row {key} is returned twice"
     for key in judged.differs:
-        yield f"row {key} differs in the copy and in the table"
+        yield f"row {key} differs between the copy and the table"
     for key in judged.disorder:
         yield f"row {key} is returned after a row of a transaction that began later than it was committed"
     for stall in judged.stalled:

@@ -112,9 +112,9 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows that were returned too late: after a row whose transaction began when theirs had already committed.
+    """Rows that were returned too late: after a row of a transaction that began only after their own commit.
 
-    The effect came before the cause.
+    A reader then sees an effect before its cause.
     """
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for transaction in history.transactions:

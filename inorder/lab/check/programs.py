@@ -64,7 +64,7 @@ class Program(Reader):
         if self.polled and (self.partial or (self.readable(0) and self.receive())):
             raise InputError(f"{self.command} printed a line after the one that ends its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
-        self.said, self.begun = f"-- {self.command}: poll", time.monotonic()
+        self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
         with suppress(BrokenPipeError):  # the program has ended: reading its answer reports that
             self.process.stdin.write(ENCODER.encode(Poll(now, self.kept)) + b"\n")
             self.process.stdin.flush()
@@ -153,7 +153,7 @@ class Function(Reader):
 
     def __init__(self, call: Called, dsn: str) -> None:
         self.call, self.dsn, self.kept = call, dsn, None
-        self.said = f"-- {call.__qualname__}: poll"
+        self.last_sql = f"-- {call.__qualname__}: poll"
         self.pool = ThreadPoolExecutor(1)
 
     def begin(self, step: int, now: str, kill: bool) -> None:

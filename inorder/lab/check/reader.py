@@ -21,7 +21,7 @@ class Reader(ABC):
     """
 
     statements = 1
-    said = ""  # the SQL of the last step
+    last_sql = ""  # the SQL of the last step
     pid = -1  # process ID of its server process, if known
 
     @abstractmethod
@@ -62,8 +62,8 @@ class SqlReader(Reader):
         text = self.way.finish if step == len(self.texts) else self.texts[step]
         text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values, self.types)
         text = f"{self.way.read}; {text}" if step == 0 else text
-        self.said = f"{text}; COMMIT" if last and not kill else text
-        self.session.send(self.said)
+        self.last_sql = f"{text}; COMMIT" if last and not kill else text
+        self.session.send(self.last_sql)
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
         return self.session.wait(blockers)

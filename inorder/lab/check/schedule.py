@@ -120,8 +120,8 @@ def interleavings(lengths: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield ()
     for place, length in enumerate(lengths):
         if length:
-            for rest in interleavings((*lengths[:place], length - 1, *lengths[place + 1 :])):
-                yield (place, *rest)
+            for later_places in interleavings((*lengths[:place], length - 1, *lengths[place + 1 :])):
+                yield (place, *later_places)
 
 
 CASES: Sequence[Case] = (

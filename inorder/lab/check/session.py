@@ -48,7 +48,7 @@ class Session:
             self.server.get_cancel().cancel()
             for _ in self.results():
                 pass
-        self.said = sql
+        self.last_sql = sql
         self.server.send_query(sql.encode())
 
     def ready(self, seconds: float = 0) -> bool:
@@ -69,7 +69,7 @@ class Session:
         while (result := self.server.get_result()) is not None:
             if result.status in COPYING:
                 self.close()
-                raise InputError(f"a statement cannot copy from or to the client: {self.said.strip()}")
+                raise InputError(f"a statement cannot copy from or to the client: {self.last_sql.strip()}")
             yield result
 
     def answer(self) -> Answer:
@@ -81,11 +81,11 @@ class Session:
 
     def fail(self, result: pq.abc.PGresult) -> None:
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        said = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         if state in FAILED:
-            raise FailedError(said)
+            raise FailedError(message)
         kind = type(errors.error_from_result(result)).__name__ if state else "no answer"
-        raise InputError(f"{said} ({kind}): {self.said.strip()}")
+        raise InputError(f"{message} ({kind}): {self.last_sql.strip()}")
 
     def notified(self) -> list[str]:
         payloads = []

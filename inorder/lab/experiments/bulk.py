@@ -61,7 +61,7 @@ class BulkPlan(setting.Plan):
         label=lambda kind: KINDS[kind].label,
     )  # fmt: skip
     rows: tuple[int, ...] = setting.counts(
-        "Rows of the table, several comma-separated.", 1000, 10**10, (1_000_000,), quick=(100_000,),
+        "Numbers of rows of the table, comma-separated.", 1000, 10**10, (1_000_000,), quick=(100_000,),
         full=(1_000_000, 10_000_000, 50_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(6, quick=3)
@@ -70,7 +70,7 @@ class BulkPlan(setting.Plan):
 
 
 def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
-    """The steps of a kind in a round. The indexes built for comparison are in random order.
+    """The steps of a kind in a round. The builds of indexes that are only compared are in random order.
 
     >>> len({tuple(steps_of(1, 1000, "random", number)) for number in range(50)})
     6
@@ -238,8 +238,8 @@ def a_row(metric: str, rows: int = 1) -> Metric:
 
 
 TIMED = Figure("seconds", "by the wall clock", number(2), "seconds", value=median(SECONDS))
-WAL = Figure("bytes of WAL a row", "pg_stat_wal", number(1), "wal", value=median(a_row("wal_bytes")))
-IMAGES = Figure("full-page images, of 1,000 rows", "pg_stat_wal", number(2), "fpi",
+WAL = Figure("bytes of WAL per row", "pg_stat_wal", number(1), "wal", value=median(a_row("wal_bytes")))
+IMAGES = Figure("full-page images per 1,000 rows", "pg_stat_wal", number(2), "fpi",
                 value=median(a_row("full_page_images", 1000)))  # fmt: skip
 
 
@@ -270,7 +270,7 @@ RATIOS = (
     Figure("step", "what was timed", value=lambda row: STEPS[row.step][1]),
     key("kind of key"),
     Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
-    Figure("vs bigint", "ratio of that time to bigint in the same round", ratio, value=to(BASELINE, SECONDS)),
+    Figure("vs bigint", "ratio to the time of bigint in the same round", ratio, value=to(BASELINE, SECONDS)),
     Figure("CPU vs bigint", "ratio of the CPU time of the server process", ratio, value=to(BASELINE, CPU)),
 )  # fmt: skip
 WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
@@ -307,10 +307,10 @@ BUILD_FIGURES = (
     Figure("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True, value=median(SECONDS, UNIQUE)),
     Figure("plain : unique", "ratio of those seconds in the same round; the order of the builds is random", ratio,
            value=to_unique(SECONDS, PLAIN)),
-    Figure("CPU", "plain to unique, CPU time of the server process", INTERVAL, value=to_unique(CPU, PLAIN)),
-    Figure("CPU, no dedup", "plain WITH (deduplicate_items = off) to unique, CPU time", INTERVAL,
+    Figure("CPU", "ratio of the server's CPU time, plain to unique", INTERVAL, value=to_unique(CPU, PLAIN)),
+    Figure("CPU, no dedup", "ratio of the CPU time, plain WITH (deduplicate_items = off) to unique", INTERVAL,
            value=to_unique(CPU, NO_DEDUP)),
-    Figure("first : unique", "seconds to add the primary key, the first to read the table, to unique", INTERVAL,
+    Figure("first : unique", "ratio of seconds, adding the primary key (the first read) to unique", INTERVAL,
            value=to_unique(SECONDS, ADD_KEY)),
 )  # fmt: skip
 

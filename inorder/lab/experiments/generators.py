@@ -96,7 +96,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     programs = ()
     method = "CPU time"
     own = OwnRun(
-        counts=False, unseen="CPU time: all is by the wall clock",
+        counts=False, unseen="CPU time, so all times are by the wall clock",
         otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more before "
         "it does anything.",
     )  # fmt: skip
@@ -273,7 +273,7 @@ def verdicts(result: Result, plan: GeneratorsPlan, question: str) -> Sequence[Ve
             question,
             f"{cost.median:,.0f} ns",
             f"For a version-7 key: {to_random.words}.",
-            f"{plan.values:,} values in one statement, less a function that returns a constant.",
+            f"{plan.values:,} values in one statement, minus the time of a function that returns a constant.",
             to_random.to_decide,
             bars_of(((f"{name}()", value, PLAIN) for name, value in shown.items()), number(0, "ns")),
         )

@@ -207,7 +207,7 @@ GROWTH = (
            value=of_growth("bytes")),
     Figure("leaf was", "Leaf density before the inserts (pgstatindex).", number(1, "%"), value=before("leaf_density")),
     Figure("leaf is", "Leaf density after the inserts (pgstatindex).", number(1, "%"), value=middle("leaf_density")),
-    Figure("new", "Density of the new leaf pages: bytes used in them, per byte.", number(0, "%"),
+    Figure("new", "Density of the new leaf pages: the share of their bytes that is used.", number(0, "%"),
            value=of_growth("density")),
 )  # fmt: skip
 

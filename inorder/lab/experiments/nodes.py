@@ -58,7 +58,7 @@ class NodesPlan(setting.Plan):
     nodes: int = setting.count("Number of nodes.", 1, 1000, 9)
     rate: int = setting.count("Rows of all nodes in a second.", 1, 10**7, 1000, quick=200)
     lag: tuple[float, ...] = setting.durations(
-        "Time by which the slowest clock is behind; several, comma-separated.", (0, 0.1, 1, 5, 60)
+        "Times by which the slowest clock is behind, comma-separated.", (0, 0.1, 1, 5, 60)
     )
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(32 * MB, quick=8 * MB, full=256 * MB)
@@ -144,9 +144,9 @@ def blocks_per_row(run: Run) -> float | None:
 
 
 CAPTION = (
-    "lag: the lag of the slowest clock; the lags of the others are spread between 0 and this one. "
-    "blocks/row: 1 if the btree's fastpath "
-    "is taken (the last leaf page is remembered; from 3 levels on, about 76,000 rows), else its levels."
+    "lag: the lag of the slowest clock; the lags of the others are spread between 0 and this one. blocks/row: 1 with "
+    "the btree's fastpath, which remembers the last leaf page of a btree of 3 or more levels (about 76,000 rows); "
+    "otherwise the number of levels."
 )
 FIGURES = (
     Figure("key", "Kind of key; the first two have the same values.", value=lambda row: KINDS[row.kind].label),
@@ -156,16 +156,16 @@ FIGURES = (
            value=median(per("late", "all_rows", 100))),
     Figure("blocks/row", "Index blocks that an insert of the second COPY accessed.", number(2), bar=True,
            value=median(blocks_per_row)),
-    Figure("reads/row", "Of these, blocks not found in shared buffers.", number(3), bar=True,
+    Figure("reads/row", "Accessed blocks that were not in shared buffers.", number(3), bar=True,
            value=median(per("index_reads", "copied"))),
     Figure("WAL/row", "Bytes of WAL of the second COPY.", number(0, "B"), bar=True,
            value=median(per("wal_bytes", "copied"))),
     Figure("FPI/row", "Full-page images of the second COPY.", number(4), terminal=False,
            value=median(per("full_page_images", "copied"))),
-    Figure("leaf", "Leaf density after it.", number(0, "%"), value=median("leaf_density")),
+    Figure("leaf", "Leaf density after the second COPY.", number(0, "%"), value=median("leaf_density")),
     Figure("index", "Size of the index after the second COPY.", number(0, "MB"), bar=True,
            value=median(per("index_bytes", MB))),
-    Figure("rows/s", "Of the second COPY.", number(0), bar=True, value=median(per("copied", "seconds"))),
+    Figure("rows/s", "Speed of the second COPY.", number(0), bar=True, value=median(per("copied", "seconds"))),
 )  # fmt: skip
 
 

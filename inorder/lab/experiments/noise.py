@@ -96,7 +96,7 @@ class NoiseExperiment(Experiment[NoisePlan]):
             for name, copy in self.plan.copies().items()
         ]
         return [
-            self.tables.fill_stage(rows, kept=False),
+            self.tables.fill_stage(rows, recorded=False),
             Stage(every_round(turns), self.plan.rounds, begin=self.tables.serve_for_measuring),
         ]
 

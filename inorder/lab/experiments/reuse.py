@@ -30,7 +30,7 @@ KEPT = 1.3  # growth of the table: each turn inserts a tenth before it deletes o
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows. It is above 1, because a block must be empty then.
+# Values until a prefix wraps, as a multiple of the rows. It is above 1, because a block must be empty when reused.
 WRAP = 1.6
 
 KINDS = {
@@ -74,7 +74,7 @@ class ReusePlan(setting.Plan):
         "Number of turns; ten replace all rows if the oldest are deleted.", 1, 10_000, 60, quick=40, full=100
     )
     pace: float = setting.duration(
-        "Minimum duration of a turn of time-prefixed keys, whose blocks are of a second.", 0.5, quick=0.25, full=4.0
+        "Minimum duration of a turn of time-prefixed keys, whose blocks last a second.", 0.5, quick=0.25, full=4.0
     )
     rounds: int = setting.rounds(1)
 
@@ -212,8 +212,8 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
 
 def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verdict:
-    kept = [kind for kind, times in grown.items() if times <= KEPT]
-    answer = "Yes" if len(kept) == len(grown) else "With some keys" if kept else "No"
+    unchanged = [kind for kind, times in grown.items() if times <= KEPT]
+    answer = "Yes" if len(unchanged) == len(grown) else "With some keys" if unchanged else "No"
     sizes = ", ".join(f"{KINDS[kind]} {grown[kind]:.1f}" for kind in sorted(grown, key=lambda kind: grown[kind]))
     shown = ((KINDS[kind], grown.get(kind), f"kind-{kind}") for kind in ("v7", "sequence", "random"))
     return Verdict(
@@ -221,7 +221,7 @@ def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verd
         answer,
         f"Size at the end relative to the size before: {sizes}.",
         f"{plan.rows:,} rows. In each of {plan.turns} turns a tenth of them is inserted, and as many are deleted.",
-        f"Counted by the server. Up to {KEPT} its size is kept: the new rows come before the old ones go.",
+        f"Counted by the server. Up to {KEPT} counts as unchanged, since rows are inserted before others are deleted.",
         bars_of(shown, number(1, "times")),
     )
 
@@ -244,13 +244,13 @@ FIGURES = (
            value=middle(per("index_bytes_filled", MB))),
     Figure("end", "Size of the index after the last turn.", number(1, "MB"), bar=True,
            value=middle(per("index_bytes", MB))),
-    Figure("ratio", "Ratio of the size at the end to the size after the fill, of as many rows.", number(2), bar=True,
+    Figure("ratio", "Ratio of the size at the end to the size after the fill, with as many rows.", number(2), bar=True,
            value=middle(GROWTH)),
     Figure("leaf", "Leaf density after the last turn (pgstatindex).", number(0, "%"),
            value=middle("leaf_density")),
     Figure("freed", "Empty pages that VACUUM removed from the index, in all turns.", number(0),
            value=middle("pages_freed")),
-    Figure("reused", "Pages of these that new keys have reused by the end.", number(0),
+    Figure("reused", "Freed pages that new keys have reused by the end.", number(0),
            value=middle("pages_taken_again")),
     Figure("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
            "before each turn (pg_stat_wal).", number(0, "B"), bar=True, value=middle(per("wal_bytes", "inserts"))),
@@ -283,7 +283,7 @@ def sections(result: Result, plan: ReusePlan) -> Sequence[Section]:
     tables = []
     for step, words in DELETED.items():
         if lines := [Row(result, step, kind) for kind in KINDS if result.select(step, kind)]:
-            title = f"{plan.rows:,} rows while {plan.turns} times a tenth comes, and {words} go"
+            title = f"{plan.rows:,} rows; in each of {plan.turns} turns a tenth is inserted, and {words} are deleted"
             charts = [size_chart(result, step)]
             tables.append(table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=charts))
     return tables

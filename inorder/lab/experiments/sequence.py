@@ -28,10 +28,10 @@ CONSTANT = "constant"  # the baseline of the ratios: the same statement without 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """The short run has fewer clients and sequences, but also six rounds: fewer show no difference."""
+    """Settings of a run. The short run has fewer clients and sequences, but six rounds: fewer show no difference."""
 
     clients: tuple[int, ...] = setting.counts(
-        "Sessions of pgbench, several comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
+        "Numbers of sessions of pgbench, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
     )
     caches: tuple[int, ...] = setting.counts(
         "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"

@@ -79,7 +79,7 @@ class UuidV1Plan(setting.Plan):
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(128 * MB)
     max_wal_size: int | None = setting.optional_bytes(
-        "max_wal_size while measuring, for less WAL on the disk. Default: no checkpoint comes by itself.", 32 * MB
+        "max_wal_size while measuring, for less WAL on the disk. Default: WAL causes no checkpoint.", 32 * MB
     )
 
     @property
@@ -334,7 +334,7 @@ def caption(result: Result) -> str:
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 relative to uuid_v1; above 1, "
         "uuid_v1 takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
         "blocks that an insert accessed; 1: the btree's fastpath. newest tenth: "
-        "count by time, by the key (>=~); uuid v1 by a column created_at with an index. k: thousands. "
+        "a count by the time in the key (>=~), for uuid v1 by an indexed column created_at. k: thousands. "
         f"{how_sure(result)}"
     )
 

@@ -188,15 +188,15 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
 @dataclass(frozen=True, kw_only=True)
 class IndexRow(Row):
     plan: WavesPlan
-    said: Series
+    prediction: Series
 
     def model(self, name: str) -> Value:
-        return figures_of(self.said, self.plan)[name]
+        return figures_of(self.prediction, self.plan)[name]
 
 
 def misplaced_of(row: IndexRow) -> Value:
     run = row.result.select(WAVES, row.kind)[0]
-    return misplaced(*(splits_of(series["pages"], row.plan.batch) for series in (run.series, row.said)))
+    return misplaced(*(splits_of(series["pages"], row.plan.batch) for series in (run.series, row.prediction)))
 
 
 def unless_in_order(value: Callable[[IndexRow], Value]) -> Callable[[IndexRow], Value]:
@@ -232,7 +232,7 @@ def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
     )
-    lines = [IndexRow(result, WAVES, kind, plan=plan, said=predicted(kind, plan)) for kind in kinds]
+    lines = [IndexRow(result, WAVES, kind, plan=plan, prediction=predicted(kind, plan)) for kind in kinds]
     return [table(WAVES, title, FIGURES, lines, caption, charts=[
         chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
               lambda series: splits_of(series["pages"], plan.batch)),
@@ -260,19 +260,19 @@ def chart(
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
     heights = {kind: middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")) for kind in LABELS}
-    measured, said = {kind: height for kind, height in heights.items() if height}, []
+    measured, words = {kind: height for kind, height in heights.items() if height}, []
     if not measured:
         return []
     for kind, height in measured.items():
         model = figures_of(predicted(kind, plan), plan)
-        said.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
+        words.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
     waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
     shown = ((LABELS[kind], measured.get(kind), CSS[kind]) for kind in ("built90", "built70", GROWN))
     return [
         Verdict(
             question,
             "Yes" if any(waves) else "No" if waves else "",
-            f"Splits in the highest step relative to the average: {'; '.join(said)}.",
+            f"Splits in the highest step relative to the average: {'; '.join(words)}.",
             f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
             f"Counted by the server. A step with {WAVE} times the average or more is a wave.",
             bars_of(shown, number(1, "times")),

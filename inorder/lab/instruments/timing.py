@@ -78,7 +78,7 @@ def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | Non
 
 
 class Prepared:
-    """A prepared statement, called repeatedly with as little work of the client in between as in pgbench."""
+    """A prepared statement that is called repeatedly. Between calls, the client does as little as pgbench does."""
 
     NAME = "inorder_lab"
 

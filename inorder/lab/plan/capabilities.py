@@ -97,7 +97,7 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
     for name, setting in settings_of(type(plan)).items():
         adaptation = adapted_setting(adaptation, name, setting, can)
     return adaptation.but(
-        *seen(can, own),
+        *unseen_notes(can, own),
         f"Left out: {own.unseen}; only visible on the server's machine." if own.unseen else "",
         own.otherwise,
     )
@@ -120,22 +120,22 @@ def with_sessions(adaptation: Adapted[P], name: str, setting: "Setting[object]",
         if setting.asked and value > can.sessions:
             raise can.too_few(f"fewer than {option}")
         return adaptation.but(**{name: min(value, can.sessions)})
-    kept = tuple(count for count in value if count <= can.sessions)
-    if not kept:
+    possible = tuple(count for count in value if count <= can.sessions)
+    if not possible:
         raise can.too_few(f"fewer than any of {option}")
-    left = ", ".join(str(count) for count in value if count not in kept)
+    left = ", ".join(str(count) for count in value if count not in possible)
     note = f"Left out, since only {can.sessions} sessions were free: {left} {name}." if left else ""
-    return adaptation.but(note, **{name: kept})
+    return adaptation.but(note, **{name: possible})
 
 
 def without_inorder(adaptation: Adapted[P], name: str, setting: "Setting[object]", can: Capabilities) -> Adapted[P]:
     assert setting.needs_inorder
     value = getattr(adaptation.plan, name)
-    kept = tuple(each for each in value if not setting.needs_inorder(each))
-    if not kept:
+    possible = tuple(each for each in value if not setting.needs_inorder(each))
+    if not possible:
         raise can.no_inorder(f"all of {setting.option(name)} need it")
-    left = ", ".join(setting.label(each) for each in value if each not in kept)
-    return adaptation.but(f"{NO_INORDER}: {left}." if left else "", **{name: kept})
+    left = ", ".join(setting.label(each) for each in value if each not in possible)
+    return adaptation.but(f"{NO_INORDER}: {left}." if left else "", **{name: possible})
 
 
 def without_contrib(plan: P) -> Adapted[P]:
@@ -148,9 +148,9 @@ def without_contrib(plan: P) -> Adapted[P]:
         if left and len(left) == len(value):
             raise InputError(f"{setting.option(name)}: {', '.join(left)} can be measured on a throw-away server only")
         note = ", ".join(f"{setting.label(each)} ({needed})" for each, needed in left.items())
-        kept = tuple(each for each in value if each not in left)
+        possible = tuple(each for each in value if each not in left)
         adaptation = adaptation.but(f"Left out, since no extension is created on your server: {note}." if left else "",
-                          **{name: kept})  # fmt: skip
+                          **{name: possible})  # fmt: skip
     return adaptation
 
 
@@ -162,7 +162,7 @@ def require_english(can: Capabilities) -> None:
         )
 
 
-def seen(can: Capabilities, own: OwnRun) -> list[str]:
+def unseen_notes(can: Capabilities, own: OwnRun) -> list[str]:
     notes = []
     if own.counts and can.sees_wal:
         notes.append(

@@ -138,14 +138,14 @@ OTHERS = (
 
 # Kinds that study P3 cites as predecessors: a prefix, then the bytes of a version-4 UUID. COMB has its 48 bits of time
 # at the front, where PostgreSQL compares first. newsequentialid has a number, then a fixed node.
-BEFORE = "uuid DEFAULT encode({prefix} || {rest}, 'hex')::uuid"
+BEFORE = "uuid DEFAULT encode({prefix} || {bytes_after}, 'hex')::uuid"
 TIME = "int8send(({clock})::bigint)"
 MILLISECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()) * 1000)")
 SECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()))")
 NUMBER = "int8send(nextval('{schema}.{name}_numbers'))"
 FORERUNNERS = tuple(
-    KeyKind(name, label, BEFORE.format(prefix=prefix, rest=rest), setup, shade=shade)
-    for name, label, prefix, rest, setup, shade in (
+    KeyKind(name, label, BEFORE.format(prefix=prefix, bytes_after=bytes_after), setup, shade=shade)
+    for name, label, prefix, bytes_after, setup, shade in (
         ("comb", "COMB", f"substr({MILLISECONDS}, 3)", "substr(uuid_send(gen_random_uuid()), 7)", "", "v7 60%"),
         ("sequence64", "sequence, 64 bits", NUMBER, "substr(uuid_send(gen_random_uuid()), 9)", SEQUENCE,
          "sequence 35%"),

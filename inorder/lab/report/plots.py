@@ -184,11 +184,11 @@ class Chart:
         )
         for (px, py), (at, value) in zip(places, line.points, strict=True):
             shown = short_number(value)
-            told = f", {x.name(at)}: {shown}" if x.axis.names else f": {shown} at {short_number(at)}"
+            label = f", {x.name(at)}: {shown}" if x.axis.names else f": {shown} at {short_number(at)}"
             if at in line.moments:
-                yield dot(f"M{px},{py - 6}l6,6l-6,6l-6,-6z", line, told, "var(--panel)")
+                yield dot(f"M{px},{py - 6}l6,6l-6,6l-6,-6z", line, label, "var(--panel)")
             elif len(places) <= MOST_DOTS:
-                yield dot(f"M{px - 3.3:.1f},{py}a3.3,3.3,0,1,1,6.6,0a3.3,3.3,0,1,1,-6.6,0", line, told, "transparent")
+                yield dot(f"M{px - 3.3:.1f},{py}a3.3,3.3,0,1,1,6.6,0a3.3,3.3,0,1,1,-6.6,0", line, label, "transparent")
 
     def __html__(self) -> str:
         if not self:
@@ -215,9 +215,9 @@ def words(x: float, y: float, text: str, anchor: str) -> Markup:
     )
 
 
-def dot(path: str, line: Line, told: str, border: str) -> Markup:
+def dot(path: str, line: Line, label: str, border: str) -> Markup:
     return Markup('<path d="{}" fill="{}" stroke="{}"><title>{}{}</title></path>').format(
-        path, colour(line.css), border, line.label, told
+        path, colour(line.css), border, line.label, label
     )
 
 

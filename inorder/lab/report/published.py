@@ -15,9 +15,9 @@ from inorder.lab.results.result import Result, Run
 def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
     tables = []
     for experiment, some in [(name, some) for name, some in about.items() if isinstance(some, dict)]:
-        general = {name: said for name, said in some.items() if not isinstance(said, dict)}
-        tables += [{"experiment": experiment, "name": name} | general | said
-                   for name, said in some.items() if name not in general]  # fmt: skip
+        general = {name: entry for name, entry in some.items() if not isinstance(entry, dict)}
+        tables += [{"experiment": experiment, "name": name} | general | entry
+                   for name, entry in some.items() if name not in general]  # fmt: skip
     return {name: words for name, words in about.items() if isinstance(words, str)} | {"tables": tables}
 
 
@@ -67,11 +67,11 @@ class Published:
 
 def cells_of(study: str, table: Mapping[str, Any]) -> list[Published]:
     cells = []
-    for place, *said in table["cells"]:
+    for place, *values in table["cells"]:
         where, _, metric = place.partition(":")
         step, _, kind = where.rpartition("/")
         step, metric = step or table.get("step", "insert"), metric or table.get("metric", "")
-        cells.append(Published(study, table, step, kind, metric, *said))
+        cells.append(Published(study, table, step, kind, metric, *values))
     return cells
 
 
@@ -144,7 +144,7 @@ COLUMNS = (
     Figure("rows", "Rows in the study's table.", shown, value=of_cell("rows")),
     Figure("published", "Figure of the study.", shown, bar=True,
            value=lambda line: None if line.cell.unit == RATIO else line.cell.value),
-    Figure("ratio\nthere", "Relative to the base that the caption names: computed from its figures, or printed.",
+    Figure("ratio\nthere", "Ratio to the base in the caption, printed by the study or computed from its figures.",
            number(2), "ratio_published", value=lambda line: line.cell.ratio),
     Figure("detail", "Further figures of the study.", value=of_cell("detail"), terminal=False),
     Figure("as", "Printed by the study, or computed from printed figures.", value=of_cell("how"), terminal=False,
@@ -152,7 +152,7 @@ COLUMNS = (
     Figure("rows\nhere", "Rows in our table.", number(), "rows_here", terminal=False,
            value=lambda line: line.rows or None),
     Figure("here", "Median of the rounds here, in the same unit.", figures, bar=True, value=lambda line: line.here),
-    Figure("ratio\nhere", "Relative to the same base in the same round.", to_base, "ratio_here",
+    Figure("ratio\nhere", "Ratio to the same base in the same round.", to_base, "ratio_here",
            value=lambda line: line.ratio),
 )  # fmt: skip
 
@@ -179,7 +179,10 @@ def published_sections(
 
 
 def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow]) -> bool:
-    """A table with a base is shown with a ratio or, if sizes may differ, with any figure but that of the base."""
+    """True if a table has something to compare.
+
+    A table with a base needs a ratio or, if sizes may differ, any figure other than that of the base.
+    """
     if "base" not in study_table:
         return bool(lines)
     nearest = "nearest" in study_table
@@ -188,8 +191,8 @@ def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow
 
 def section_of(study: str, study_table: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
     step, _, kind = study_table.get("base", "").rpartition("/")
-    said = [f"ratio: relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
-    said += ["Computed from figures that the study prints."] * any(line.cell.how != "printed" for line in lines)
+    sentences = [f"ratio: relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
+    sentences += ["Computed from figures that the study prints."] * any(line.cell.how != "printed" for line in lines)
     columns = [column for column in COLUMNS if any(column.value(line) not in (None, "") for line in lines)]
     title = f"Beside study {study}: {study_table['title']}"
-    return table(f"published_{study_table['name']}", title, columns, lines, " ".join(filter(None, said)))
+    return table(f"published_{study_table['name']}", title, columns, lines, " ".join(filter(None, sentences)))

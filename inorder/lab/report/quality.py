@@ -27,9 +27,10 @@ def where(runs: Sequence[Run]) -> str:
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
     """The warning, which is also in JSON and CSV, so that programs do not take an outlier for a figure."""
     words = {
-        "Outliers, run more rounds on a quiet machine": outliers(result),
-        f"A checkpoint came by itself after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL, ask for less at once":
+        "Outliers; run more rounds on a quiet machine": outliers(result),
+        f"Measurements with a checkpoint, after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL; use fewer rows or less time":
             with_checkpoint(result, checkpoints),
     }  # fmt: skip
-    said = [f"{text}: {where(runs)}." for text, runs in words.items() if runs]
-    return [Section("quality", "Warning", [Column("warning", "", wrap=True)], [[" ".join(said)]])] if said else []
+    warnings = [f"{text}: {where(runs)}." for text, runs in words.items() if runs]
+    columns = [Column("warning", "", wrap=True)]
+    return [Section("quality", "Warning", columns, [[" ".join(warnings)]])] if warnings else []

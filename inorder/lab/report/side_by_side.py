@@ -34,9 +34,9 @@ def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
 
 
 def numbered(section: Section) -> dict[tuple[Value, int], Sequence[Value]]:
-    seen: dict[Value, int] = {}
+    counts: dict[Value, int] = {}
     rows = {}
     for row in section.rows:
-        rows[row[0], seen.setdefault(row[0], 0)] = row
-        seen[row[0]] += 1
+        rows[row[0], counts.setdefault(row[0], 0)] = row
+        counts[row[0]] += 1
     return rows

@@ -153,9 +153,9 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """An environment in which libpq programs connect to this server, regardless of the caller's environment."""
         with without_libpq_environment():
-            rest = dict(os.environ)
+            environment = dict(os.environ)
         own = {"PGHOST": str(self.folder / "run"), "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "postgres"}
-        return rest | own
+        return environment | own
 
     def _create(self) -> None:
         self.folder.chmod(0o755)

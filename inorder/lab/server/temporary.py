@@ -158,9 +158,9 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
     """Start a helper process that waits for the end of this process, and then removes the path, unless the block ended.
 
-    The helper's stdin ends with this process in any case. The helper has its own session, so signals to the process
-    group of this process, such as Ctrl-C, do not reach it. It ignores signals, and loads its code only when it has to
-    remove the path: otherwise it would take a fifth of the CPU time.
+    However this process ends, the kernel closes the helper's stdin, which the helper reads. The helper has its own
+    session, so signals to the process group of this process, such as Ctrl-C, do not reach it. It ignores signals, and
+    loads its code only when it has to remove the path: otherwise it would take a fifth of the CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
@@ -212,7 +212,7 @@ def sweep(parent: Path) -> None:
 def sweep_one(folder: Path) -> None:
     """Remove a folder of this user that is not locked.
 
-    A folder without an owner file is removed only if it is empty and old.
+    A folder without an owner file is removed only if it is old, and was never claimed.
     """
     owner = folder / OWNER_FILE
     if owner.exists():

@@ -98,12 +98,12 @@ class InsertTables:
         self.tablespace = ""  # tablespace of the indexes, quoted
         self.filling = False
 
-    def fill_stage(self, rows: int, kept: bool = True) -> Stage:
-        """The stage that fills the tables, which a resumed run repeats. ``kept``: record time and sizes."""
+    def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
+        """The stage that fills the tables; a resumed run repeats it. ``recorded``: its metrics are in the result."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
-        return Stage(turns, int(kept), shuffled=False, warm_up=not kept, redone=True)
+        return Stage(turns, int(recorded), shuffled=False, warm_up=not recorded, redone=True)
 
     def fill(self, rows: int) -> Iterator[Measured]:
         """Fill the tables. An interrupt takes effect after a batch. Tables that grew too large are created again."""

@@ -62,7 +62,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings that avoid checkpoints before CHECKPOINT_WAL bytes, and waits for the disk, which hide differences."""
+    """Settings that avoid what hides differences: checkpoints before CHECKPOINT_WAL bytes, and waits for the disk."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
@@ -78,8 +78,9 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
 def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
     """Start a stopped server with this total memory, and more settings.
 
-    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. In a control group, a
-    quarter is shared buffers, and the rest is for page cache and sessions; before, the page cache is dropped.
+    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. A control group limits the
+    page cache, which is dropped first. With ``page_cache``, all memory is shared buffers, and the page cache is
+    additional. Otherwise a quarter is shared buffers, and the rest is for page cache and sessions.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})

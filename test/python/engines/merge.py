@@ -16,7 +16,7 @@ SETTINGS = {
     "spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Without a metastore of Hive the catalog is kept in memory: a run is one process, and reads one line for each step.
+    # No Hive metastore: the catalog is in memory, because a run is one process, which reads a line for each step.
     "spark.sql.warehouse.dir": str(Path("warehouse").absolute()),
 }  # fmt: skip
 

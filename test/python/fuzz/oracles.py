@@ -121,8 +121,8 @@ class Oracles:
         if session.lost or outcome.state in ("57P01", "57P02", "57P03", "57P04", "08006"):
             self.world.fail("crash", f"{outcome.state} {outcome.message}", session)
         elif outcome.state == "XX000" and is_internal(outcome):
-            said, key = f"{outcome.message} ({outcome.source})", generalised(outcome.message)
-            self.world.fail("internal error", said, session, key)
+            message, key = f"{outcome.message} ({outcome.source})", generalised(outcome.message)
+            self.world.fail("internal error", message, session, key)
 
     def check_time(self, session: Session, outcome: Outcome) -> None:
         timed_out = outcome.state == "57014" and outcome.seconds > TIMED_OUT_SECONDS
@@ -139,8 +139,8 @@ class Oracles:
             self.world.fail("log", complaint, session, key=generalised(complaint))
         for run in runs:
             if run.pid != own:
-                said = f"{run.function} ran as {run.role} in a session of {run.session}"
-                self.world.fail("ran", said, session, key=f"{run.role} {run.session}")
+                message = f"{run.function} ran as {run.role} in a session of {run.session}"
+                self.world.fail("ran", message, session, key=f"{run.role} {run.session}")
         return [f"{run.function} as {run.role}" for run in runs if run.pid == own]
 
 

@@ -1,7 +1,8 @@
-"""Tables of mallory's: plain ones to read, and every odd one that can be thought of.
+"""Tables of mallory's: plain tables to read, and odd tables of every kind.
 
-In tables.sql, before each the name of its feed, its column if that is not id, and its relation if that is not
-mallory.NAME, which is {t} in its statements; if they end with an INSERT, the table is filled by that.
+tables.sql has their statements. A line before them has the name of the feed, the column if it is not id, and the
+relation if it is not mallory.NAME. In the statements, {t} stands for the relation. If they end with an INSERT, it fills
+the table.
 """
 
 import random

@@ -195,7 +195,7 @@ class Values:
         return f"{quote(text % names if '%(' in text else text)}::text"
 
     def regclass(self) -> str:
-        """Mostly the table; otherwise anything with or without an OID."""
+        """Mostly the table; sometimes another object, or an OID of no object."""
         chance = self.rng.random()
         if chance < 0.7:
             return f"{quote(self.focus.name)}::regclass"

@@ -27,12 +27,12 @@ class Session:
     connection: Connection
     id: int = 0
     statements: int = 0
-    has_locked: bool = False  # the table, also by a statement that found no row
+    has_locked: bool = False  # True if it has locked the table, even by a statement that found no row
     touched: set[int] = field(default_factory=set)
 
 
 class Schedule:
-    """Runs one step after another; no step has to wait."""
+    """Runs steps one after another, chosen so that no step has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()
@@ -77,7 +77,7 @@ class Schedule:
             writer.touched |= set(keys.values())
 
     def truncate(self, writer: Session) -> None:
-        """A step that runs alone and ends at once, because everybody would wait for it."""
+        """TRUNCATE is a transaction of its own, because all other writers would wait for it."""
         if any(other.has_locked for other in self.writers if other is not writer):
             return
         writer.connection.execute("TRUNCATE t")

@@ -97,7 +97,7 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 class Order:
     """Steps in a possible order: begins by number, each after the previous steps of its session.
 
-    A transaction ends between two snapshots, of which the first does not show it as ended, and the second does.
+    A transaction ends between two snapshots: in the first, it is still in progress; in the second, it has ended.
     """
 
     def __init__(self, rows: Mapping[int, int], sessions: Mapping[int, int]) -> None:

@@ -13,7 +13,7 @@ from stress.refusals import passes
 from stress.world import Role, numbers, transaction
 from stress.writers import Writer, check_count
 
-TRIES = 60  # to get a table while others write
+TRIES = 60  # number of tries to lock a table while others write
 FOLDED = 60  # calls of exact_count, one a second, between two folds, and two comparisons with count(*)
 STATEMENTS = (
     "DROP INDEX IF EXISTS soaked",

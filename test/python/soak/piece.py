@@ -29,7 +29,7 @@ SETTINGS = OF_STRESS | {
     "max_wal_size": "1GB",
     "wal_keep_size": "0",
 }
-CALM, HELD = 1 / 6, 2 / 3  # the first part of a piece, and the most of it in which a transaction is held open
+CALM, HELD = 1 / 6, 2 / 3  # shares of a piece: before the disturbances, and the longest that a transaction is held open
 RESTARTS = (signal.SIGINT, signal.SIGQUIT)  # fast, immediate
 
 
@@ -92,7 +92,7 @@ def close_books(world: SoakWorld) -> None:
 
 
 def take_over(world: SoakWorld) -> None:
-    """After a piece that was cut off: rows that it committed without recording them are in the tables."""
+    """Find the rows that an interrupted piece has committed without recording them: they are in the tables."""
     with connect(world.superuser) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())

@@ -58,7 +58,7 @@ Sample = dict[str, Any]
 
 
 def cpu_seconds(process: int) -> float:
-    """utime and stime, the 14th and 15th field."""
+    """The CPU time of a process: utime and stime, the 14th and 15th field of stat."""
     fields = stat_of(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

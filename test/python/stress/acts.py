@@ -1,4 +1,4 @@
-"""The long form's later acts: a standby is promoted in the midst of it all, and a dump is restored elsewhere."""
+"""The last parts of the long form: a standby is promoted under load, and a dump is restored elsewhere."""
 
 import subprocess
 import tempfile
@@ -40,7 +40,7 @@ class Stage:
     def catch_up(self) -> None:
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
-                connection.execute("CHECKPOINT")  # it records the transactions that a crash has ended
+                connection.execute("CHECKPOINT")  # records the transactions that a crash has ended
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:

@@ -1,8 +1,8 @@
-"""Changes of a table under load: copies that must be the table.
+"""Changes of a table under load: copies that must equal the table.
 
-It runs writers with every kind of statement; an owner who changes the table; readers that are killed, by whole batches,
-by pieces, by a position of their own, also on a standby, or through a sink outside; and workers whose sink compares
-versions. ``python -m stress.changes`` is the long form.
+Writers use every kind of statement, and an owner changes the table. Readers are killed: they read whole batches or
+pieces, from a feed or a position of their own, also on a standby, and some write to another database. The copies of
+workers compare versions. ``python -m stress.changes`` is the long form.
 """
 
 import random
@@ -99,8 +99,8 @@ class Run:
     dsn: str
     seed: int
     stop: Event = field(default_factory=Event)
-    is_due: Event = field(default_factory=Event)  # a crash, at the request of a reader
-    last: int | None = None  # the thread of the reader that is cut off then
+    is_due: Event = field(default_factory=Event)  # a reader has requested a crash
+    last: int | None = None  # the thread of the reader that the crash will cut off
     wanted: Event = field(default_factory=Event)
     seen: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -112,14 +112,14 @@ class Run:
             self.seen[event] += 1
 
     def begins(self, is_outside: bool) -> None:
-        """A step of a reader. If a crash is due, all readers stop but one, whose work no other flush saves."""
+        """Begin a step of a reader. If a crash is due, all readers but one stop, so no other flush saves its work."""
         if self.is_due.is_set() and not (is_outside and self.last in (None, get_ident())):
             self.stop.wait()
         elif self.is_due.is_set():
             self.last = get_ident()
 
     def has_batch(self) -> None:
-        """Writers go on before its rows are read."""
+        """Let writers continue before the rows of the batch are read."""
         if self.last == get_ident():
             time.sleep(BETWEEN_SECONDS)
 

@@ -63,7 +63,7 @@ def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
 def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
     """Check for the same rows in the same order, without those of partitions that came and went.
 
-    Where nothing distinguishes rows of a transaction, or not always the same, their order is open.
+    If nothing, or not always the same column, distinguishes the rows of a transaction, their order does not matter.
     """
     gone = world.ledger.gone[table]
     first, other = [x for x in a if x not in gone], [x for x in b if x not in gone]

@@ -44,7 +44,7 @@ def kill_one(cluster: Cluster, rng: random.Random) -> None:
         query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         sessions = [int(str(pid)) for (pid,) in connection.execute(query)]
         os.kill(rng.choice(sessions), signal.SIGKILL)
-        while True:  # until this session is ended, too
+        while True:  # until the server ends this session, too
             connection.execute("SELECT pg_sleep(0.01)")
     cluster.wait_until_ready()
 

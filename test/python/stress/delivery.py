@@ -20,7 +20,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that came, or are to come again; the database knows them by this number, if that matters."""
+    """Rows that were delivered, or that will come again; ``number`` identifies their poll in the database, if any."""
 
     reader: str
     number: int | None
@@ -59,7 +59,7 @@ class Delivery:
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
         """The number of rows that came before a row that their writer had committed earlier.
 
-        In the order of a column also: before an earlier one of its stream. Where it is divided: of the same key.
+        With an order column, a row of the same stream counts, too; in a divided feed, a row of the same key.
         """
         count = self.split() if self.whole else 0
         for table in self.tables if self.ordered or self.keys else ():
@@ -268,7 +268,7 @@ def of_transaction(connection: Connection, number: int) -> set[int]:
 
 
 def leave_transaction(connection: Connection, reader: Reader, owner: str | None, had: set[int], skip: bool) -> Repair:
-    """Take a feed out of a transaction whose key is another now: before its beginning, or behind its end.
+    """Move a feed out of a transaction of a table whose key has changed: before its beginning, or after its end.
 
     The first feed_seek(), in the caller's transaction, locks the feed; its committed state therefore stays unchanged.
     """

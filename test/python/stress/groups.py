@@ -84,7 +84,7 @@ def own(run: Run, rng: random.Random) -> None:
 
 
 def kill(run: Run, rng: random.Random) -> None:
-    """End a session that writes, folds or reads, now and then, but none that all others would then wait for."""
+    """From time to time, end a session that writes, folds or reads, unless all other sessions would wait for it."""
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random()):
             connection.execute(
@@ -111,7 +111,7 @@ def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -
         crashing.start(SETTINGS)
     run.stop.set()
     for thread in threads:
-        while thread.is_alive():  # perhaps waiting for what a session had prepared that was killed
+        while thread.is_alive():  # it may wait for a transaction that a killed session had prepared
             end_prepared(run)
             thread.join(1)
 
@@ -124,7 +124,7 @@ def end_prepared(run: Run) -> None:
 
 
 def settle(run: Run) -> None:
-    """End what was prepared; then the views must be right before a fold and after it."""
+    """End prepared transactions; then check that the views are right before and after a fold."""
     end_prepared(run)
     with connect(run.dsn) as connection:
         check(connection, "at the end")

@@ -69,7 +69,7 @@ TRUNCATING = "vacuum, truncating"
 
 
 class Vacuum(Role):
-    """VACUUM and ANALYZE, of the extension's tables, too."""
+    """Runs VACUUM and ANALYZE, also on the extension's tables."""
 
     def work(self) -> None:
         commands = (
@@ -89,7 +89,7 @@ class Vacuum(Role):
 
 class Indexer(Role):
     def work(self) -> None:
-        """Both wait for the writers of their table. Nobody waits for them."""
+        """Create and drop indexes concurrently: both wait for the writers of the table, and nobody waits for them."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.is_set():
                 name, table = f"i{next(self.world.lanes)}", self.rng.choice(INDEXED_TABLES)
@@ -105,7 +105,7 @@ class Partitioner(Role):
         self.lane, self.region = next(world.lanes), 1
 
     def work(self) -> None:
-        """Create one about every second. Writers use it a while later: a statement being planned must not miss it."""
+        """Create a partition about every second. Writers use it a while later, so that no running plan lacks it."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
                 name = self.next_one(connection)

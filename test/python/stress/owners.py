@@ -92,7 +92,7 @@ class OwnerRole(Role):
             connection.execute(statement.encode())
 
     def attempt(self, connection: Connection, change: str, step: Callable[[], object]) -> bool:
-        """Run a change, and count it unless others hold the table."""
+        """Run a change, and count it; False if it gave up because others hold the table."""
         try:
             step()
         except psycopg.Error as error:

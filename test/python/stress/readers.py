@@ -136,7 +136,7 @@ class Granted(Plain):
 
 
 class Isolated(Plain):
-    """feed_read under an isolation level, with a snapshot older than its turn; repeated if the server says so."""
+    """feed_read at an isolation level, with a snapshot that is older than the call; retried if the hint says so."""
 
     def __init__(self, world: World, kind: str, isolation: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, kind, (1, 2000), delivery)
@@ -153,7 +153,7 @@ class Isolated(Plain):
 
 
 class Fickle(Plain):
-    """Rolls back at random, and must get those rows again; and writes to the tables it reads, in that transaction."""
+    """Rolls back at random, and must then get the rows again. Also writes to the tables that it reads."""
 
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)
@@ -216,7 +216,7 @@ class Fickle(Plain):
         self.given_back[table].difference_update(tokens)
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """Forget rows that were read beside the feed: they do not come again."""
+        """The feed does not return rows again that the repair has read, so they count as delivered."""
         self.given_back[KEYED].difference_update(repaired.rest)
         return super().repaired(number, repaired)
 
@@ -240,7 +240,7 @@ class Batched(Plain):
     def follow_promotion(self) -> None:
         """The sink forgets batches that the feed does not know any more: their rows come again, with other numbers."""
         with self.delivery.busy:
-            if not self.last:  # another worker may have gone on since it asked
+            if not self.last:  # another worker of the feed may have done this already
                 self.last.update(self.last_batches())
             super().follow_promotion()
             self.forget_dropped()

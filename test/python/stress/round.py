@@ -73,7 +73,7 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
-    """The roles that have begun: an interrupt may come before."""
+    """Wait for the roles that have begun; an interrupt may come before others begin."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for thread in filter(Role.is_alive, threads):
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -148,10 +148,10 @@ def play(
 
 
 def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list[int]]) -> None:
-    """In the long form with crashes; all or the rest of the time with a transaction that stays open.
+    """Let the time pass, in the long form with crashes, and then with a transaction that stays open.
 
-    That begins after the crashes: while a transaction is prepared, a standby keeps the locks of younger ones that a
-    crash of the primary ended.
+    The transaction begins after the crashes. While a transaction is prepared, a standby keeps the locks of younger
+    transactions that a crash of the primary has ended.
     """
     rng, began = world.randomness("crash"), time.monotonic()
     for share in CRASHES if world.is_long else ():
@@ -176,7 +176,7 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
     """A promotion under load, and a restore into a younger server.
 
-    The readers as they are then, and what those got that end with the promoted server.
+    Returns the readers that continue, and the results of the readers that end with the promoted server.
     """
     stage.is_later = True
     readers = [reader.again() for reader in readers]

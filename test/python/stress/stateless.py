@@ -87,7 +87,7 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         if self.world.settled.is_set():
-            asked = self.connections[0]  # a standby, which always lags, knows nothing of a set that ended here later
+            asked = self.connections[0]  # the standby lags, and does not know sets that have ended on the primary since
         batch = self.text(
             asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
             limit, self.delivery.whole,
@@ -111,7 +111,7 @@ class Stateless(Reader):
         ]
 
     def go_on(self, table: str, cause: str) -> None:
-        """A guard that was never off, and is replaced, is known to feeds, but not to a position kept elsewhere."""
+        """Repair the position. Feeds know a guard that was replaced without a gap; stored positions do not."""
         if cause == GUARD:
             self.accept_partitions(table)
         elif cause == ORIGIN and self.world.was_promoted:
@@ -122,7 +122,8 @@ class Stateless(Reader):
     def accept_partitions(self, table: str) -> None:
         """Renew the partitions of a position, as feed_seek() with 'here' does for a feed.
 
-        Not inside a transaction: that would take another key for the one after which the position stands.
+        A position inside a transaction is first moved out of it: the server would take the key that the position stores
+        for a value of the new key.
         """
         if table == KEYED:
             self.accept_key(table)

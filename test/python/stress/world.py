@@ -20,11 +20,11 @@ CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 # Tables to which their owner applies every form of ALTER TABLE and similar commands.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
 TABLES = CALM + RESTLESS
-# Tables where nothing distinguishes rows of one transaction, or not always the same.
+# Tables in which nothing, or not always the same column, distinguishes the rows of a transaction.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
-# Columns with numbers drawn when a row is written, in whose order readers may have the rows. The first of these tables
-# has streams.
+# Columns with numbers that are drawn when a row is written. Readers may request the rows in this order. The first of
+# these tables has streams.
 ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
 STREAMED, STREAMS = "s_uuid", 5
 
@@ -143,7 +143,7 @@ class Ledger:
     # Rows of a partition when it was detached or attached: a feed that has not read them by then need not read them.
     gone: dict[str, set[int]] = field(default_factory=no_tokens)
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # token -> a stream and the place in it
-    doubtful: list[Rows] = field(default_factory=list)  # the server went away during the commit
+    doubtful: list[Rows] = field(default_factory=list)  # the connection was lost during the commit
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, rows: Rows) -> None:
@@ -199,19 +199,19 @@ class World:
     edition: Edition = EDITIONS["c"]
     was_promoted: bool = False
     was_restored: bool = False
-    is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
-    pooler: int | None = None  # the port of one that readers on the primary go through
+    is_long: bool = False  # servers are killed, so roles must survive a lost connection
+    pooler: int | None = None  # the port of a pooler, for readers on the primary
     ledger: Ledger = field(default_factory=Ledger)
     # The stages of the round: these are set in this order, at the latest when it is broken.
     stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
-    settled: threading.Event = field(default_factory=threading.Event)  # they have, the standby has all of it
+    settled: threading.Event = field(default_factory=threading.Event)  # they have ended, and the standby has all rows
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
     broken: threading.Event = field(default_factory=threading.Event)
     problems: list[str] = field(default_factory=list)
     # Targets for rows of the partitioned tables: the relation to name, and the region.
     targets: dict[str, list[tuple[str, int]]] = field(default_factory=first_targets)
     prepared: list[Prepared] = field(default_factory=list)
-    lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all that ever were, by gid
+    lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all prepared transactions so far, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     checks: int = 0
     done: Counter[str] = field(default_factory=Counter)  # actions of owners on their tables

@@ -120,7 +120,7 @@ class Writer(Role):
         self.world.ledger.add(draft.rows)
 
     def several(self) -> None:
-        """Batches into one or more tables, and now and then the count with them in it."""
+        """Insert batches into one or more tables; sometimes check the count within the transaction."""
         draft = self.draft()
         batch = [lambda: self.insert(draft, self.rng.randint(1, self.most_rows))] * self.rng.randint(1, 3)
         self.commit(draft, *batch, self.count)

@@ -96,8 +96,9 @@ class FeedExperiment(Experiment[FeedPlan]):
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
         """Insert rows in transactions of ``each``, in one session per core; the last transaction may be smaller."""
         workers = available_cores()
-        transactions, rest = divmod(rows, each)
-        calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)] + [(1, rest)]
+        transactions, remainder = divmod(rows, each)
+        calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)]
+        calls.append((1, remainder))
         self.target.execute_all(
             [
                 log_tables.in_transactions(amount, log_tables.insert(tables.log_table(kind), size))
@@ -250,7 +251,7 @@ query_text = number(lambda size: 3 if size < 10 else 1, interval=True)  # millis
 
 
 def ratio_column(base: str, data: str, value: Callable[[Row], Value]) -> Figure:
-    return Figure("ratio", f"That to {base}'s in the same round. {SURE}", to_base, data, value=value)
+    return Figure("ratio", f"Ratio to {base} in the same round. {SURE}", to_base, data, value=value)
 
 
 def target(aim: Callable[[Row], str]) -> Figure:
@@ -316,7 +317,7 @@ QUERIES = (
            value=lambda row: FORM_LABELS[row.kind]),
     Figure("ms", f"Milliseconds of a call with its answer, median of several calls. {SURE}", query_text, bar=True,
            value=query(tables.ENDED)),
-    Figure("held: ms", f"The same while a transaction is open. {SURE}", query_text, "held_ms", False, bar=True,
+    Figure("held: ms", f"That time while a transaction is open. {SURE}", query_text, "held_ms", False, bar=True,
            value=query(tables.HELD)),
     Figure("held: ratio", "Ratio of the time while a transaction is open that is older than the newest rows to the "
            "time without it.", to_base, "held_ratio", value=held_ratio),
@@ -349,6 +350,6 @@ def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
     ratios = ratios_of(result, tables.SINGLE, tables.UUID, tables.WRITE_BASELINE, micros_a_row)
     values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), PLAIN)
               for kind in (tables.WRITE_BASELINE, tables.UUID)]  # fmt: skip
-    holds = "Rows written one by one into a table with a uuid key and a feed, one index, nothing flushed to the disk."
+    holds = "Single rows written into a table with a uuid key, one index and a feed; nothing is flushed to the disk."
     shown = bars_of(values, number(1, "µs"))
     return costs(question, [Compared("CPU time", tables.WRITTEN[tables.WRITE_BASELINE].label, ratios)], holds, shown)

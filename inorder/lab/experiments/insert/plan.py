@@ -28,7 +28,7 @@ class InsertPlan(setting.Plan):
         "Kinds of index on the key.", tuple(INDEX_KINDS), (PRIMARY,), flag="--index"
     )
     rows: tuple[int, ...] = setting.counts(
-        "Rows in the table, several comma-separated.", 1000, 10**11, (10_000_000,),
+        "Numbers of rows in the table, comma-separated.", 1000, 10**11, (10_000_000,),
         quick=(100_000, 1_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(99, quick=6, full=6)
@@ -36,7 +36,7 @@ class InsertPlan(setting.Plan):
     inserts: int | None = insert_tables.inserts()
     batch: int = setting.count("Rows of one INSERT. Speeds are in rows, latencies those of statements.", 1, 100_000, 1)
     clients: tuple[int, ...] = setting.counts(
-        "Sessions of pgbench, several comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
+        "Numbers of sessions of pgbench, comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
     )
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(128 * MB, quick=16 * MB)
@@ -49,7 +49,7 @@ class InsertPlan(setting.Plan):
     )
     fill_workers: int = insert_tables.fill_workers()
     max_wal_size: int | None = setting.optional_bytes(
-        "max_wal_size while measuring, for several checkpoints in a measurement. Default: none comes.", 32 * MB
+        "max_wal_size while measuring, to have several checkpoints in a measurement. Default: none.", 32 * MB
     )
     synchronous_commit: str = setting.synchronous_commit("off", full="on")
     tablespace: str = setting.folder("A folder for the indexes.", flag="--index-tablespace")

@@ -136,7 +136,7 @@ DETAILS = (
            number(0, "B"), "record_bytes_per_row", bar=True, value=median(per("record_bytes", "inserts"))),
     Figure("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
            number(0, "B"), "image_bytes_per_row", bar=True, value=median(per("image_bytes", "inserts"))),
-    Figure("records, all", "Bytes of WAL records of a measurement. A faster kind inserts more rows in it.",
+    Figure("records, all", "Bytes of WAL records of a measurement, in which a faster kind inserts more rows.",
            number(1, "MB"), "record_mb", terminal=False, value=median(per("record_bytes", MB))),
     Figure("images, all", "Bytes of full-page images of a measurement.", number(1, "MB"), "image_mb", terminal=False,
            value=median(per("image_bytes", MB))),
@@ -170,8 +170,8 @@ def details_sections(rows: int, lines: Sequence[KindRow]) -> list[Section]:
         (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
     )  # fmt: skip
     records = section.columns.index(next(figure for figure in DETAILS if figure.name == "records"))
-    seen = any(row[records] and row[records + 1] for row in section.rows)
-    caption = "" if seen else "This run did not read its WAL, so records and blocks are missing."
+    has_wal = any(row[records] and row[records + 1] for row in section.rows)
+    caption = "" if has_wal else "This run did not read its WAL, so records and blocks are missing."
     return [replace(section, caption=caption)] if any(value for row in section.rows for value in row[1:]) else []
 
 
@@ -245,8 +245,8 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
         drawn = "Second by second" if each == 1 else f"Means of {each} seconds"
         marked = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
-        said = f"{drawn}; the rounds end to end{marked}"
-        return Chart(said, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
+        title = f"{drawn}; the rounds end to end{marked}"
+        return Chart(title, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
     lines = [
         plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
         for kind in kinds

@@ -114,9 +114,9 @@ def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
         ratio = wal_of(result, kind).ratio
         return ratio.median if ratio else inf
 
-    kept = [kind for kind in ordered if not loses(speed_of(result, kind))]
-    least = min(map(wal, kept), default=0.0)
-    return sorted((kind for kind in kept if wal(kind) <= least * (1 + TO_FIND)), key=wal)
+    fast_kinds = [kind for kind in ordered if not loses(speed_of(result, kind))]
+    least = min(map(wal, fast_kinds), default=0.0)
+    return sorted((kind for kind in fast_kinds if wal(kind) <= least * (1 + TO_FIND)), key=wal)
 
 
 def explained(kind: KindRow) -> str:

@@ -63,9 +63,11 @@ def scrambled(number: str) -> str:
 
 @dataclass(frozen=True)
 class Spread:
-    """Facts about an indexed column of the sample: True if it rises, its range, and the values that each represents.
+    """Facts about an indexed column of the sample.
 
-    ``behind``: seconds from the greatest time to the present, None if new rows reuse sampled values.
+    ``rises``: its values rise with the order of rows. ``low`` and ``high``: its range. ``each``: the number of distinct
+    values that each single value represents. ``behind``: seconds from the greatest time to the present, None if new
+    rows reuse sampled values. ``unique``: each row has a different value.
     """
 
     rises: bool = False
@@ -128,7 +130,10 @@ class Sample:
 
 
 def beside(shape: Shape, column: ShapeColumn) -> str:
-    """The sample's column with the next value, if it rises; otherwise with the ordinal of a single value."""
+    """The name of an additional column of the sample.
+
+    It has the next value of a rising column; for other columns, the ordinal of a value that occurs once.
+    """
     return f"{N}_{shape.columns.index(column)}"
 
 
@@ -280,7 +285,7 @@ def each_stands_for(distinct: float, single: float, sampled: float, total: float
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
-    """Columns with a distinct value in each row, for unique indexes; and unique indexes that become plain."""
+    """Columns with a distinct value in each row, for unique indexes; and unique indexes to create without UNIQUE."""
     chosen: set[str] = set()
     plain = set()
     for index in shape.indexes:

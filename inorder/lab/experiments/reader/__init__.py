@@ -240,7 +240,7 @@ FIGURES = (
     Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
            value=of("longest_poll_ms")),
     Figure("committed", "Rows in the table at the end.", number(), value=of("committed")),
-    Figure("delivered", "Rows of these that were delivered at least once.", number(), value=of("delivered")),
+    Figure("delivered", "Committed rows that were delivered at least once.", number(), value=of("delivered")),
     Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls")),
 )  # fmt: skip
 
@@ -271,17 +271,17 @@ LOSING = "series-6"
 STEPS = (
     Step("A new table that a feed reads: xact (transaction-ordered)",
          "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body jsonb);", "docs/feed.md"),
-    Step("A table that you have, for a feed", "inorder prepare events", "docs/feed-tables.md"),
+    Step("An existing table that a feed reads", "inorder prepare events", "docs/feed-tables.md"),
     Step("The feed, which loses no row", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
 )  # fmt: skip
-WAIT, LOSELESS = "longest_wait_ms", ("horizon", "feed")
+WAIT, LOSSLESS = "longest_wait_ms", ("horizon", "feed")
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that loses no rows
 
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:
-    waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSELESS}
+    waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSSLESS}
     words = [f"{milliseconds(max(some))} by {quoted(READERS[name])}" for name, some in waits.items() if some]
-    return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSELESS) else ""
+    return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSSLESS) else ""
 
 
 def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
@@ -299,7 +299,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
         Verdict(
             question,
             "Yes" if some else "Not seen",
-            f"Of {committed:,.0f} committed rows lost for good: {words}.{waits}",
+            f"Rows lost for good, of {committed:,.0f} committed rows: {words}.{waits}",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",
             "Counted row by row." if some else "A loss is still possible: repeat with --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)

@@ -170,10 +170,11 @@ class WritersPlan(setting.Plan):
         needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
     )  # fmt: skip
     clients: tuple[int, ...] = setting.counts(
-        "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
+        "Numbers of sessions that write at once, comma-separated.", 2, 90, (16,), sessions=True
     )
     tables: tuple[int, ...] = setting.counts(
-        "Tables or partitions into which one session writes at random, instead of --clients; several comma-separated.",
+        "Numbers of tables or partitions into which one session writes at random, comma-separated; instead of "
+        "--clients.",
         2, 1024, (),
     )  # fmt: skip
     seconds: int = setting.seconds(5, quick=1, full=20)
