@@ -178,24 +178,34 @@ BEGIN
 END $$;
 
 -- Move a locked feed over a batch. is_all: the batch has all rows that were committed at the time "asked".
--- Returns the number of the batch if it is given to a worker.
-CREATE FUNCTION inorder_internal.move_state(
-    feed bigint, from_position @extschema@.feed_position, past_batch @extschema@.feed_batch, asked timestamptz,
-    is_all boolean, gives boolean
-) RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
--- Move a locked feed over a batch that the reader takes as a whole.
+-- gives: the batch is given to a worker, and its number is returned.
 CREATE FUNCTION inorder_internal.move_feed(
-    f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean
-) RETURNS void
+    f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean, gives boolean DEFAULT false
+) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    number bigint;
 BEGIN
     -- A dump contains the name of the owner.
     IF f.is_renamed THEN
         UPDATE inorder_internal.feed AS n SET owner_name = inorder_internal.role_name(n.owner) WHERE n.id = f.feed_id;
     END IF;
-    PERFORM inorder_internal.move_state(f.feed_id, f.at_position, past_batch, f.asked, is_all, false);
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(), polled = f.asked,
+        caught_up_at = CASE WHEN is_all THEN f.asked ELSE s.caught_up_at END,
+        batch = CASE WHEN gives THEN inorder_internal.next_number(s.batch, s.batch_origin) ELSE s.batch END,
+        batch_origin = CASE WHEN gives THEN past_batch.origin ELSE s.batch_origin END,
+        -- This is not updated when a batch is finished, because the feed is not locked then.
+        first_batch = CASE WHEN gives THEN coalesce(
+            (SELECT w.number FROM inorder_internal.worker_batch AS w
+             WHERE w.feed = s.feed AND w.dead_since IS NULL AND w.written_here
+               AND w.number >= coalesce(s.first_batch, -9223372036854775808)
+             ORDER BY w.number LIMIT 1), s.batch + 1) ELSE s.first_batch END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = f.feed_id
+      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = f.feed_id)
+    RETURNING s.batch INTO number;
+    RETURN CASE WHEN gives THEN number END;
 END $$;
 
 -- A position with the present partitions of its table. If it is in the middle of a set that is read in the order of a

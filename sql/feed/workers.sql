@@ -82,8 +82,7 @@ BEGIN
     IF (f.next).has_rows THEN
         f.next.members := inorder_internal.unchanged_members(f.t, (f.next).members);
         b.feed := f.feed_id;
-        b.number := inorder_internal.move_state(
-            f.feed_id, f.at_position, (f.next).batch, f.asked, (f.next).is_all, true);
+        b.number := inorder_internal.move_feed(f, (f.next).batch, (f.next).is_all, true);
         b.relation := f.relation::regclass;
         b.batch := (f.next).batch;
         b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries));

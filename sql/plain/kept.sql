@@ -47,27 +47,6 @@ BEGIN
                                                              ELSE now() END;
     RETURN CASE WHEN f.feed_id IS NOT NULL THEN f END;
 END
----- move_state: plpgsql VOLATILE keys
-DECLARE
-    number bigint;
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(), polled = asked,
-        caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
-        batch = CASE WHEN gives THEN inorder_internal.next_number(s.batch, s.batch_origin) ELSE s.batch END,
-        batch_origin = CASE WHEN gives THEN past_batch.origin ELSE s.batch_origin END,
-        -- This is not updated when a batch is finished, because the feed is not locked then.
-        first_batch = CASE WHEN gives THEN coalesce(
-            (SELECT w.number FROM inorder_internal.worker_batch AS w
-             WHERE w.feed = s.feed AND w.dead_since IS NULL AND w.written_here
-               AND w.number >= coalesce(s.first_batch, -9223372036854775808)
-             ORDER BY w.number LIMIT 1), s.batch + 1) ELSE s.first_batch END,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = move_state.feed
-      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = move_state.feed)
-    RETURNING s.batch INTO number;
-    RETURN CASE WHEN gives THEN number END;
-END
 ---- keep_batch: plpgsql VOLATILE keys
 BEGIN
     -- Only a row that the extension did not write can have this number.

@@ -40,7 +40,6 @@ PG_FUNCTION_INFO_V1(may_move);
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
 PG_FUNCTION_INFO_V1(lock_readable_table);
-PG_FUNCTION_INFO_V1(move_state);
 
 /* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
 enum
@@ -620,23 +619,4 @@ move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
 	CommandCounterIncrement();
 	table_close(states, NoLock);
 	return DatumGetInt64(state.values[STATE_BATCH]);
-}
-
-/*
- * move_state(feed bigint, from_position feed_position, past_batch feed_batch, asked timestamptz, is_all boolean,
- * gives boolean) -> bigint
- */
-Datum
-move_state(PG_FUNCTION_ARGS)
-{
-	HeapTupleHeader position = PG_GETARG_HEAPTUPLEHEADER(1);
-	Datum		reached;
-	int64		number;
-
-	check_state_writer();
-	reached = position_after(PointerGetDatum(position), PG_GETARG_HEAPTUPLEHEADER(2));
-	number = move_feed(PG_GETARG_DATUM(0), reached, PG_GETARG_TIMESTAMPTZ(3), PG_GETARG_BOOL(4), PG_GETARG_BOOL(5));
-	if (!PG_GETARG_BOOL(5))
-		PG_RETURN_NULL();
-	PG_RETURN_INT64(number);
 }

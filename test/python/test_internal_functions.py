@@ -24,8 +24,6 @@ CALLS = {
     "count_as_caller": f"inorder_internal.count_as_caller(k.t, 'SELECT 1::int8', false, {OWNER}) FROM known AS k",
     "movable_feed": f"inorder_internal.movable_feed('f', {OWNER}, {OWNER})",
     "view_feed": f"inorder_internal.view_feed(f.id, f.relation, {OWNER}, false) FROM feeds_kept AS f",
-    "move_state": "inorder_internal.move_state(f.id, p.p, b.b, now(), true, false) FROM feeds_kept AS f, reached AS p, "
-                  "next_batch AS b",
     "new_batch": f"inorder_internal.new_batch('f', {OWNER}, {OWNER}, 'w', 1, '1 minute', NULL)",
     "keep_batch": "inorder_internal.keep_batch(ROW(f.id, 1, f.relation, b.b, 'w', 1, NULL, 1, NULL, NULL, now(), NULL, "
                   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::inorder_internal.worker_batch) "
@@ -41,9 +39,8 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
             fresh,
             "CREATE TABLE known AS SELECT t FROM inorder_internal.feed_table AS t",
             "CREATE VIEW feeds_kept AS SELECT f.* FROM inorder_internal.feed AS f",
-            "CREATE VIEW reached AS SELECT s.position AS p FROM inorder_internal.feed_state AS s",
             "CREATE TABLE next_batch AS SELECT reader_next_batch('guarded', reader_start('guarded')) AS b",
-            "GRANT SELECT ON known, feeds_kept, reached, next_batch TO granted_stranger",
+            "GRANT SELECT ON known, feeds_kept, next_batch TO granted_stranger",
             "SET ROLE granted_stranger",
         )
         ended = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
@@ -51,7 +48,7 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
         assert ended == dict.fromkeys(CALLS, "42501")
         # Each call is one that its owner could make.
         assert refusal(fresh, f"SELECT {CALLS['run_statements']}") == ""
-        run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept, reached")
+        run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept")
 
 
 # The enumerations of src/ports, by prefix: the table or type whose columns they number.
