@@ -146,8 +146,7 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 		(!end.has_row && ((moves && feed.is_poll_due) || is_swapped(&found->table))))
 		return false;
 	if (moves && end.has_row)
-		(void) move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], found->batch),
-						 feed.asked, end.is_all, false);
+		(void) move_feed(&feed, found->batch, end.is_all, false);
 	if (found->batch == NULL)
 		found->table.proof = NULL; /* nothing is read, so nothing is checked afterwards */
 	return true;

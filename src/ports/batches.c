@@ -168,8 +168,7 @@ new_batch(PG_FUNCTION_ARGS)
 		int64		number;
 
 		check_proof(&table);
-		number = move_feed(feed.row.values[FEED_ID], position_after(feed.state.values[STATE_POSITION], batch), feed.asked,
-						   end.is_all, true);
+		number = move_feed(&feed, batch, end.is_all, true);
 		given = given_batch(&feed, batch, number, fcinfo);
 		store_batch(&given);
 	}

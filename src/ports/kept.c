@@ -87,15 +87,18 @@ equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
 	return key;
 }
 
-/* The first row of an index with these keys, in the active snapshot; the last row if the index is read backward */
+/* The first row with these keys of an index, in the active snapshot; the last row if the index is read backward */
 static Row
-first_row(Relation table, const char *index_name, int count, ScanKeyData *keys, ScanDirection direction)
+row_by_key(const char *table_name, int columns, const char *index_name, int count, ScanKeyData *keys,
+		   ScanDirection direction)
 {
 	Row			row = {0};
+	Relation	table = table_open(state_table(table_name), AccessShareLock);
 	Relation	index = index_open(state_table(index_name), AccessShareLock);
 	SysScanDesc scan = systable_beginscan_ordered(table, index, GetActiveSnapshot(), count, keys);
 	HeapTuple	tuple = systable_getnext_ordered(scan, direction);
 
+	expect_columns(RelationGetDescr(table), columns, table_name);
 	if (HeapTupleIsValid(tuple))
 	{
 		row.tuple = heap_copytuple(tuple);
@@ -103,18 +106,6 @@ first_row(Relation table, const char *index_name, int count, ScanKeyData *keys, 
 	}
 	systable_endscan_ordered(scan);
 	index_close(index, NoLock);
-	return row;
-}
-
-static Row
-row_by_key(const char *table_name, int columns, const char *index_name, int count, ScanKeyData *keys,
-		   ScanDirection direction)
-{
-	Relation	table = table_open(state_table(table_name), AccessShareLock);
-	Row			row;
-
-	expect_columns(RelationGetDescr(table), columns, table_name);
-	row = first_row(table, index_name, count, keys, direction);
 	table_close(table, NoLock);
 	return row;
 }
@@ -223,25 +214,6 @@ state_of(Datum feed)
 	return row_by_key("feed_state", STATE_COLUMNS, "feed_state_pkey", 1, &key, BackwardScanDirection);
 }
 
-/* The description of a table, or null; is_here is true if the table can be read by transactions on this server */
-static Datum
-description_of(Oid relation, bool *is_here)
-{
-	ScanKeyData key = equals(TABLE_RELATION + 1, InvalidOid, F_OIDEQ, ObjectIdGetDatum(relation));
-	Relation	tables = table_open(state_table("feed_table"), AccessShareLock);
-	Row			row = first_row(tables, "feed_table_pkey", 1, &key, ForwardScanDirection);
-	Datum		result = (Datum) 0;
-
-	expect_columns(RelationGetDescr(tables), TABLE_COLUMNS, "feed_table");
-	if (row.tuple != NULL)
-	{
-		*is_here = DatumGetBool(row.values[TABLE_WRITTEN_HERE]) || DatumGetBool(row.values[TABLE_IS_GENERATED]);
-		result = heap_copy_tuple_as_datum(row.tuple, RelationGetDescr(tables));
-	}
-	table_close(tables, NoLock);
-	return result;
-}
-
 /* A batch of workers */
 Row
 batch_by_number(Datum feed, Datum number)
@@ -332,13 +304,6 @@ is_poll_due(const Feed *feed)
 		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* The time of a read, which is not later than the snapshot in which rows are searched */
-static TimestampTz
-time_of_read(void)
-{
-	return XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
-}
-
 /* Lock a table that the caller may read; false if the caller may not, or lost the privilege during the wait */
 static bool
 lock_readable(Oid caller, Oid relation)
@@ -377,11 +342,14 @@ read_details(Feed *feed, bool must_read)
 	const char *owner = GetUserNameFromId(DatumGetObjectId(feed->row.values[FEED_OWNER]), true);
 	Row			shares = row_of(feed->row.values[FEED_SHARED_BY], feed->row.nulls[FEED_SHARED_BY], SHARE_COLUMNS);
 	Datum		id = feed->row.values[FEED_ID];
-	bool		is_here = false;
+	ScanKeyData key = equals(TABLE_RELATION + 1, InvalidOid, F_OIDEQ, feed->row.values[FEED_RELATION]);
+	Row			table = row_by_key("feed_table", TABLE_COLUMNS, "feed_table_pkey", 1, &key, ForwardScanDirection);
 
-	feed->table = description_of(DatumGetObjectId(feed->row.values[FEED_RELATION]), &is_here);
-	if (must_read && !is_here)
+	/* Transactions on this server must be able to read it. */
+	if (must_read && !DatumGetBool(table.values[TABLE_WRITTEN_HERE]) && !DatumGetBool(table.values[TABLE_IS_GENERATED]))
 		return false;
+	feed->table = table.tuple == NULL ? (Datum) 0 :
+		row_datum(&table, TABLE_COLUMNS, get_rel_type_id(state_table("feed_table")));
 	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
@@ -392,7 +360,8 @@ read_details(Feed *feed, bool must_read)
 	feed->is_poll_due = is_poll_due(feed);
 	feed->is_renamed = owner != NULL && strcmp(owner, NameStr(*DatumGetName(feed->row.values[FEED_OWNER_NAME]))) != 0 &&
 		strcmp(TextDatumGetCString(feed->row.values[FEED_SYSTEM]), system_of_server()) == 0;
-	feed->asked = time_of_read();
+	/* The time is not later than the snapshot in which rows are searched. */
+	feed->asked = XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
 	return true;
 }
 
@@ -480,88 +449,43 @@ refuse_concurrent(void)
 			 errmsg("could not serialize access due to concurrent update")));
 }
 
-/* The newest state of a feed, which is locked; error if the snapshot of the transaction sees an older version */
+/* The newest state of a locked feed, in the active snapshot; error unless it is the version that this call has read */
 static Row
-state_to_move(Datum feed)
+state_to_move(const Feed *feed)
 {
-	Row			seen = state_of(feed);
-	Row			now = seen;
+	Row			state = state_of(feed->row.values[FEED_ID]);
 
-	if (IsolationUsesXactSnapshot())
-	{
-		PushActiveSnapshot(GetLatestSnapshot());
-		now = state_of(feed);
-		PopActiveSnapshot();
-	}
-	if (seen.tuple == NULL || now.tuple == NULL || !ItemPointerEquals(&seen.tuple->t_self, &now.tuple->t_self))
+	if (state.tuple == NULL || !ItemPointerEquals(&state.tuple->t_self, &feed->state.tuple->t_self))
 		refuse_concurrent();
-	return seen;
+	return state;
 }
 
-/* True if neither the position nor the start of the batch is inside a transaction, and no column gives the order */
-static bool
-is_plain_step(const Row *position, const Row *batch)
+/*
+ * The position after a batch that find_next_batch() has found: neither the
+ * position nor the start of the batch is inside a transaction, and no column
+ * gives the order.  advance() in SQL takes any batch.
+ */
+static Row
+position_after(const Feed *feed, HeapTupleHeader batch)
 {
-	return !position->nulls[POSITION_TRANSACTIONS] && !batch->nulls[BATCH_TRANSACTIONS] && !batch->nulls[BATCH_FORMAT] &&
-		position->nulls[POSITION_PARTIAL] && position->nulls[POSITION_LAST_KEY] && position->nulls[POSITION_ORDERING] &&
-		batch->nulls[BATCH_RESUMED] && batch->nulls[BATCH_RESUMED_AFTER] && batch->nulls[BATCH_ORDERING];
-}
-
-/* True if two sets are disjoint, and have only numbers that transactions can have */
-static bool
-are_apart(Numbers set, Numbers other)
-{
-	Numbers		rest = difference(set, other);
-
-	return rest.count == set.count && memcmp(rest.ranges, set.ranges, sizeof(Range) * set.count) == 0 &&
-		are_numbers(set) && are_numbers(other);
-}
-
-/* The transactions that were read after a batch; false if the batch does not follow the position */
-static bool
-add_batch(const Row *position, const Row *batch, Numbers *read)
-{
-	MultirangeType *before = DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS]);
-	MultirangeType *added = DatumGetMultirangeTypeP(batch->values[BATCH_TRANSACTIONS]);
-	int64		cut = DatumGetInt64(batch->values[BATCH_CUT]);
-	Range		last = {cut, cut + 1};
-	Numbers		set;
-
-	if (!is_bounded(before) || !is_bounded(added))
-		return false;
-	set = numbers_of(added);
-	*read = numbers_of(before);
-	if (!are_apart(set, *read))
-		return false;
-	*read = united(*read, batch->nulls[BATCH_CUT] ? set : difference(set, (Numbers) {1, &last}));
-	return true;
-}
-
-/* The position after a batch; advance() in SQL handles the unusual cases */
-Datum
-position_after(Datum from_position, HeapTupleHeader batch)
-{
-	HeapTupleHeader header = DatumGetHeapTupleHeader(from_position);
-	Row			position = row_of(from_position, false, POSITION_COLUMNS);
+	Row			position = feed->position;
 	Row			next = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
-	Numbers		read;
+	Numbers		read = numbers_of(DatumGetMultirangeTypeP(next.values[BATCH_TRANSACTIONS]));
+	int64		cut = DatumGetInt64(next.values[BATCH_CUT]);
+	Range		last = {cut, cut + 1};
 
-	if (!is_plain_step(&position, &next) || !add_batch(&position, &next, &read))
-		return owner_call("advance", 2, (Value[]) {
-			value_of(from_position, HeapTupleHeaderGetTypeId(header)),
-				value_of(PointerGetDatum(batch), HeapTupleHeaderGetTypeId(batch))
-		}).value;
-	position.values[POSITION_FORMAT] = next.values[BATCH_FORMAT];
-	position.values[POSITION_TRANSACTIONS] = numbers_datum(read);
+	if (!next.nulls[BATCH_CUT])
+		read = difference(read, (Numbers) {1, &last});
+	read = united(numbers_of(DatumGetMultirangeTypeP(position.values[POSITION_TRANSACTIONS])), read);
+	set_column(&position, POSITION_FORMAT, next.values[BATCH_FORMAT]);
+	set_column(&position, POSITION_TRANSACTIONS, numbers_datum(read));
 	position.values[POSITION_PARTIAL] = next.values[BATCH_CUT];
 	position.nulls[POSITION_PARTIAL] = next.nulls[BATCH_CUT];
 	position.values[POSITION_LAST_KEY] = next.values[BATCH_CUT_AFTER];
 	position.nulls[POSITION_LAST_KEY] = next.nulls[BATCH_CUT_AFTER];
-	position.values[POSITION_MEMBERS] = next.values[BATCH_MEMBERS];
-	position.nulls[POSITION_MEMBERS] = next.nulls[BATCH_MEMBERS];
-	position.values[POSITION_ORIGIN] = next.values[BATCH_ORIGIN];
-	position.nulls[POSITION_ORIGIN] = next.nulls[BATCH_ORIGIN];
-	return row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(header));
+	set_column(&position, POSITION_MEMBERS, next.values[BATCH_MEMBERS]);
+	set_column(&position, POSITION_ORIGIN, next.values[BATCH_ORIGIN]);
+	return position;
 }
 
 /*
@@ -570,10 +494,10 @@ position_after(Datum from_position, HeapTupleHeader batch)
  * because the feed is not locked then.
  */
 static void
-give_batch(Row *state, Datum feed, Datum origin)
+give_batch(Row *state, Datum origin)
 {
 	int64		batch = DatumGetInt64(state->values[STATE_BATCH]);
-	int64		first = first_unfinished(feed, lowest_of(state), false, is_any, (Datum) 0);
+	int64		first = first_unfinished(state->values[STATE_FEED], lowest_of(state), false, is_any, (Datum) 0);
 	bool		is_same = !state->nulls[STATE_BATCH_ORIGIN] &&
 		DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID, state->values[STATE_BATCH_ORIGIN], origin));
 
@@ -586,36 +510,36 @@ give_batch(Row *state, Datum feed, Datum origin)
 	set_column(state, STATE_BATCH_ORIGIN, origin);
 }
 
-/* Move a locked feed; returns the number of the batch if it is given to a worker */
+/* Move a locked feed over a batch; returns the number of the batch if it is given to a worker */
 int64
-move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives)
+move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 {
+	HeapTupleHeader before = DatumGetHeapTupleHeader(feed->state.values[STATE_POSITION]);
+	Row			position = position_after(feed, batch);
 	Relation	states;
 	Row			state;
 	int64		page;
-	HeapTuple	moved;
 
 	PreventCommandIfReadOnly("UPDATE");
 	PreventCommandIfParallelMode("UPDATE");
 	states = table_open(state_table("feed_state"), RowExclusiveLock);
-	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the lock of the feed */
-	state = state_to_move(id);
+	PushActiveSnapshot(GetLatestSnapshot());
+	state = state_to_move(feed);
 	page = ItemPointerGetBlockNumber(&state.tuple->t_self);
-	set_column(&state, STATE_POSITION, reached);
+	set_column(&state, STATE_POSITION, row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(before)));
 	set_column(&state, STATE_MOVED, TimestampTzGetDatum(GetCurrentTimestamp()));
-	set_column(&state, STATE_POLLED, TimestampTzGetDatum(asked));
+	set_column(&state, STATE_POLLED, TimestampTzGetDatum(feed->asked));
 	if (is_all)
-		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(asked));
+		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(feed->asked));
 	/* The new row version is on another page: see state_of() in sql/ports/state.sql. */
 	if (state.nulls[STATE_PAGE] || DatumGetInt64(state.values[STATE_PAGE]) != page)
 		state.values[STATE_SEQ] = Int64GetDatum(DatumGetInt64(state.values[STATE_SEQ]) + 1);
 	set_column(&state, STATE_PAGE, Int64GetDatum(page));
 	if (gives)
-		give_batch(&state, id, attribute_of(DatumGetHeapTupleHeader(reached), "origin"));
+		give_batch(&state, position.values[POSITION_ORIGIN]);
 	PopActiveSnapshot();
 	set_column(&state, STATE_WRITTEN_HERE, BoolGetDatum(true));
-	moved = heap_form_tuple(RelationGetDescr(states), state.values, state.nulls);
-	CatalogTupleUpdate(states, &state.tuple->t_self, moved);
+	CatalogTupleUpdate(states, &state.tuple->t_self, heap_form_tuple(RelationGetDescr(states), state.values, state.nulls));
 	CommandCounterIncrement();
 	table_close(states, NoLock);
 	return DatumGetInt64(state.values[STATE_BATCH]);

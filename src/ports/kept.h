@@ -49,8 +49,7 @@ extern Row	batch_by_number(Datum feed, Datum number);
 extern bool is_one_free(const Feed *feed, Datum worker);
 extern bool open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed);
 extern void refuse_concurrent(void);
-extern Datum position_after(Datum from_position, HeapTupleHeader batch);
-extern int64 move_feed(Datum id, Datum reached, TimestampTz asked, bool is_all, bool gives);
+extern int64 move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives);
 
 /* next.c */
 /* The request for a batch */
