@@ -25,7 +25,7 @@ BEGIN
                 WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
            b.transactions, b.rows, u.amount, u.dead, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END,
-           inorder_internal.namesake(t.known_as[1], t.known_as[2], c.oid)
+           inorder_internal.namesake(t)
     FROM inorder_internal.feed AS f
     CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n
                         WHERE n.feed = f.id ORDER BY n.seq DESC LIMIT 1::bigint) AS d

@@ -224,7 +224,7 @@ BEGIN
                 -- feed_take_batch() would return a batch.
                 has_rows := ((f.next).has_rows AND NOT inorder_internal.is_held(f)) IS TRUE
                     OR inorder_internal.has_free(inorder_internal.state_of(f.feed_id), (f.shared_by).shares, NULL);
-                IF NOT has_rows AND inorder_internal.is_swapped(f.t) THEN
+                IF NOT has_rows AND inorder_internal.namesake(f.t) IS NOT NULL THEN
                     PERFORM inorder_internal.refuse_swapped(f);
                 END IF;
             END IF;

@@ -30,32 +30,24 @@ BEGIN
                  'feed_batches shows them.';
 END $$;
 
--- True if another table has the name that this table had when it was enabled, as after an online schema change. Callers
--- use it in an expression, because PERFORM would be one more statement for each poll.
-CREATE FUNCTION inorder_internal.is_swapped(t inorder_internal.feed_table) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid) IS NOT NULL;
-END $$;
-
 -- Error if a feed gets no rows because another table now has the name that writers use. No error while workers have
 -- batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    t inorder_internal.feed_table := f.t;
-    other regclass := inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid);
+    relation regclass := (f.t).relation;
+    other regclass := inorder_internal.namesake(f.t);
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                WHERE b.feed = f.feed_id AND b.dead_since IS NULL AND b.written_here) THEN
         RETURN;
     END IF;
-    RAISE 'feed "%" reads table %, and not %', f.name, t.relation, other
+    RAISE 'feed "%" reads table %, and not %', f.name, relation, other
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its table was renamed, and another one has the name that it had when it was enabled. There is '
                    'nothing more to read.',
           HINT = format('To read the other one, call feed_drop(%L), then feed_create() for %s. To go on with this one, '
-                        'let its owner call feed_enable(%L).', f.name, other, t.relation);
+                        'let its owner call feed_enable(%L).', f.name, other, relation);
 END $$;
 
 -- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
@@ -140,7 +132,7 @@ BEGIN
     IF moves THEN
         f := inorder_internal.pass_rest(f);
     END IF;
-    IF NOT waits AND NOT (f.next).has_rows AND inorder_internal.is_swapped(f.t) THEN
+    IF NOT waits AND NOT (f.next).has_rows AND inorder_internal.namesake(f.t) IS NOT NULL THEN
         PERFORM inorder_internal.refuse_swapped(f);
     END IF;
     RETURN f;

@@ -127,7 +127,7 @@ BEGIN
         ELSE
             b := inorder_internal.take_any_batch(f, worker, max_rows, lease, max_tries);
         END IF;
-        IF b.number IS NULL AND inorder_internal.is_swapped(f.t) THEN
+        IF b.number IS NULL AND inorder_internal.namesake(f.t) IS NOT NULL THEN
             PERFORM inorder_internal.refuse_swapped(f);
         END IF;
     END IF;

@@ -22,8 +22,8 @@ END
 BEGIN
     RETURN (SELECT c.oid FROM pg_namespace AS n
             CROSS JOIN LATERAL (SELECT k.oid, k.relkind FROM pg_class AS k
-                                WHERE k.relname = namesake.relname AND k.relnamespace = n.oid OFFSET 0) AS c
-            WHERE n.nspname = namesake.schema AND c.oid <> relation AND c.relkind IN ('r', 'p', 'f'));
+                                WHERE k.relname = t.known_as[2] AND k.relnamespace = n.oid OFFSET 0) AS c
+            WHERE n.nspname = t.known_as[1] AND c.oid <> t.relation::oid AND c.relkind IN ('r', 'p', 'f'));
 END
 ---- later_trigger: plpgsql
 BEGIN

@@ -220,8 +220,9 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- The table that has this name, or null if it is the given table.
-CREATE FUNCTION inorder_internal.namesake(schema name, relname name, relation oid) RETURNS regclass
+-- Another table that has the name that this table had when it was enabled, as after an online schema change; or null.
+-- Callers use it in an expression, because a statement would be one more for each poll.
+CREATE FUNCTION inorder_internal.namesake(t inorder_internal.feed_table) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- The numbers of deleted and updated rows of a table and its partitions, according to statistics.

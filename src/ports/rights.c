@@ -1,6 +1,6 @@
 /*
  * rights.c
- *	  The privileges of a role on a table, and the kind of a table.
+ *	  The privileges of a role on a table and on a feed, and the kind of a table.
  *
  * Every call of an internal function checks them, which takes a microsecond.
  */
@@ -11,8 +11,10 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
@@ -22,10 +24,18 @@
 
 PG_FUNCTION_INFO_V1(owns);
 PG_FUNCTION_INFO_V1(may_read);
+PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(is_plain);
 PG_FUNCTION_INFO_V1(hides_rows);
+PG_FUNCTION_INFO_V1(may_move);
 
-bool
+/* Columns of the type role_ref, in their order; the last one counts them. */
+enum
+{
+	ROLE_ID, ROLE_NAME, ROLE_COLUMNS
+};
+
+static bool
 role_owns(Oid role, Oid relation)
 {
 	Oid			owner = owner_of_table(relation);
@@ -57,6 +67,24 @@ Datum
 may_read(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
+}
+
+/* Lock a table that the caller may read; false if the caller may not, or lost the privilege during the wait */
+bool
+lock_readable(Oid caller, Oid relation)
+{
+	/* A role without the privilege does not lock the table. */
+	if (!role_may_read(caller, relation))
+		return false;
+	LockRelationOid(relation, AccessShareLock);
+	return role_may_read(caller, relation);
+}
+
+/* lock_readable(relation oid, caller oid) -> boolean */
+Datum
+lock_readable_table(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
 /*
@@ -92,4 +120,62 @@ hides_rows(PG_FUNCTION_ARGS)
 {
 	LockRelationOid(PG_GETARG_OID(1), AccessShareLock);
 	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
+}
+
+/* True if a role has this name, or if this server stored its OID, as in is_right() in sql/ports/state.sql */
+static bool
+is_right(Oid role, const char *name, const char *system)
+{
+	const char *now = GetUserNameFromId(role, true);
+
+	return (now != NULL && strcmp(now, name) == 0) || strcmp(system, system_of_server()) == 0;
+}
+
+static bool
+is_role(Oid caller, Datum role, Datum name, const char *system)
+{
+	return is_right(DatumGetObjectId(role), NameStr(*DatumGetName(name)), system) &&
+		has_privs_of_role(caller, DatumGetObjectId(role));
+}
+
+static bool
+is_mover(Oid caller, Datum movers, const char *system)
+{
+	ArrayType  *roles = DatumGetArrayTypeP(movers);
+	Datum	   *role;
+	bool	   *nulls;
+	int			count;
+
+	if (ARR_NDIM(roles) == 0)
+		return false;
+	deconstruct_array(roles, ARR_ELEMTYPE(roles), -1, false, TYPALIGN_DOUBLE, &role, &nulls, &count);
+	for (int i = 0; i < count; i++)
+	{
+		Row			row = row_of(role[i], nulls[i], ROLE_COLUMNS);
+
+		if (!row.nulls[ROLE_ID] && !row.nulls[ROLE_NAME] &&
+			is_role(caller, row.values[ROLE_ID], row.values[ROLE_NAME], system))
+			return true;
+	}
+	return false;
+}
+
+/* True for the owner of a feed, the owner of its table, and roles of feed_grant() */
+bool
+role_may_move(Oid caller, const Row *feed)
+{
+	const char *system = TextDatumGetCString(feed->values[FEED_SYSTEM]);
+
+	return is_role(caller, feed->values[FEED_OWNER], feed->values[FEED_OWNER_NAME], system) ||
+		role_owns(caller, DatumGetObjectId(feed->values[FEED_RELATION])) ||
+		is_mover(caller, feed->values[FEED_MOVERS], system);
+}
+
+/* may_move(caller oid, f feed) -> boolean; false if the feed is null */
+Datum
+may_move(PG_FUNCTION_ARGS)
+{
+	Row			feed = row_of(PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), PG_ARGISNULL(1), FEED_COLUMNS);
+
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !feed.nulls[FEED_ID] && role_may_move(PG_GETARG_OID(0), &feed));
 }

@@ -39,6 +39,13 @@ typedef struct Row
 	bool		nulls[MANY_COLUMNS];
 } Row;
 
+/* Columns of feeds, in the order of sql/ports/state.sql; the last one counts them. */
+enum
+{
+	FEED_ID, FEED_NAME, FEED_OWNER, FEED_OWNER_NAME, FEED_SYSTEM, FEED_MOVERS, FEED_RELATION, FEED_WHOLE, FEED_SHARED_BY,
+	FEED_CREATED, FEED_COLUMNS
+};
+
 /* Attributes of the types of sql/ports/position.sql, in their order; the last one counts them. */
 enum
 {

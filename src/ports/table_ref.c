@@ -1,8 +1,8 @@
 /*
  * table_ref.c
  *	  The type table_ref, by which the state names a table: like regclass, but it accepts
- *	  missing tables; and the function namesake(), which finds the table that now has a
- *	  given name.
+ *	  missing tables; and the function namesake(), which finds the table that now has the
+ *	  name of another.
  *
  * A dump includes the state of all tables, even of those that were left out of
  * the dump or of the restore.  With regclass the name of a missing table would
@@ -49,42 +49,45 @@ table_ref_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * The table that has this name in this schema, or none if it is the given table.
- * Views do not count: a view of this name may show the table that had the name.
+ * Another table that has the name that this table had when it was enabled, as
+ * after an online schema change; or none.  Views do not count: a view of this
+ * name may show the table that had the name.
  */
 static Oid
-namesake_of(Name schema_name, Name name, Oid relation)
+namesake_of(const Table *table)
 {
-	Oid			schema = get_namespace_oid(NameStr(*schema_name), true);
-	Oid			other = OidIsValid(schema) ? get_relname_relid(NameStr(*name), schema) : InvalidOid;
-	char		kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
+	Datum	   *names;
+	int			count;
+	Oid			schema;
+	Oid			other;
+	char		kind;
 
-	if (other == relation ||
+	if (table->known_as == NULL)
+		return InvalidOid;
+	deconstruct_array(table->known_as, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
+	schema = count == 2 ? get_namespace_oid(NameStr(*DatumGetName(names[0])), true) : InvalidOid;
+	other = OidIsValid(schema) ? get_relname_relid(NameStr(*DatumGetName(names[1])), schema) : InvalidOid;
+	kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
+	if (other == table->oid ||
 		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE))
 		return InvalidOid;
 	return other;
 }
 
-/* namesake(name, name, oid) -> regclass, or null */
+/* namesake(t feed_table) -> regclass, or null */
 Datum
 namesake(PG_FUNCTION_ARGS)
 {
-	Oid			other = namesake_of(PG_GETARG_NAME(0), PG_GETARG_NAME(1), PG_GETARG_OID(2));
+	Table		table = table_of(PG_GETARG_DATUM(0));
+	Oid			other = namesake_of(&table);
 
 	if (!OidIsValid(other))
 		PG_RETURN_NULL();
 	PG_RETURN_OID(other);
 }
 
-/* True if another table has the name that this table had when it was enabled, as after an online schema change */
 bool
 is_swapped(const Table *table)
 {
-	Datum	   *names;
-	int			count;
-
-	if (table->known_as == NULL)
-		return false;
-	deconstruct_array(table->known_as, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
-	return count == 2 && OidIsValid(namesake_of(DatumGetName(names[0]), DatumGetName(names[1]), table->oid));
+	return OidIsValid(namesake_of(table));
 }
