@@ -15,16 +15,13 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -36,16 +33,10 @@
 #include "compat.h"
 #include "ports/kept.h"
 
-PG_FUNCTION_INFO_V1(may_move);
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
-PG_FUNCTION_INFO_V1(lock_readable_table);
 
 /* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
-enum
-{
-	ROLE_ID, ROLE_NAME, ROLE_COLUMNS
-};
 enum
 {
 	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,
@@ -108,64 +99,6 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 	index_close(index, NoLock);
 	table_close(table, NoLock);
 	return row;
-}
-
-/* True if a role has this name, or if this server stored its OID, as in is_right() in sql/ports/state.sql */
-static bool
-is_right(Oid role, const char *name, const char *system)
-{
-	const char *now = GetUserNameFromId(role, true);
-
-	return (now != NULL && strcmp(now, name) == 0) || strcmp(system, system_of_server()) == 0;
-}
-
-static bool
-is_role(Oid caller, Datum role, Datum name, const char *system)
-{
-	return is_right(DatumGetObjectId(role), NameStr(*DatumGetName(name)), system) &&
-		has_privs_of_role(caller, DatumGetObjectId(role));
-}
-
-static bool
-is_mover(Oid caller, Datum movers, const char *system)
-{
-	ArrayType  *roles = DatumGetArrayTypeP(movers);
-	Datum	   *role;
-	bool	   *nulls;
-	int			count;
-
-	if (ARR_NDIM(roles) == 0)
-		return false;
-	deconstruct_array(roles, ARR_ELEMTYPE(roles), -1, false, TYPALIGN_DOUBLE, &role, &nulls, &count);
-	for (int i = 0; i < count; i++)
-	{
-		Row			row = row_of(role[i], nulls[i], ROLE_COLUMNS);
-
-		if (!row.nulls[ROLE_ID] && !row.nulls[ROLE_NAME] &&
-			is_role(caller, row.values[ROLE_ID], row.values[ROLE_NAME], system))
-			return true;
-	}
-	return false;
-}
-
-/* True for the owner of a feed, the owner of its table, and roles of feed_grant() */
-bool
-role_may_move(Oid caller, const Row *feed)
-{
-	const char *system = TextDatumGetCString(feed->values[FEED_SYSTEM]);
-
-	return is_role(caller, feed->values[FEED_OWNER], feed->values[FEED_OWNER_NAME], system) ||
-		role_owns(caller, DatumGetObjectId(feed->values[FEED_RELATION])) ||
-		is_mover(caller, feed->values[FEED_MOVERS], system);
-}
-
-/* may_move(caller oid, f feed) -> boolean; false if the feed is null */
-Datum
-may_move(PG_FUNCTION_ARGS)
-{
-	Row			feed = row_of(PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), PG_ARGISNULL(1), FEED_COLUMNS);
-
-	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !feed.nulls[FEED_ID] && role_may_move(PG_GETARG_OID(0), &feed));
 }
 
 /*
@@ -302,24 +235,6 @@ is_poll_due(const Feed *feed)
 	/* The clock may have been set back. */
 	return (!is_same && !feed->is_divided) || !feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] ||
 		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
-}
-
-/* Lock a table that the caller may read; false if the caller may not, or lost the privilege during the wait */
-static bool
-lock_readable(Oid caller, Oid relation)
-{
-	/* A role without the privilege does not lock the table. */
-	if (!role_may_read(caller, relation))
-		return false;
-	LockRelationOid(relation, AccessShareLock);
-	return role_may_read(caller, relation);
-}
-
-/* lock_readable(relation oid, caller oid) -> boolean */
-Datum
-lock_readable_table(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
 /* True if this worker would get an unfinished batch, as in has_free() in SQL */

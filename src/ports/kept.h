@@ -10,11 +10,6 @@
 /* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
 enum
 {
-	FEED_ID, FEED_NAME, FEED_OWNER, FEED_OWNER_NAME, FEED_SYSTEM, FEED_MOVERS, FEED_RELATION, FEED_WHOLE, FEED_SHARED_BY,
-	FEED_CREATED, FEED_COLUMNS
-};
-enum
-{
 	STATE_FEED, STATE_SEQ, STATE_PAGE, STATE_RELATION, STATE_POSITION, STATE_BATCH, STATE_BATCH_ORIGIN, STATE_FIRST_BATCH,
 	STATE_PLACES, STATE_MOVED, STATE_POLLED, STATE_CAUGHT_UP_AT, STATE_WRITTEN_HERE, STATE_COLUMNS
 };
@@ -43,7 +38,6 @@ typedef struct Feed
 
 extern Oid	state_table(const char *name);
 extern void check_state_writer(void);
-extern bool role_may_move(Oid caller, const Row *feed);
 extern Row	feed_by_id(Datum feed);
 extern Row	batch_by_number(Datum feed, Datum number);
 extern bool is_one_free(const Feed *feed, Datum worker);

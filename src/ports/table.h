@@ -95,8 +95,9 @@ typedef struct Table
 } Table;
 
 /* rights.c */
-extern bool role_owns(Oid role, Oid relation);
 extern bool role_may_read(Oid role, Oid relation);
+extern bool role_may_move(Oid caller, const Row *feed);
+extern bool lock_readable(Oid caller, Oid relation);
 extern bool hidden_from(Oid role, Oid relation);
 
 /* restored.c */

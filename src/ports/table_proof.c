@@ -263,25 +263,15 @@ refuse_change(Oid relation)
 }
 
 /*
- * The latest snapshot.  In parallel mode no snapshot may be taken, and the
- * result is the active one.
- */
-static Snapshot
-latest_snapshot(void)
-{
-	return IsInParallelMode() ? GetActiveSnapshot() : GetLatestSnapshot();
-}
-
-/*
- * The result of an internal function under the given snapshot.  In parallel mode
- * it is under the active one, because all processes must see the same.
+ * The result of an internal function under a snapshot that is taken for it.  In
+ * parallel mode it is under the active one, because all processes must see the same.
  */
 static Value
-call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
+call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const Value *arguments)
 {
 	Value		result;
 
-	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : snapshot);
+	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : take_snapshot());
 	result = owner_call(name, count, arguments);
 	PopActiveSnapshot();
 	return result;
@@ -293,14 +283,14 @@ check_table(const Table *table)
 {
 	if (!IsInParallelMode())
 		CommandCounterIncrement();
-	(void) call_under(GetTransactionSnapshot(), "check_table", 2, (Value[]) {table->description, reader_value(table)});
+	(void) call_under(GetTransactionSnapshot, "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
 /* The partitions of a table as a position would remember them */
 static Value
-members_under(Snapshot snapshot, const Table *table)
+members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {
-	Value		members = call_under(snapshot, "members", 2, (Value[]) {table->description, value_of(BoolGetDatum(false), BOOLOID)});
+	Value		members = call_under(take_snapshot, "members", 2, (Value[]) {table->description, value_of(BoolGetDatum(false), BOOLOID)});
 
 	members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
 	return members;
@@ -346,12 +336,12 @@ make_proof(const Table *table)
 	take_tree(&proof, find_all_inheritors(table->oid, AccessShareLock, NULL));
 	/* The catalog of Citus, if it exists */
 	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
-		(void) call_under(latest_snapshot(), "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
+		(void) call_under(GetLatestSnapshot, "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 	if (!is_as_made(&proof))
-		take_leaves(&proof, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_table", 2, arguments).value));
+		take_leaves(&proof, DatumGetArrayTypeP(call_under(GetLatestSnapshot, "prove_table", 2, arguments).value));
 	for (int i = 0; i < proof.tree_count; i++)
 		refuse_later_triggers(proof.lock_order[i]);
-	proof.members = members_under(GetTransactionSnapshot(), table);
+	proof.members = members_under(GetTransactionSnapshot, table);
 	proof.next = ReadNextTransactionId();
 	/* For an older snapshot, files.c makes further checks. */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&proof))
@@ -374,7 +364,7 @@ is_of_now(const TableProof *made, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
 		return !IsInParallelMode();
-	return datumIsEqual(made->members.value, members_under(GetLatestSnapshot(), table).value, false, -1);
+	return datumIsEqual(made->members.value, members_under(GetLatestSnapshot, table).value, false, -1);
 }
 
 /*
@@ -423,7 +413,7 @@ is_of_snapshot(const TableProof *kept, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
 		return true;
-	return datumIsEqual(kept->members.value, members_under(GetTransactionSnapshot(), table).value, false, -1);
+	return datumIsEqual(kept->members.value, members_under(GetTransactionSnapshot, table).value, false, -1);
 }
 
 /*
