@@ -209,7 +209,7 @@ STEPS = {
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 1,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 2,  # inside a transaction, SQL moves the feed
     ),
     "share": (
         ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
