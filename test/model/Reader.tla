@@ -22,11 +22,12 @@ Ended(node, own) ==
          [] Variant = "own_number" /\ own # 0 -> s.ended \cup {base + own}
          [] OTHER -> s.ended
 
-(* By number and key, the rest of the transaction in which the last batch ended first. *)
+(* By number and key, the rest of the transaction in which the last batch ended first; without ORDER BY in any order. *)
 Precedes(r, s) ==
     \/ r.number = position.partial /\ s.number # position.partial
     \/ /\ (r.number = position.partial) = (s.number = position.partial)
-       /\ r.number < s.number \/ (r.number = s.number /\ r.n < s.n)
+       /\ \/ IF Variant = "unsorted" THEN r.number > s.number ELSE r.number < s.number
+          \/ r.number = s.number /\ r.n < s.n
 RECURSIVE InOrder(_)
 InOrder(rows) ==
     IF rows = {} THEN <<>>

@@ -143,6 +143,7 @@ CHECKS = {
     "last-id": reader("last_id", "NoLoss", is_small=True),
     "commit-place": reader("commit_place", "NoLoss", is_small=True),
     "own-number": reader("own_number", "NoLoss", is_small=True),
+    "unsorted": reader("unsorted", "CauseFirst", is_small=True),
     "current-snapshot": reader("current_snapshot", "NoLoss", nodes=BOTH, is_small=True),
     "horizon": arrives("horizon", "Arrives"),
     "no-flush": reader("no_flush", "NoLoss", disaster="crash"),
