@@ -4,6 +4,7 @@ The sources are beside this package in a checkout. A wheel has a copy of them in
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -16,6 +17,13 @@ def checkout() -> Path | None:
     return PACKAGE.parent if (PACKAGE.parent / "inorder.control").exists() else None
 
 
+def extras_of_pipx(file: Path) -> list[str]:
+    """The extras that pipx was asked for. It reinstalls those of the last command only."""
+    asked = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
+    extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", asked or "")
+    return re.findall(r"[\w-]+", extras[1]) if extras else []
+
+
 def installer(extra: str) -> str:
     """The command that installs an extra in the way in which this tool was installed.
 
@@ -25,8 +33,10 @@ def installer(extra: str) -> str:
 
     if PACKAGE.parent.name == "dist-packages":
         return f"apt install {DEBIAN[extra]}" if extra in DEBIAN else f"pipx install 'inorder[{extra}]'"
-    is_pipx = (Path(sys.prefix) / "pipx_metadata.json").exists()
-    program = "pipx install --force" if is_pipx else f"{sys.executable} -m pip install"
+    program = f"{sys.executable} -m pip install"
+    of_pipx = Path(sys.prefix) / "pipx_metadata.json"
+    if of_pipx.exists():
+        program, extra = "pipx install --force", ",".join(sorted({extra, *extras_of_pipx(of_pipx)}))
     try:
         given = json.loads(distribution("inorder").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:  # a checkout that is not installed

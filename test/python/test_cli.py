@@ -104,11 +104,21 @@ def test_the_hint_brings_an_extra_from_where_the_tool_came(
     if given is not None:
         (tmp_path / "inorder-0.dist-info" / "direct_url.json").write_text(json.dumps(given))
     if is_pipx:
-        (tmp_path / "pipx_metadata.json").touch()
+        (tmp_path / "pipx_metadata.json").write_text('{"main_package": {"package_or_url": "inorder"}}')
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     pip = f"{sys.executable} -m pip install"
     assert sources.installer("x") == command.replace("pip install", "pipx install --force" if is_pipx else pip)
+
+
+@pytest.mark.parametrize("asked", ["inorder[demo]", "/a[b]/inorder[demo]", "inorder[demo] @ git+https://h/r.git"])
+def test_the_hint_keeps_the_extras_that_pipx_has_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
+) -> None:
+    """Otherwise `pipx reinstall` would leave them out."""
+    (tmp_path / "pipx_metadata.json").write_text(json.dumps({"main_package": {"package_or_url": asked}}))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert "[advise,demo]'" in sources.installer("advise")
 
 
 def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
