@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -240,6 +240,21 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
                     database.execute("SELECT stream_position(%s)", cursors[:1])
 
 
+def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: str) -> None:
+    """The process has not noticed a promotion; a client that has a cursor of the new timeline, or none, goes on."""
+    with copy_of(template, cluster, "shop") as shop:
+        create(shop.info.dsn, (*ROWS, INSERTS[0].format(few=3)))
+        former = (
+            "SELECT stream_cursor((reader_start('events', 'now')::jsonb || '{\"origin\": \"1/1\"}')::feed_position)"
+        )
+        for head in (scalar(shop, former), "unknown 1 2"):
+            cursor, read = "", []
+            for _ in range(2):
+                rows, cursor = one_row(shop, "CALL stream_next(%s, %s)", [cursor, head])
+                read += json.loads(rows)
+            assert len(read) == 3
+
+
 @pytest.mark.parametrize("language", ["python", "node", "go"])
 def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_path: Path) -> None:
     """Even without new rows, the process must forget rows kept for clients: the new primary may not have them."""
@@ -267,6 +282,24 @@ def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: st
             with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
                 client.sendall(b"HEAD /changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n")
                 assert b"200" in client.makefile("rb").read().splitlines()[0]
+
+
+@pytest.mark.parametrize("language", ["node", "go"])
+def test_an_idle_client_is_written_to_every_15_seconds(
+    cluster: Cluster, template: str, language: str, tmp_path: Path
+) -> None:
+    with copy_of(template, cluster, "shop") as shop:
+        create(shop.info.dsn, ROWS)
+        with served([language], source_of(cluster.folder / "run", "shop"), tmp_path) as (service,):
+            wait_for(lambda: service.get("")[0] == 200)
+            with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
+                began = time.monotonic()
+                client.sendall(b"GET /changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n")
+                time.sleep(5)
+                client.shutdown(socket.SHUT_WR)
+                client.setblocking(False)
+                beats = client.recv(100_000).count(b":\n\n")
+                assert beats <= (time.monotonic() - began) / 15
 
 
 @pytest.mark.parametrize("language", ["python", "node", "go"])

@@ -106,14 +106,14 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"rows": %s, "next": "%s"}`, result.rows, result.sealed)
 	} else {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for err == nil && http.NewResponseController(w).Flush() == nil {
+		for beat := time.Now(); err == nil && http.NewResponseController(w).Flush() == nil; result, err = read(after) {
 			if result.next != after {
 				fmt.Fprintf(w, "id: %s\ndata: %s\n\n", result.sealed, result.rows)
-			} else {
+			} else if time.Since(beat) > 15*time.Second {
 				fmt.Fprint(w, ":\n\n") // shows both sides that the other is there
+				beat = time.Now()
 			}
-			after = result.next
-			result, err = read(after) // if it fails, the client comes again, with its last cursor
+			after = result.next // if the read fails, the client comes again, with its last cursor
 		}
 	}
 }

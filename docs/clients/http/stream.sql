@@ -52,7 +52,8 @@ BEGIN
 END $$;
 
 -- At most 1,000 rows after a cursor, and the cursor after them. The head is the cursor that the process of a client has
--- reached: a client that reaches it, too, gets that very cursor. Without a head it waits for rows, a second at most.
+-- reached: a client that reaches it, too, gets that very cursor; a head of another server or timeline, where the process
+-- has not noticed that, counts as none. Without a head it waits for rows, a second at most.
 CREATE PROCEDURE stream_next(after text, head text, INOUT rows text DEFAULT NULL, INOUT next text DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,7 +68,10 @@ BEGIN
     COMMIT;
     SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     p := stream_position(after);
-    h := stream_position(head);
+    IF EXISTS (SELECT FROM stream_tables AS t
+               WHERE t.hash = substring(head FROM '[^ {]*') AND t.known ->> 'origin' = p.origin) THEN
+        h := stream_position(head);
+    END IF;
     b := reader_next_batch(stream_table(), p, 1000);
     q := reader_advance(p, b);
     IF coalesce(p.partial, h.partial, q.partial) IS NULL AND p.transactions <@ h.transactions
