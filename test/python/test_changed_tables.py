@@ -63,6 +63,28 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 
 
 @pytest.mark.editions
+@pytest.mark.parametrize("rewrite", ["VACUUM FULL t", "ALTER TABLE t ALTER n TYPE bigint"])
+def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite: str) -> None:
+    """A position goes on. A snapshot from before would see no rows in the new file: its reads are refused."""
+    run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
+    start = scalar(fresh, "SELECT reader_start('t')::text")
+    first = scalar(fresh, NEXT, start)
+    position = scalar(fresh, ADVANCE, start, first)
+    run(fresh, "INSERT INTO t VALUES (2, 2)")
+    second = scalar(fresh, NEXT, position)
+    run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+    run(fresh, rewrite)
+    for call, value in ((NEXT, position), (ROWS, second)):
+        run(other, "SAVEPOINT s")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            other.execute(call.encode(), [value])
+        run(other, "ROLLBACK TO s")
+    run(other, "ROLLBACK")
+    assert scalar(other, ROWS, first) == [1]
+    assert scalar(other, ROWS, scalar(other, NEXT, position)) == scalar(other, ROWS, second) == [2]
+
+
+@pytest.mark.editions
 def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
     whole = ("events", "--position", "p")
     insert(fresh, 2)
