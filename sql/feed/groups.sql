@@ -556,22 +556,12 @@ RETURN format('
     (s).deltas, inorder_internal.group_list((s).columns, 'g%s, '), (s).view,
     inorder_internal.group_list((s).columns, 'NULL, '));
 
--- True if at least as many transactions have passed since the newest fold as it has groups, because a fold writes all
--- groups.
-CREATE FUNCTION inorder_internal.is_worth_folding(s inorder_internal.group_set) RETURNS text
-LANGUAGE sql STABLE
-RETURN format('EXISTS (
-        SELECT FROM (%s) AS f CROSS JOIN LATERAL (
-            SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - f.bound::text::int8 AS passed) AS p
-        WHERE p.passed > (SELECT count(*) FROM (
-            SELECT FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.bound LIMIT p.passed) AS d))'::text,
-    inorder_internal.newest_fold(s, NULL), (s).deltas);
-
 -- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
 -- In a transaction that has written into the table this is an error, because deltas of a statement that has not ended
 -- may be missing. The proof is computed before the table is checked for faults, and again at the end. The sums are
 -- valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed. A
--- partition cannot be removed once its rows were counted, because counting locks it.
+-- partition cannot be removed once its rows were counted, because counting locks it. A fold that does not wait is made
+-- only if more transactions have passed since the newest fold than it has groups, because a fold writes all groups.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -582,67 +572,60 @@ DECLARE
     proved text := %L;
 BEGIN
     LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
-    IF (SELECT f.stands FROM (%s) AS f) THEN
-        IF %s THEN%s;
-        END IF;
+    IF (SELECT f.stands FROM (%s) AS f) THEN%s;
     ELSIF %L IS NOT NULL THEN
-        RAISE USING MESSAGE = %7$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
+        RAISE USING MESSAGE = %6$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
     IF (%s = proved) IS NOT TRUE THEN
         RAISE %L, %L USING ERRCODE = ''serialization_failure'', HINT = ''Call exact_count_fold() again.'';
     END IF;
 END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
-        inorder_internal.newest_fold(s, concat(', f.proof = proved', inorder_internal.same_tree(s), ' AS stands')),
-        CASE WHEN waits THEN 'true' ELSE inorder_internal.is_worth_folding(s) END,
+        inorder_internal.newest_fold(s, concat(
+            ', f.proof = proved', inorder_internal.same_tree(s), CASE WHEN NOT waits THEN format(
+                ' AND (SELECT count(*) FROM %s AS d WHERE d.open IS NOT NULL AND d.xact = f.xact)'
+                ' < pg_snapshot_xmax(pg_current_snapshot())::text::int8 - f.xact::text::int8', s.deltas) END,
+            ' AS stands')),
         inorder_internal.adding_statement(s, false), refusal, waits, inorder_internal.adding_statement(s, true),
         inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- True if this transaction has locked a table or its partitions in one of the given modes, perhaps to change it.
-CREATE FUNCTION inorder_internal.has_locked(relation regclass, modes text[]) RETURNS boolean
+-- Fold a set: with "waits" for its owner, otherwise for a writer. A transaction that has locked the table as statements
+-- do that change what the proof covers could make further changes that the proof would not show.
+CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    proof text := inorder_internal.exact_count_proof(caller, s.relation, to_regclass(s.deltas), s.columns);
+    fault text := inorder_internal.group_fault(s);
+    modes text[] := ARRAY(
+        SELECT l.mode FROM pg_locks AS l
+        WHERE l.pid = pg_backend_pid() AND l.relation = ANY (inorder_internal.tree(s.relation)::oid[])
+          AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 BEGIN
-    RETURN EXISTS (SELECT FROM pg_locks AS l
-                   WHERE l.pid = pg_backend_pid()
-                     AND l.relation = ANY (inorder_internal.tree(has_locked.relation)::oid[])
-                     AND l.mode = ANY (modes)
-                     AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
+    PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.');
+    IF fault IS NOT NULL THEN
+        PERFORM inorder_internal.say_fault(s, fault, format(
+            'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', s.relation, s.columns));
+    ELSIF modes && '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}' THEN
+        RAISE 'cannot fold the counts of % in a transaction that has locked it', s.relation
+        USING ERRCODE = 'active_sql_transaction',
+              DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',
+              HINT = format('Commit first; then call exact_count_fold(%L).', s.relation);
+    END IF;
+    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
+        s, proof, waits, CASE WHEN 'RowExclusiveLock' = ANY (modes) THEN format(
+            'cannot fold the counts of %s in a transaction that has locked it', s.relation) END)], caller);
 END $$;
-
--- The lock modes of statements that change what the proof describes. A transaction that has such a lock could make
--- further changes that the proof would not show.
-CREATE FUNCTION inorder_internal.changing_modes() RETURNS text[]
-LANGUAGE sql IMMUTABLE
-RETURN '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'::text[];
 
 -- Fold the sets of groups of a table. Returns the number of sets.
 CREATE FUNCTION inorder_internal.fold_groups(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set;
-    proof text;
-    fault text;
     folded bigint := 0;
-    refusal text := format('cannot fold the counts of %s in a transaction that has locked it', relation);
 BEGIN
     FOR s IN SELECT * FROM inorder_internal.group_sets(relation) LOOP
-        PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.'),
-                inorder_internal.check_groups(caller, relation, s.columns);
-        proof := inorder_internal.exact_count_proof(caller, relation, to_regclass(s.deltas), s.columns);
-        fault := inorder_internal.group_fault(s);
-        IF fault IS NOT NULL THEN
-            PERFORM inorder_internal.say_fault(s, fault, format(
-                'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', relation, s.columns));
-        ELSIF inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
-            RAISE 'cannot fold the counts of % in a transaction that has locked it', relation
-            USING ERRCODE = 'active_sql_transaction',
-                  DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',
-                  HINT = format('Commit first; then call exact_count_fold(%L).', relation);
-        END IF;
-        PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
-            s, proof, true, CASE WHEN inorder_internal.has_locked(relation, '{RowExclusiveLock}') THEN refusal END)],
-                caller);
+        PERFORM inorder_internal.check_groups(caller, relation, s.columns), inorder_internal.fold_set(caller, s, true);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
@@ -651,25 +634,12 @@ END $$;
 -- The fold that writers make from time to time, if it is permitted and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    s inorder_internal.group_set;
-    proof text;
 BEGIN
-    SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
+    PERFORM inorder_internal.fold_set(caller, g, false)
+    FROM inorder_internal.group_sets(relation) AS g
     WHERE to_regclass(g.deltas) = exact_count_fold_soon.deltas;
-    proof := inorder_internal.exact_count_proof(caller, relation, deltas, s.columns);
-    IF FOUND AND current_setting('transaction_isolation') = 'read committed'
-       AND has_table_privilege(caller, deltas, 'SELECT') AND has_table_privilege(caller, deltas, 'INSERT')
-       AND has_table_privilege(caller, deltas, 'DELETE') AND has_table_privilege(caller, to_regclass(s.view), 'SELECT')
-       AND inorder_internal.group_fault(s) IS NULL
-       AND NOT inorder_internal.has_locked(relation, inorder_internal.changing_modes()) THEN
-        BEGIN
-            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(s, proof, false, NULL)],
-                                                    caller);
-        EXCEPTION WHEN OTHERS THEN
-            NULL;  -- exact_count_fold() reports the error to the owner
-        END;
-    END IF;
+EXCEPTION WHEN OTHERS THEN
+    NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
 -- The set of a table with some columns, if it exists. Otherwise the set that would be created; error if its names are

@@ -191,24 +191,9 @@ has_type(TupleDesc row, int place, Oid type)
 	return !TupleDescAttr(row, place)->attisdropped && TupleDescAttr(row, place)->atttypid == type;
 }
 
-/* True if the other columns of deltas may be null, and the table has no constraints and no generated columns */
-static bool
-is_free(TupleDesc row, int columns)
-{
-	for (int i = 0; i < row->natts; i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(row, i);
-
-		if (column->attgenerated != '\0' ||
-			(column->attnotnull && i != columns + DELTA_N && i != columns + DELTA_XACT))
-			return false;
-	}
-	return row->constr == NULL || row->constr->num_check == 0;
-}
-
 /*
- * Find the columns that the trigger names.  False if the deltas have columns
- * besides these and the fixed ones, or constraints.
+ * Find the columns that the trigger names.  False if the deltas have other
+ * columns than these and the fixed ones, or generated columns.
  */
 static bool
 find_columns(Counter *counter)
@@ -221,7 +206,7 @@ find_columns(Counter *counter)
 	if (counter->columns < 0 || counter->columns > MOST_COLUMNS || row->natts != counter->columns + DELTA_COLUMNS ||
 		!has_type(row, counter->columns + DELTA_N, INT8OID) || !has_type(row, counter->columns + DELTA_XACT, XID8OID) ||
 		!has_type(row, counter->columns + DELTA_PROOF, TEXTOID) ||
-		!is_free(row, counter->columns) || counter->deltas->rd_rel->relispartition)
+		(row->constr != NULL && row->constr->has_generated_stored) || counter->deltas->rd_rel->relispartition)
 		return false;
 	for (int i = 0; i < counter->columns; i++)
 	{
@@ -336,6 +321,8 @@ write_deltas(Counter *counter)
 			row->tts_values[counter->columns + DELTA_PROOF] = tree;
 			row->tts_isnull[counter->columns + DELTA_PROOF] = false;
 		}
+		if (RelationGetDescr(counter->deltas)->constr != NULL)
+			ExecConstraints(target, row, estate);
 		table_tuple_insert(counter->deltas, row, command, 0, NULL);
 		if (target->ri_NumIndices > 0)
 			insert_index_entries(target, row, estate);

@@ -38,6 +38,7 @@ ALLOWED = {
     "src/changes/logging.c ExecOpenIndices": f"the indexes of the log, as an INSERT into it would; {WRITER}",
     "src/changes/logging.c ExecSetupPartitionTupleRouting": f"the partitions of the log, as an INSERT would; {WRITER}",
     "src/changes/partitions.c CreatePartitionDirectory": f"that of the log, and of its owner's partitions; {WRITER}",
+    "src/feed/groups.c ExecConstraints": f"those of the deltas, as an INSERT into them would; {WRITER}",
     "src/feed/groups.c ExecOpenIndices": f"the indexes of the deltas, as an INSERT into them would; {WRITER}",
     "src/feed/groups.c FunctionCallInvoke": f"the function of another trigger of the table, as it would; {WRITER}",
     "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
