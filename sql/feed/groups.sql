@@ -270,9 +270,11 @@ BEGIN
                 %11$s, pg_catalog.concat(pg_catalog.current_setting(%11$s, true), ''x''), true);
         END IF;
         RETURN NEW;
-    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text THEN
-        -- Deltas of a publisher are of its own rows. Those of the rows that come from it are written by a trigger.
-        RETURN CASE WHEN pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.>) 1 THEN NEW END;
+    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text
+          AND pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.>) 1
+          OR pg_catalog.current_setting(''inorder.folding''::pg_catalog.text, true)
+             OPERATOR(pg_catalog.=) TG_RELID::pg_catalog.text THEN
+        RETURN CASE WHEN TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN OLD ELSE NEW END;
     END IF;
     RETURN NULL;
 END
@@ -291,9 +293,10 @@ LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
 -- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
--- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. A trigger on the
--- deltas skips deltas that come from a publisher. Triggers without a definition are clones: the server creates them
--- with the trigger of the table, and drops them when a partition is detached.
+-- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. Triggers on the
+-- deltas skip what neither a trigger nor a fold writes: deltas of a publisher or of a dump, whose rows are counted as
+-- they come. Triggers without a definition are clones: the server creates them with the trigger of the table, and
+-- drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
 -- transition tables contain each row as the partition stores it. Without such a trigger, they contain the row before
@@ -341,8 +344,10 @@ BEGIN
             FROM inorder_internal.partition_columns(s.relation) AS p(name) HAVING count(*) > 0
         ) AS v(suffix, enabled, definition)
         UNION ALL
-        SELECT to_regclass(s.deltas), 'replica', 'R',
-               format('BEFORE INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.deltas), s.deltas, NULL
+        SELECT to_regclass(s.deltas), v.suffix, v.enabled, format('BEFORE %s ON %s FOR EACH ROW', v.events, s.deltas),
+               s.deltas, NULL
+        FROM (VALUES ('copied', 'A'::"char", 'INSERT'), ('replica', 'R', 'DELETE OR UPDATE'))
+            AS v(suffix, enabled, events)
     ) AS d;
 END $$;
 
@@ -435,7 +440,7 @@ BEGIN
     RETURN QUERY SELECT u.statement FROM inorder_internal.group_triggers(s) AS t CROSS JOIN LATERAL (VALUES
         (CASE WHEN t.definition IS NOT NULL THEN format('CREATE %s %s', 'OR REPLACE', t.definition) END),
         (format('ALTER TABLE %s ENABLE %s TRIGGER %I', t.relation::regclass,
-                CASE t.enabled WHEN 'R' THEN 'REPLICA' END, t.name))) AS u(statement)
+                CASE t.enabled WHEN 'R' THEN 'REPLICA' WHEN 'A' THEN 'ALWAYS' END, t.name))) AS u(statement)
     WHERE u.statement IS NOT NULL;
     IF to_regclass(s.view) IS NULL OR inorder_internal.has_renamed(s) THEN
         RETURN NEXT format('CREATE %s %s', 'OR REPLACE', inorder_internal.view_statement(s));
@@ -572,11 +577,13 @@ DECLARE
     proved text := %L;
 BEGIN
     LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE%s;
-    IF (SELECT f.stands FROM (%s) AS f) THEN%s;
+    PERFORM set_config(''inorder.folding'', %2$L::regclass::oid::text, true);
+    IF (SELECT f.stands FROM (%4$s) AS f) THEN%s;
     ELSIF %L IS NOT NULL THEN
         RAISE USING MESSAGE = %6$L, ERRCODE = ''active_sql_transaction'', HINT = ''Commit first.'';
     ELSIF %L THEN%s;
     END IF;
+    PERFORM set_config(''inorder.folding'', '''', true);
     IF (%s = proved) IS NOT TRUE THEN
         RAISE %L, %L USING ERRCODE = ''serialization_failure'', HINT = ''Call exact_count_fold() again.'';
     END IF;

@@ -1,0 +1,73 @@
+"""Counts by group after a dump was restored in parts, or into the database that it is of."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection
+from inorder.lab.server.cluster import Cluster
+
+import restoring
+from conftest import copy_of
+from counted_groups import FOLD, PARTS, PLAIN, difference, stands, start
+from ground import run
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+PLAIN_AND_PARTS = pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
+
+
+def dumped(cluster: Cluster, database: str, folder: Path, *options: str) -> str:
+    file = str(folder / "dump")
+    result = restoring.run(cluster, "pg_dump", "--format=custom", *options, "-f", file, database)
+    assert result.returncode == 0, result.stderr
+    return file
+
+
+def restore(cluster: Cluster, database: str, file: str, *options: str) -> None:
+    result = restoring.run(cluster, "pg_restore", "--exit-on-error", "--no-owner", *options, "-d", database, file)
+    assert result.returncode == 0, result.stderr
+
+
+def play(connection: Connection) -> None:
+    """The view counts until the first fold; then it stands."""
+    assert difference(connection) == []
+    for statement in ("INSERT INTO orders VALUES (-2, 'new')", FOLD, "DELETE FROM orders WHERE id < 9"):
+        run(connection, statement)
+        assert difference(connection) == [], statement
+    assert stands(connection)
+
+
+@PLAIN_AND_PARTS
+@pytest.mark.parametrize(
+    "options",
+    [("--section=pre-data", "--section=data", "--section=post-data"), ("--schema-only", "--data-only")],
+    ids=["sections", "schema and data"],
+)
+def test_a_dump_that_is_restored_in_parts(
+    fresh: Connection, cluster: Cluster, tables: Sequence[str], options: Sequence[str], tmp_path: Path
+) -> None:
+    """Data that come after the triggers are counted by them."""
+    start(fresh, tables)
+    run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
+    file = dumped(cluster, fresh.info.dbname, tmp_path)
+    with copy_of("template1", cluster, "restored") as restored:
+        for option in options:
+            restore(cluster, "restored", file, option)
+        run(restored, "SET search_path = public, inorder")
+        play(restored)
+
+
+@PLAIN_AND_PARTS
+@pytest.mark.parametrize("emptied", [(), ("DELETE FROM orders_by_status_deltas",), ("TRUNCATE orders",)])
+def test_data_that_are_restored_where_they_were_deleted(
+    fresh: Connection, cluster: Cluster, tables: Sequence[str], emptied: Sequence[str], tmp_path: Path
+) -> None:
+    """The rows of the dump are counted as they come, so what the deltas of the dump add is there already."""
+    start(fresh, tables)
+    run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
+    file = dumped(cluster, fresh.info.dbname, tmp_path, "--data-only", "--schema=public")
+    run(fresh, "DELETE FROM orders", *emptied)
+    restore(cluster, fresh.info.dbname, file)
+    assert stands(fresh) == (emptied == ())
+    play(fresh)
