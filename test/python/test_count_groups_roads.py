@@ -155,6 +155,24 @@ def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[s
         run(fresh, "RESET ROLE")
 
 
+def test_roles_that_write_by_a_rule(fresh: Connection) -> None:
+    """Such a role has no privilege on the table. The triggers of the SQL edition run as that role."""
+    start(fresh)
+    run(
+        fresh,
+        "CREATE TABLE inbox (id int)",
+        "CREATE RULE also AS ON INSERT TO inbox DO ALSO INSERT INTO orders (id, status) VALUES (NEW.id, 'by a rule')",
+    )
+    in_c = scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
+    with roles(fresh, "by_rule"):
+        admit(fresh, "by_rule")
+        run(fresh, "GRANT INSERT ON inbox TO by_rule", "SET ROLE by_rule")
+        assert refusal(fresh, "INSERT INTO inbox VALUES (-1)") == ("" if in_c else "42501")
+        run(fresh, "RESET ROLE", "GRANT INSERT ON orders TO by_rule", FOLD, "SET ROLE by_rule",
+            "INSERT INTO inbox VALUES (-2)", "RESET ROLE")  # fmt: skip
+        assert difference(fresh) == [] and stands(fresh)
+
+
 def test_roles_with_some_columns(fresh: Connection) -> None:
     start(fresh)
     with roles(fresh, "setter", "merger", "upserter"):
