@@ -19,7 +19,7 @@ GROUPS = "SELECT status, count(*) FROM orders GROUP BY status"
 DIFFERENCE = "(TABLE {0} EXCEPT ALL {1}) UNION ALL ({1} EXCEPT ALL TABLE {0})"
 STANDS = """SELECT (
     SELECT f.proof = exact_count_proof('orders', 'orders_by_status_deltas', '{status}')
-           AND NOT EXISTS (SELECT FROM orders_by_status_deltas AS d WHERE d.open IS NULL
+           AND NOT EXISTS (SELECT FROM orders_by_status_deltas AS d WHERE d.xact < '9223372036854775808'
                            AND d.proof IS DISTINCT FROM CASE c.relkind WHEN 'p' THEN split_part(f.proof, ' ', -1) END)
     FROM orders_by_status_deltas AS f JOIN pg_class AS c ON c.oid = 'orders'::regclass
     WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""

@@ -92,3 +92,23 @@ def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
         assert refusal(fresh, "INSERT INTO orders VALUES (-1)") == "55000"
         run(fresh, "DROP TABLE orders_by_status_deltas", "DROP FUNCTION spy()")
     assert scalar(fresh, "SELECT count(*) FROM ran") == 0
+
+
+def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
+    """A fold of a writer would run its functions with the rights of the owner of the table."""
+    start(fresh)
+    newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
+    writes = [f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)]
+    before = scalar(fresh, newest)
+    run(fresh, *writes[:10], "SELECT orders_by_status_fold()")
+    assert scalar(fresh, newest) != before
+    run(fresh, *writes[10:], "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
+    with roles(fresh, "stranger"):
+        run(fresh, "GRANT CREATE ON SCHEMA public TO stranger", "ALTER VIEW orders_by_status OWNER TO stranger",
+            "SET ROLE stranger", "CREATE FUNCTION spy() RETURNS int8 LANGUAGE plpgsql AS "
+                                 "'BEGIN INSERT INTO public.ran DEFAULT VALUES; RETURN 1; END'",
+            "CREATE OR REPLACE VIEW orders_by_status AS SELECT 's'::text AS status, public.spy() AS count",
+            "RESET ROLE", "SELECT orders_by_status_fold()")  # fmt: skip
+        assert scalar(fresh, "SELECT count(*) FROM ran") == 0
+        assert refusal(fresh, FOLD) == "55000"
+        run(fresh, "DROP VIEW orders_by_status", "DROP FUNCTION spy()")
