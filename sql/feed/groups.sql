@@ -275,10 +275,8 @@ BEGIN
                 %11$s, pg_catalog.concat(pg_catalog.current_setting(%11$s, true), ''x''), true);
         END IF;
         RETURN NEW;
-    ELSIF TG_OP OPERATOR(pg_catalog.=) ''INSERT''::pg_catalog.text
-          AND pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.>) 1
-          OR pg_catalog.current_setting(''inorder.folding''::pg_catalog.text, true)
-             OPERATOR(pg_catalog.=) TG_RELID::pg_catalog.text THEN
+    ELSIF pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.>) 1 AND TG_OP OPERATOR(pg_catalog.=) ''INSERT''
+          OR pg_catalog.current_setting(''inorder.folding'', true) OPERATOR(pg_catalog.=) TG_RELID::pg_catalog.text THEN
         RETURN CASE WHEN TG_OP OPERATOR(pg_catalog.=) ''DELETE''::pg_catalog.text THEN OLD ELSE NEW END;
     END IF;
     RETURN NULL;
@@ -335,8 +333,7 @@ BEGIN
         FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
         CROSS JOIN (
             SELECT 'row', 'R'::"char", format('AFTER INSERT OR DELETE OR UPDATE ON %s FOR EACH ROW', s.relation)
-            UNION ALL
-            SELECT 'routed', 'R', format('BEFORE INSERT ON %s FOR EACH ROW', s.relation)
+            UNION ALL SELECT 'routed', 'R', format('BEFORE INSERT ON %s FOR EACH ROW', s.relation)
             FROM pg_class AS c WHERE c.oid = s.relation AND c.relkind = 'p'
             UNION ALL SELECT 'alone', 'R', format(
                        'AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH ROW WHEN (false)', s.relation)
@@ -349,10 +346,9 @@ BEGIN
             FROM inorder_internal.partition_columns(s.relation) AS p(name) HAVING count(*) > 0
         ) AS v(suffix, enabled, definition)
         UNION ALL
-        SELECT to_regclass(s.deltas), v.suffix, v.enabled, format('BEFORE %s ON %s FOR EACH ROW', v.events, s.deltas),
+        SELECT to_regclass(s.deltas), v.suffix, v.enabled, format('BEFORE %s ON %s FOR EACH ROW', v.event, s.deltas),
                s.deltas, NULL
-        FROM (VALUES ('copied', 'A'::"char", 'INSERT'), ('replica', 'R', 'DELETE OR UPDATE'))
-            AS v(suffix, enabled, events)
+        FROM (VALUES ('copy', 'A'::"char", 'INSERT'), ('replica', 'R', 'DELETE OR UPDATE')) AS v(suffix, enabled, event)
     ) AS d;
 END $$;
 
