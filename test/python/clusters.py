@@ -37,10 +37,14 @@ def made_anew(patch: pytest.MonkeyPatch) -> None:
 
 
 def copied(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cluster_module, "private_installation", copied_installation)
-    patch.setattr(Cluster, "_initdb", copied_data)
+    servers_copied(patch)
     # The next run removes the servers of a run that was killed. No process waits for the end of each server.
     patch.setattr(temporary, "cleared_after_a_kill", lambda _: nullcontext())
+
+
+def servers_copied(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cluster_module, "private_installation", copied_installation)
+    patch.setattr(Cluster, "_initdb", copied_data)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The tool without the time it takes to load: a process that has loaded it forks for each run.
 
 A run is a separate process, with its own folder, environment and output. It differs from ``python -m inorder`` only in
-that it does not free its memory at the end. Loading takes most of the third of a second of CPU time of a run.
+that it does not free its memory at the end, and that its servers are copies, as those of the tests are. Loading takes
+most of the third of a second of CPU time of a run.
 """
 
 import atexit
@@ -151,6 +152,7 @@ def load_all() -> None:
         import_module(module)
     import_module("inorder.lab.experiments").all_experiments()
     import_module("inorder.commands.run")
+    import_module("clusters").servers_copied(import_module("pytest").MonkeyPatch())
 
 
 def serve(channel: socket.socket, modules: Sequence[str]) -> None:
