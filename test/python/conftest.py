@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
@@ -54,13 +55,19 @@ LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
     if line and not line.startswith("#"):
         stem, _, name = line.removeprefix("!").partition("::")
-        LONG.setdefault(stem, []).append((line.startswith("!"), name.replace("[", "[[]", 1)))
+        LONG.setdefault(stem, []).append((line.startswith("!"), name))
 # Examples of properties take as long as they take on a machine that stands still. In the short run they are the same
 # each time; the long run looks for others.
 hypothesis.settings.register_profile(
-    "inorder", database=None, deadline=None, derandomize=not LONG_RUN, suppress_health_check=[*hypothesis.HealthCheck]
+    "inorder",
+    max_examples=100 if LONG_RUN else 25,
+    database=None,
+    deadline=None,
+    derandomize=not LONG_RUN,
+    suppress_health_check=[*hypothesis.HealthCheck],
 )
 hypothesis.settings.load_profile("inorder")
+PATTERN = re.compile(r"[*?]|\[.*\[")
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
@@ -88,13 +95,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(folder.cleanup)
 
 
+def is_named(item: pytest.Item, name: str) -> bool:
+    """True if a test has a name of LONG, or fits a pattern, which takes longer because it is compiled."""
+    own = item.name if "[" in name else item.name.partition("[")[0]
+    return fnmatchcase(own, name.replace("[", "[[]", 1)) if PATTERN.search(name) else own == name
+
+
 def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
     """The tests of a file that LONG does not list; if these are all, each line of LONG must match one of the tests."""
     long: set[pytest.Item] = set()
     for back, name in LONG.get(stem, ()):
-        matching = {
-            item for item in items if fnmatchcase(item.name if "[" in name else item.name.partition("[")[0], name)
-        }
+        matching = {item for item in items if is_named(item, name)}
         if whole and not matching:
             raise pytest.UsageError(f"{LONG_FILE.name}: no test is named {stem}::{name}")
         long = long - matching if back else long | matching
