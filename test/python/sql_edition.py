@@ -37,12 +37,12 @@ REGRESS = (
 # Only script/test --long runs these on the SQL edition, because the others call its own bodies, too.
 ONCE = {
     "feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag", "feed_retention", "feed_shares",
-    "feeds",
+    "feeds", "feed_prepare", "feed_changes", "feed_owner", "feed_hidden", "feed_wait", "reader_batch_query",
 }  # fmt: skip
 ONCE_OF_SESSIONS = {
     "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
     "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits", "feed_own_rows",
-    "feed_two_readers",
+    "feed_two_readers", "shared_sequence", "feed_detach", "feed_table_changes",
 }  # fmt: skip
 # Tests of features that the SQL edition does not have.
 NOT_RUN = {

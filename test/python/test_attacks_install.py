@@ -10,7 +10,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from attack import ATTACK, assert_no_right_gained, database, execute, operators, overloads, refusal, value
-from conftest import scalar
+from conftest import LONG_RUN, scalar
 from sources import sql_source
 from waiting import blocked
 
@@ -113,6 +113,7 @@ END $$
 
 
 def plant(mallory: Connection, schema: str) -> None:
+    execute(mallory, "SET check_function_bodies = off")
     traps = [*overloads(schema, called_names()), *operators(schema)]
     taken = scalar(mallory, "SELECT pg_temp.plant(%s)", traps)
     assert int(str(taken)) < len(traps) / 100
@@ -159,6 +160,8 @@ def test_what_is_planted_after_installation_is_never_called(dsn: str, mallory: C
         plant(mallory, "x")
         use(dsn, "x")
         execute(admin, "DROP TABLE public.events, public.old")
+    if not LONG_RUN:
+        return
     execute(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
     plant(mallory, "x")
     use(dsn, "y")

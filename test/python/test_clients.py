@@ -15,7 +15,7 @@ import pytest
 from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
+from conftest import LONG_RUN, scalar
 from consumers import COMMANDS, FOLDER, POISON, REFUSED, Consumer, Shop, missing, uri
 from far_server import PORT, FarServer, far_server
 from pooler import pooled
@@ -113,7 +113,7 @@ def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], Non
             shop.wait_for_more()
             kill_before_finish(shop, consumer)
             kill_before_store(shop, consumer)
-            for _ in range(3):
+            for _ in range(3 if LONG_RUN else 1):
                 shop.wait_for_more()
                 consumer.kill()
                 consumer.start()

@@ -14,7 +14,7 @@ from ground import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-SNAPSHOTS = 2000 if "INORDER_TEST_LONG" in os.environ else 60
+SNAPSHOTS = 2000 if "INORDER_TEST_LONG" in os.environ else 25
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 STATEMENTS = (
     "INSERT INTO orders SELECT {id} + n, 's' || n % 5, n FROM generate_series(1, {few}) AS n ON CONFLICT DO NOTHING",

@@ -203,7 +203,7 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
     connection.execute("CREATE TEMP TABLE text_rows (id uuid)")
     connection.execute("CREATE TEMP TABLE binary_rows (id uuid)")
     connection.execute("CREATE TEMP TABLE v1_rows (id uuid)")
-    arguments = ("--count", "50k", *FIXED)
+    arguments = ("--count", "10k", *FIXED)
     for statement, data in (
         (b"COPY text_rows FROM STDIN", tool("uuid-v7", *arguments).stdout),
         (b"COPY binary_rows FROM STDIN (FORMAT binary)", tool("uuid-v7", *arguments, "--format", "copy-binary").stdout),
@@ -211,7 +211,7 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
     ):
         with connection.cursor().copy(statement) as copy:
             copy.write(data)
-    assert scalar(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 50_000
+    assert scalar(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 10_000
     read = [row[0] for row in connection.execute("SELECT uuid_v7_time(id) FROM binary_rows ORDER BY id").fetchall()]
     made = [uuid.UUID(str(row[0])).time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
     epoch = datetime(1582, 10, 15, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """The ways in which inorder lab check serves other programs: protocol, JUnit, SARIF, a record, a fixture of pytest."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -200,7 +201,9 @@ def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -
         "-p",
         "no:cacheprovider",
     ]
-    environment = {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
+    # With the same options the objects of the extension are those of this run.
+    options = {name: value for name, value in os.environ.items() if name == "COPT"}
+    environment = options | {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "2 failed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("Yes: it loses rows of transactions that commit late, for good") >= 2

@@ -17,15 +17,17 @@ from inorder.extension.building import build_folder
 from inorder.installations import Installation
 from inorder.lab.server.temporary import may_enter
 
-from conftest import ROOT
+from conftest import LONG_RUN, ROOT
 
 USER = "inorder-test"  # made by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
 # Tests with servers that connect to servers, files of others, and programs that run as another user.
 TESTS = (
-    "test_lake.py", "test_examples.py::test_examples[docs/lake.md]", "test_outside.py",
+    "test_lake.py::test_a_failure_between_the_commits_repeats_rows", "test_examples.py::test_examples[docs/lake.md]",
+    "test_outside.py::test_a_partition_on_another_server",
     "test_cluster.py::test_a_folder_that_cannot_be_used_is_passed_over",
 )  # fmt: skip
+LONG_TESTS = ("test_lake.py", TESTS[1], "test_outside.py", TESTS[3])
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root: all tests are such tests"),
@@ -85,12 +87,13 @@ def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
 def test_the_tests_pass_for_an_ordinary_user(
     user: pwd.struct_passwd, python: str, checkout: Path, packages: Path
 ) -> None:
+    tests = [f"test/python/{name}" for name in (LONG_TESTS if LONG_RUN else TESTS)]
     of_this_run = ("PYTEST", "INORDER")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(of_this_run)}
     path = os.pathsep.join(map(str, (checkout, packages)))
     own = {"HOME": str(checkout), "TMPDIR": str(checkout / "tmp"), "PYTHONPATH": path, "USER": USER, "LOGNAME": USER}
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *(f"test/python/{name}" for name in TESTS)],
+        [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests],
         check=False, cwd=checkout, env=environment | own, capture_output=True, text=True,
         user=user.pw_uid, group=user.pw_gid, extra_groups=[],
     )  # fmt: skip

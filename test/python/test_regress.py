@@ -14,11 +14,18 @@ from conftest import LONG_RUN, ROOT
 from sql_edition import listed
 
 # Tests of C that differs between versions (src/compat.h): rights, names, errors of input, partitions, walks along an
-# index, plans, and the log of changes.
+# index, and the log of changes.
 OF_VERSIONS = {
-    "install", "xact", "uuid_v1", "time_bounds", "feed", "guard", "feed_partitions", "feed_parts", "exact_count",
-    "feed_rights", "feed_path", "feed_wait", "feed_batches", "changes", "uuid_extras",
-}  # fmt: skip
+    "install",
+    "xact",
+    "uuid_v1",
+    "feed",
+    "guard",
+    "feed_partitions",
+    "exact_count",
+    "feed_rights",
+    "changes",
+}
 # Set by script/test --all.
 SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER_TEST_SYSTEM" in os.environ else []
 

@@ -23,7 +23,7 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, copy_of, install_edition, scalar, text
+from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, scalar, text
 from consumers import uri
 from standby import Standby
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
@@ -32,8 +32,7 @@ from waiting import PATIENCE, wait_for
 pytestmark = pytest.mark.server
 
 IS_LONG = "INORDER_TEST_CLIENTS" in os.environ
-CLIENTS, SECONDS, PAUSE = (200, 60, 1.0) if IS_LONG else (20, 3, 0.2)
-WRITERS = 16
+CLIENTS, WRITERS, SECONDS, PAUSE = (200, 16, 60, 1.0) if IS_LONG else (20, 16, 3, 0.2) if LONG_RUN else (6, 6, 1, 0.2)
 # Languages of the services that run together. In each list a client may come with a cursor of another process.
 TOGETHER = [["python", "python"], ["python", "node", "go"]]
 ROWS = (

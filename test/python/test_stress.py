@@ -6,6 +6,7 @@ import pytest
 from inorder.installations import Installation
 
 import pooler
+from conftest import LONG_RUN
 from stress.around import Around
 from stress.changes import run_changes
 from stress.edition import EDITIONS
@@ -16,8 +17,9 @@ from stress.round import LEAST_CHECKS, run_round
 pytestmark = pytest.mark.server
 
 
-@pytest.mark.parametrize(("edition", "seconds"), [("c", 2.5), ("sql", 5)])
-def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: str, seconds: float) -> None:
+@pytest.mark.parametrize("edition", ["c", "sql"])
+def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: str) -> None:
+    seconds = 5 if LONG_RUN else 1
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
     print(show(result))
     assert not result.failed
@@ -48,7 +50,7 @@ def test_copies_survive_crashes_between_batch_and_rows(server: Installation, edi
 
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> None:
-    run = run_changes(server, 2.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
+    run = run_changes(server, 2.5 if LONG_RUN else 1, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
     print(run.seed, run.seen)
     assert not run.faults
     assert run.seen["compared"] > 0
@@ -57,7 +59,7 @@ def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> 
 @pytest.mark.parametrize(("edition", "crashes"), [("c", False), ("c", True), ("sql", True)])
 def test_counts_by_group_are_those_of_each_snapshot(server: Installation, edition: str, crashes: bool) -> None:
     run = run_groups(
-        server, 5 if crashes else 3, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
+        server, 5 if LONG_RUN else 2, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
     )
     print(run.seed, run.seen)
     assert not run.faults

@@ -381,7 +381,10 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     out.write_bytes(b"something\n")
     with tail.started(*EVENTS, to="out", mode="r+b") as running:
         assert running.wait(PATIENCE) == 2
-        assert running.stderr and b"standard output would be overwritten" in running.stderr.read()
+        assert (
+            running.stderr
+            and b"standard output would be overwritten\nHINT:  Append to the file, by >>" in running.stderr.read()
+        )
     out.write_bytes(b"some")
     assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)
     out.write_bytes(b"some\n")

@@ -14,6 +14,7 @@ from inorder.tail.request import Request
 from inorder.tail.source import Source
 from pyarrow import parquet
 
+from conftest import LONG_RUN
 from tail_runs import Tail, insert
 from waiting import wait_for
 
@@ -73,7 +74,7 @@ def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> No
 def test_killed_at_any_moment_each_row_is_in_one_file(fresh: Connection, tail: Tail) -> None:
     for first in range(1, 2000, 100):
         insert(fresh, 100, first)
-    for kills in range(1, 5):
+    for kills in range(1, 5 if LONG_RUN else 3):
         with tail.started(*RUN, "--follow", "--batch-rows", "50") as running:
             wait_for(partial(has_files, tail.folder, 4 * kills))
             running.kill()

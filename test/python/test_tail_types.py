@@ -22,6 +22,7 @@ from inorder.connection.session import Session
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
+from conftest import LONG_RUN
 from ground import run
 from tail_runs import Tail
 
@@ -188,7 +189,7 @@ def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail)
     fresh.execute("SELECT feed_enable('v')")
     fresh.execute("INSERT INTO v (n) VALUES (0)")
     messages = []
-    for place, (kind, value, says) in enumerate(MISFITS):
+    for place, (kind, value, says) in enumerate(MISFITS[:: 1 if LONG_RUN else 3]):
         fresh.execute(f"ALTER TABLE v ADD odd {kind}".encode())
         fresh.execute(f"INSERT INTO v (n, odd) VALUES ({place + 1}, {value})".encode())
         (key,) = fresh.execute("SELECT max(k::text) FROM v").fetchall()[0]
