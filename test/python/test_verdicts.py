@@ -42,7 +42,7 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
         "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint with a checkpoint every 100 "
         "rows. 1.2 times with one in 5 minutes, by the model"
     )
-    assert sure[0].holds.startswith("1,000 rows in a table with a primary key alone. ")
+    assert sure[0].holds.startswith("1,000 rows in a table whose only index is the primary key. ")
     assert [bar.value for bar in sure[0].bars] == [1000.0, 250.0]
     (few,) = report_of(a_result()).verdicts(cut(a_result(), 3))
     assert few.answer == "Not decided" and "3 rounds: not significant. Repeat with --rounds 6." in few.sure

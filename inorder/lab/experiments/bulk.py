@@ -220,7 +220,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     shown = [(KINDS[kind].label, median_of(result, WITH_KEY, kind, SECONDS, rows), f"kind-{kind}")
              for kind in (BASELINE, ORDERED, random)]  # fmt: skip
     drawn = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
-    load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint, into a table with a primary key alone."
+    load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint. The only index is the primary key."
     wal = per("wal_bytes", rows)
     plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
     first = "its plain index was built first, and was therefore the first to read the table"

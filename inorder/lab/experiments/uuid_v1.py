@@ -377,5 +377,5 @@ def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
              for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
     lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
     whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
-    holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint, a primary key alone."
+    holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint. The only index is the primary key."
     return costs(question, compared, holds, bars_of(shown, lambda seconds: f"{figures(seconds)} s"))

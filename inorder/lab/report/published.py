@@ -192,7 +192,9 @@ def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow
 def section_of(study: str, study_table: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
     step, _, kind = study_table.get("base", "").rpartition("/")
     sentences = [f"ratio: relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
-    sentences += ["Computed from figures that the study prints."] * any(line.cell.how != "printed" for line in lines)
+    sentences += ["Some published figures are computed from printed figures."] * any(
+        line.cell.how != "printed" for line in lines
+    )
     columns = [column for column in COLUMNS if any(column.value(line) not in (None, "") for line in lines)]
     title = f"Beside study {study}: {study_table['title']}"
     return table(f"published_{study_table['name']}", title, columns, lines, " ".join(filter(None, sentences)))

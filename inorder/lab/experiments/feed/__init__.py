@@ -340,8 +340,8 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     made.append(table(
         "queries", f"Single queries of a table of {plan.rows:,} rows, milliseconds of a call", QUERIES,
         [line for line in lines if query(tables.ENDED)(line) or query(tables.HELD)(line)],
-        "held: the same while a transaction is open that is older than the newest rows, and the ratio to the time "
-        "without it. The sample of a round is the median of several calls, each with its answer.",
+        "held: the time while a transaction older than the newest rows is open, and its ratio to the time without "
+        "such a transaction. Each sample is the median of several calls, including the transfer of their results.",
     ))  # fmt: skip
     return [section for section in made if section.rows]
 

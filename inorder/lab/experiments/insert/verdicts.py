@@ -24,8 +24,8 @@ BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
 # WAL ratio of random keys in the tables of docs/like.md, depending on the other writes of each table.
-LIKE = {"one index more, text keys": 3.17, "twelve partitions": 1.41, "five indexes more, half updates": 1.02}
-BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
+LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, half updates": 1.02}
+BESIDE = "WAL relative to ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
@@ -90,7 +90,7 @@ def rows_between(result: Result, kind: str, rows: int) -> float:
 
 
 def table_text(kind: KindRow) -> str:
-    return f"{kind.rows:,} rows in a table with a primary key alone."
+    return f"{kind.rows:,} rows in a table whose only index is the primary key."
 
 
 def usual(plan: InsertPlan, kind: KindRow) -> str:

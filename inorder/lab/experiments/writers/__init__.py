@@ -187,7 +187,7 @@ LATENCY = (
         for name, words in STATEMENT_WORDS.items()
     ),
 )  # fmt: skip
-SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
+SPEED_CAPTION = "vs one table: relative to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
     "misplaced: rows whose rank by id differs from their rank by (xmin, id), within a writer's table if it has one. "
     "If writers do not take turns, 0 misplaced rows do not mean that polling by id is safe: "
