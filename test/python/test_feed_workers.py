@@ -16,6 +16,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import scalar
 from ground import PLAIN, run, state
 from pooler import pooled
+from waiting import blocked
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -158,6 +159,17 @@ def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connect
         assert diagnostics.message_detail == 'Worker "a" has it, by a later call of feed_take_batch().'
         assert "another process of that name has" in str(diagnostics.message_hint)
     assert scalar(other, FINISH, number, other_token) is True
+
+
+def test_a_batch_is_finished_once(feed: Connection, other: Connection) -> None:
+    insert(feed, 1)
+    number, token = take(feed, "a")
+    run(feed, "BEGIN")
+    assert scalar(feed, FINISH, number, token) is True
+    with blocked(state, other, f"SELECT feed_finish_batch('work', {number}, {token})") as waiting:
+        assert not waiting.done()
+        run(feed, "COMMIT")
+        assert waiting.result() == LOST
 
 
 def test_another_name_gets_it_when_the_lease_is_over(feed: Connection, other: Connection) -> None:
