@@ -1,8 +1,8 @@
 /*
  * compat.h
- *	  Every difference between the server versions we build for (15 to 19).
+ *	  The differences between the server versions that are supported (15 to 19).
  *
- * No other file of ours tests PG_VERSION_NUM.
+ * No other file of the extension tests PG_VERSION_NUM.
  */
 #ifndef INORDER_COMPAT_H
 #define INORDER_COMPAT_H
@@ -11,7 +11,7 @@
 #error "inorder needs PostgreSQL 15 or later"
 #endif
 
-/* 18 shows the name and version of a module by pg_get_loaded_modules() */
+/* In 18, pg_get_loaded_modules() shows the name and version of a module. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC_EXT(.name = module_name, .version = INORDER_VERSION)
 #else
@@ -56,8 +56,8 @@
 #endif
 
 /*
- * 18 counts the searches of an index scan for EXPLAIN; 19 takes options for
- * table scans, and flags for index entries
+ * 18 added an argument in which an index scan counts its searches for EXPLAIN.
+ * 19 added options of scans, and flags for inserting index entries.
  */
 #if PG_VERSION_NUM >= 190000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, estate, 0, slot, NIL, NULL)
@@ -68,7 +68,7 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
-/* 16 added an argument to insert into summarizing indexes only */
+/* 16 added an argument for inserting into summarizing indexes only. */
 #if PG_VERSION_NUM < 160000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL)
 #elif PG_VERSION_NUM < 190000
@@ -76,8 +76,8 @@
 #endif
 
 /*
- * 18 no longer takes a flag for queries that run only once, and has an entry for GROUP BY in
- * the range table.
+ * 18 removed the argument of ExecutorRun() for queries that run only once, and added a
+ * range table entry for GROUP BY.
  */
 #if PG_VERSION_NUM >= 180000
 #define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0)

@@ -1,11 +1,11 @@
 /*
  * changes.c
- *	  Changes of a table, as they are returned to the caller.
+ *	  Return changes of a table to the caller.
  *
  * sql/changes/changes.sql describes which rows are read, and why a copy that
- * applies them equals the table.  The query returns the columns of the table one
- * by one, since a query text cannot name the table's type.  The functions below
- * make a row of that type from these columns.
+ * applies the changes equals the table.  The query returns the columns of the
+ * table one by one, since a query text cannot name the table's type.  The
+ * functions below make a row of that type from these columns.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 PG_FUNCTION_INFO_V1(changes_batch_rows);
 PG_FUNCTION_INFO_V1(changes_read);
 
-/* The columns of the query and of the result: op, version, changed */
+/* Columns of the result: op, version, changed.  In the query, the columns of the table take the place of changed. */
 #define CHANGE_COLUMNS 3
 #define CHANGED 2
 
@@ -39,7 +39,7 @@ typedef struct Composing
 } Composing;
 
 /*
- * Send a row of the query: op, version, and a value of the table's type, made
+ * Append a row to the result: op, version, and a value of the table's type, made
  * from the columns that were not dropped.
  */
 static bool

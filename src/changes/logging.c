@@ -2,16 +2,15 @@
  * logging.c
  *	  The trigger that logs the changes of a table.
  *
- * It writes the keys of the rows of a statement into the log, a table of the same
- * owner, as COPY writes rows: through the executor, which fires the guard of the log,
- * finds the partition and fills the indexes.  All of that runs as the role that writes
- * into the table.  That role needs no privilege on the log: it reads nothing there,
- * and it can add only keys of rows that it may write.
+ * The trigger writes the keys of the rows of a statement into the log, a table of the
+ * same owner, as COPY writes rows: through the executor, which fires the guard of the
+ * log, finds the partition and fills the indexes.  All of that runs as the role that
+ * writes into the table.  That role needs no privilege on the log: it reads nothing
+ * there, and it can add only keys of rows that it may write.
  *
- * Anybody with the privilege TRIGGER on a table may create a trigger with this
- * function.  A table is therefore a log only if it also belongs to the owner of the
- * logged table, and has a trigger, created by that owner, that names the logged
- * table.
+ * Any role with the privilege TRIGGER on a table may create a trigger with this
+ * function.  A table is therefore a log only if it belongs to the owner of the logged
+ * table, and if that owner has created a trigger on it that names the logged table.
  */
 #include "postgres.h"
 
@@ -46,14 +45,14 @@
 PG_FUNCTION_INFO_V1(changes_trigger);
 
 /*
- * Maximum number of keys in a row.  It is small, so that rows are seldom
- * compressed and readers can limit a batch.
+ * Maximum number of keys in a row of the log.  The number is small: rows are
+ * seldom compressed, and readers can limit a batch.
  */
 #define MOST_KEYS 32
 
 /*
- * Name of the trigger on a log whose argument is the logged table.  It never
- * fires, because it is AFTER TRUNCATE, which the guard refuses.
+ * Name of the trigger on a log whose argument is the logged table.  This trigger
+ * never fires, because it is AFTER TRUNCATE, and the guard refuses TRUNCATE.
  */
 #define MARK "zz_inorder_changes"
 
@@ -62,22 +61,23 @@ typedef struct Log
 	Relation	table;
 	int64		base;
 	char		op;
-	int			columns;		/* in the primary key of the other table */
+	int			columns;		/* number of columns in the primary key of the logged table */
 	int			numbers[INDEX_MAX_KEYS];	/* attribute numbers of the key columns */
 	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* keys waiting to be written */
 	int			count;
 	EState	   *estate;
 	ResultRelInfo *target;
-	ModifyTableState *state;	/* to find partitions; null if the log has none */
+	ModifyTableState *state;	/* to find partitions; null if the log is not partitioned */
 	PartitionTupleRouting *routing;
-	ResultRelInfo *checked;		/* partition of the last row, whose triggers were checked */
+	ResultRelInfo *checked;		/* the partition of the last row: its triggers were checked */
 	TupleTableSlot *row;
 	MemoryContext memory;		/* memory for the row to be inserted */
 } Log;
 
 /*
- * While DETACH CONCURRENTLY waits for older snapshots, the table is still
- * marked as a partition, but has no parent
+ * The topmost parent of a table, or the table itself.  While DETACH CONCURRENTLY
+ * waits for older snapshots, a table is still marked as a partition, but has no
+ * parent.
  */
 static Oid
 root_of(Relation table)
@@ -98,10 +98,7 @@ refuse_log(Relation table)
 			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
 }
 
-/*
- * The trigger may name any relation, but only tables that all sessions share
- * can be written to
- */
+/* True if a relation is a table, and not temporary: the trigger may name any relation */
 static bool
 is_table(Relation log)
 {
@@ -142,8 +139,8 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * Open and lock the log that the trigger names by its OID: another table may have the
- * name of the log for some time.  Null if the log is not of this table, for example if
+ * Open and lock the log.  The trigger names it by its OID, because another table may
+ * have its name for some time.  Null if it is not the log of this table, for example if
  * this table is a detached partition, or if another role created the trigger.
  */
 static Relation
@@ -168,7 +165,8 @@ key_column(const Log *log, TupleDesc row, int i)
 }
 
 /*
- * A log has the key of its row, an array for each column of the table's primary key, and op.  Other columns are null.
+ * True if a log begins with the expected columns: the key of the row, an array for each column of the logged table's
+ * primary key, and op.  Later columns are null.
  */
 static bool
 has_columns_of_log(const Log *log, Relation table)
@@ -232,11 +230,11 @@ is_trusted(Oid function, Oid owner)
 }
 
 /*
- * Error if inserting a row into the log fires a function of another role.  That function
- * would run with the privileges of every role that changes the logged table.  A role with
- * TRIGGER on the log or on a partition of it, for example by default privileges, may have
- * created such a trigger.  Conditions of triggers are refused, too, because the functions
- * that they call are not looked up here.
+ * Error if inserting a row into the log would fire a function of another role.  The
+ * function would run with the privileges of every role that changes the logged table.  A
+ * role with TRIGGER on the log or on a partition of it, for example by default privileges,
+ * may have created such a trigger.  Triggers with conditions are refused, too, because the
+ * functions that a condition calls are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -363,7 +361,7 @@ log_key(Log *log, TupleTableSlot *changed)
 		write_row(log);
 }
 
-/* Equal keys that differ in their bytes are both logged. */
+/* True if two rows have the same key, byte by byte.  Equal keys that differ in their bytes are both logged. */
 static bool
 is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 {
@@ -398,11 +396,11 @@ next_row(Tuplestorestate *rows, TupleTableSlot *slot)
 }
 
 /*
- * Collect the old and the new keys of the rows.  The old and new rows of an
- * UPDATE come in the same order, and an unchanged key is usually logged once.
- * If a trigger prevents a row from moving to another partition, the order
- * differs from that row on.  Unchanged keys are then logged twice, which does
- * no harm.
+ * Log the keys of the old and of the new rows of a statement.  The old and new
+ * rows of an UPDATE are in the same order, and an unchanged key is usually logged
+ * once.  If a trigger prevents a row from moving to another partition, the order
+ * differs from that row on.  Unchanged keys are then logged twice, which does no
+ * harm.
  */
 static void
 log_keys(Log *log, TriggerData *data)

@@ -2,13 +2,15 @@
  * partitions.c
  *	  Check the partitions of a log, before rows are written into them.
  *
- * All partitions must be tables of the owner of the log.  Writing into a foreign
- * table requires a plan.  Triggers on a partition of another owner may run code of
- * that owner, as any role that changes the logged table.  The partitions to which
- * rows are routed are in the partition directory.  Examining a thousand of them for
- * every statement would cost more than the statement.  The result is therefore kept
- * for the session, until the server invalidates the log or a partition
- * (ports/table_proof.c).
+ * All partitions must be tables of the owner of the log.  A partition of another
+ * owner could have triggers, which would run that owner's code with the privileges
+ * of each role that changes the logged table.  A foreign table cannot be written
+ * without a plan.
+ *
+ * The partitions to which rows are routed are in the partition directory.
+ * Examining a thousand of them for every statement would cost more than the
+ * statement.  The result is therefore kept for the session, until the server
+ * invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -28,14 +30,14 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* Number of logs whose proofs are kept; the next log discards all of them */
+/* Number of logs whose proofs are kept.  For one more log, all of them are discarded. */
 #define MOST_LOGS 256
 
 /* A log whose partitions were proved */
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
-	uint64		since;			/* number of invalidations at that time */
+	uint64		since;			/* number of invalidations when the proof was made or checked */
 	TableProof	tree;
 } ProvedLog;
 
@@ -55,8 +57,9 @@ check_partition(Oid partition, Oid owner)
 }
 
 /*
- * Count a table and the partitions below it in the directory, and append them to the list if there is one.  The lookup
- * evaluates the constants of a partition key: the owner of a table is checked before its partitions are looked up.
+ * Count a table and the partitions below it in the directory, and append them to the list if one is given.  The lookup
+ * evaluates constants of the partition key.  The owner of a table is therefore checked before its partitions are looked
+ * up.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
@@ -126,11 +129,11 @@ keep_proof(Oid log, uint64 since, const List *tree)
 }
 
 /*
- * Error unless all partitions of a log are tables of its owner.  The directory, which
- * is created as the server creates one, looks up all of them before a kept proof is
- * used: a partition that is attached later gets no row of this statement.  An
- * older snapshot includes partitions that are being detached; the number of
- * partitions then exceeds the number that was proved.
+ * Error unless all partitions of a log are tables of its owner.  The partition
+ * directory is created as the server creates it.  It looks up all partitions before a
+ * kept proof is used: a partition that is attached later gets no row of this statement.
+ * An older snapshot includes partitions that are being detached; the number of
+ * partitions then differs from the number that was proved.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

@@ -18,7 +18,7 @@
 #include "feed/apply.h"
 #include "ports/query.h"
 
-/* A query and the queries around it, in which its references to WITH are looked up */
+/* A query and the queries around it, in which the names of WITH queries are looked up */
 typedef struct Level
 {
 	Query	   *query;
@@ -44,7 +44,7 @@ typedef struct UseSearch
 
 static BatchUse use_of(Level *level, bool limited);
 
-/* LIMIT NULL, LIMIT ALL and OFFSET 0 take all rows. */
+/* True if a LIMIT or OFFSET may leave out rows.  LIMIT NULL, LIMIT ALL and OFFSET 0 leave out none. */
 static bool
 is_limit(Node *amount, bool zero_is_none)
 {
@@ -58,8 +58,9 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * A statement that writes runs to its end; an aggregate without groups reads
- * all rows to return one.
+ * True if a query reads all of its input, even below a limit: a statement that
+ * writes runs to its end, and an aggregate without groups reads all rows to
+ * return one.
  */
 static bool
 takes_all(const Query *query)
@@ -68,7 +69,7 @@ takes_all(const Query *query)
 		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
 }
 
-/* How an item of FROM that names a query of WITH reads the batch */
+/* How a FROM item that names a WITH query reads the batch */
 static BatchUse
 use_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 {
@@ -100,7 +101,7 @@ use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* A subquery in an expression runs to its end, even if the outer query is limited. */
+/* Search the subqueries in expressions.  They run to their end, even if the outer query is limited. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -118,7 +119,7 @@ search_expressions(Node *node, void *context)
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* Every reference to a query of WITH is followed, even a repeated one. */
+/* How a query reads the batch.  Every reference to a WITH query is followed, even a repeated one. */
 static BatchUse
 use_of(Level *level, bool limited)
 {
@@ -144,8 +145,8 @@ use_of(Level *level, bool limited)
 }
 
 /*
- * Rules may have rewritten the statement into several statements.  One of them
- * must read the batch.
+ * Error unless a statement reads the whole batch.  Rules may have rewritten the
+ * statement into several queries; one of them must read the batch.
  */
 static void
 check_batch_is_read(List *queries)
@@ -169,7 +170,7 @@ check_batch_is_read(List *queries)
 				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 
-/* The query of WITH that we added to the user's statement */
+/* The WITH query that was added to the user's statement */
 static Query *
 batch_of(Query *query)
 {
@@ -189,7 +190,7 @@ batch_of(Query *query)
 	return NULL;
 }
 
-/* The list is empty if a rule says DO INSTEAD NOTHING. */
+/* Check the queries of a statement.  The list is empty if a rule says DO INSTEAD NOTHING. */
 static void
 check_statement(List *queries, const Table *table)
 {
@@ -199,9 +200,9 @@ check_statement(List *queries, const Table *table)
 }
 
 /*
- * When an unsaved plan is executed, it is parsed again only if the schemas of
- * the search_path have changed.  The loop ends when the schemas are those with
- * which the statement was checked, so the checked statement is executed.
+ * Prepare and check a statement.  When an unsaved plan is executed, its text is
+ * parsed again only if the schemas of the search_path have changed.  The loop
+ * therefore ends only when the statement was checked with the present schemas.
  */
 static SPIPlanPtr
 checked_plan(const Table *table, const char *text)
@@ -222,7 +223,11 @@ checked_plan(const Table *table, const char *text)
 	return plan;
 }
 
-/* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
+/*
+ * Run a statement that reads the rows of a query under the name "batch", with
+ * the search_path of the caller.  Returns the number of rows that the statement
+ * processed.
+ */
 uint64
 query_batch(const Table *table, const char *query, const char *statement)
 {

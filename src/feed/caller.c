@@ -76,7 +76,7 @@ search_subplan(CallSearch *search, int number, const char *cut)
 	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
 }
 
-/* Search subqueries that run once. A query of WITH is searched where a node scans it, unless it writes. */
+/* Search the subqueries that run once.  A WITH query that only reads is searched where a node scans it. */
 static void
 search_links(CallSearch *search, List *links)
 {
@@ -103,7 +103,7 @@ search_list(CallSearch *search, List *plans, const char *cut)
 		search_plan(search, (Plan *) lfirst(cell), cut);
 }
 
-/* A query of WITH may be scanned by several nodes. */
+/* Search a node and the nodes below it.  Several nodes may scan one WITH query. */
 static void
 search_plan(CallSearch *search, Plan *plan, const char *cut)
 {
@@ -133,7 +133,11 @@ search_plan(CallSearch *search, Plan *plan, const char *cut)
 		search_list(search, ((CustomScan *) plan)->custom_plans, cut);
 }
 
-/* A subquery in an expression runs to its end. Outer subqueries, which have higher numbers, are searched first. */
+/*
+ * Search a statement: its main plan, then the subqueries in expressions, which
+ * run to their end.  An outer subquery has a higher number than the subqueries
+ * in it, and is searched before them.
+ */
 static void
 search_statement(CallSearch *search)
 {
@@ -144,8 +148,9 @@ search_statement(CallSearch *search)
 }
 
 /*
- * The portals of EXECUTE, which are invisible, and those of loops in procedural
- * languages, which are pinned, take all rows.
+ * True if rows are fetched through a cursor.  The portals of EXECUTE, which are
+ * invisible, and those of loops in procedural languages, which are pinned, take
+ * all rows.
  */
 static bool
 is_cursor(const EState *state)

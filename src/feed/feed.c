@@ -32,10 +32,7 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
-/*
- * True if the present row type of the table is the type that the executor of
- * the query expects
- */
+/* True if the present row type of the table is the one that the executor of the query expects */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
 {
@@ -126,7 +123,7 @@ query_for(const FoundRows *found, bool in_order)
  * Find the next batch by the indexes, in a feed without workers, and move the feed over it.  False if the SQL
  * functions have to search, or to raise an error; then only locks have been taken.
  *
- * No name is looked up, and no function of a user is called: there is no need to become the owner of the state.
+ * The function looks up no name, and calls no function of a user.  It therefore need not become the owner of the state.
  */
 static bool
 take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, FoundRows *found)
@@ -148,7 +145,7 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 	if (moves && end.has_row)
 		(void) move_feed(&feed, found->batch, end.is_all, false);
 	if (found->batch == NULL)
-		found->table.proof = NULL; /* nothing is read, so nothing is checked afterwards */
+		found->table.proof = NULL; /* nothing is read: check_proof() has nothing to check */
 	return true;
 }
 
@@ -208,7 +205,7 @@ read_rows(const FoundRows *found, DestReceiver *rows)
 		query_into(&found->table, query_for(found, true), rows);
 }
 
-/* Return the rows as the result of the calling function */
+/* Return the rows that were found as the result of the calling function */
 static void
 return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 {
@@ -294,7 +291,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
 	FoundRows	found;
 
-	/* A call by the fast-path protocol has no expression */
+	/* A call by the fast-path protocol has no expression. */
 	if (!OidIsValid(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -7,7 +7,7 @@
 
 #include "ports/query.h"
 
-/* Rows that were found */
+/* The rows that a call reads */
 typedef struct FoundRows
 {
 	Table		table;

@@ -2,16 +2,16 @@
  * groups.c
  *	  The trigger that counts rows by group.
  *
- * It counts the rows that a statement adds to or removes from each group, and writes
- * one row per group into the table of deltas (sql/feed/groups.sql), as COPY writes
- * rows.  Values are compared by their bytes, so that no function of a type is
- * executed.  Equal groups whose bytes differ are combined when the deltas are read.
- * Triggers and rules of the deltas are not executed.
+ * The trigger counts the rows that a statement adds to each group or removes from it, and
+ * writes one row per group into the table of deltas (sql/feed/groups.sql), as COPY writes
+ * rows.  Values are compared by their bytes, without calling a function of their type.
+ * Equal groups whose bytes differ are combined when the deltas are read.  Triggers and
+ * rules of the deltas are not executed.
  *
- * Anybody with the privilege TRIGGER on a table may create a trigger with this function.
- * The deltas are therefore found by another trigger of the table: only the owner may
- * create triggers with the function of that trigger.  A detached partition has no such
- * trigger, and is not counted.  Unusual cases are left to the function of that trigger.
+ * Any role with the privilege TRIGGER on a table may create a trigger with this function.
+ * The deltas are therefore found by the row trigger of the set: only the owner of the
+ * table may create triggers with its function.  A detached partition has no row trigger,
+ * and is not counted.  Unusual cases are left to the function of the row trigger.
  *
  * Deltas of a partitioned table keep a hash of its partitions: if a partition is dropped
  * later, its deltas are not counted.
@@ -51,7 +51,7 @@ PG_FUNCTION_INFO_V1(exact_count_trigger);
 #define MOST_COLUMNS 4
 #define MOST_GROUPS 10000		/* in memory */
 
-/* Columns of deltas after the columns of the group; columns without a value are null */
+/* Columns of deltas, which follow the columns of the group.  Columns that are not set are null. */
 enum
 {
 	DELTA_N, DELTA_XACT, DELTA_OPEN, DELTA_PROOF, DELTA_COLUMNS
@@ -82,7 +82,7 @@ typedef struct Counter
 	char	   *tree;			/* null if the table has no partitions */
 } Counter;
 
-/* The hash of the partitions of the table that was counted last */
+/* The table that was counted last, the hash of its partitions, and the number of invalidations so far */
 static Oid	known_root;
 static uint64 known_tree;
 static uint64 changes;
@@ -377,7 +377,10 @@ read_from_beginning(Tuplestorestate *rows)
 	}
 }
 
-/* Old and new rows of an UPDATE come in the same order, and most rows stay in their group. */
+/*
+ * Count the old and new rows of a statement by group.  The old and new rows of
+ * an UPDATE are in the same order, and most rows stay in their group.
+ */
 static void
 count_rows(Counter *counter)
 {
@@ -432,9 +435,9 @@ may_have_moved(TriggerData *data)
 }
 
 /*
- * One of 2,000 transactions folds.  The fold runs as the owner of the table, under the same restrictions as index
- * expressions in ANALYZE.  A fold takes as long as about 80 statements of one row: with one fold in 1,000 transactions,
- * folds took 8 % of the time of such statements.
+ * Fold the deltas in one of 2,000 transactions.  The fold runs as the owner of the table, under the same restrictions
+ * as index expressions in ANALYZE.  A fold takes as long as about 80 statements of one row.  With one fold in 1,000
+ * transactions, folds took 8 % of the time of such statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)

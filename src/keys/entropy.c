@@ -4,20 +4,22 @@
  *
  * pg_strong_random() takes about as long for 4 KiB as for 16 bytes, because
  * most of the time is spent in the call itself (a system call, or OpenSSL's
- * locking).  gen_random_uuid() makes a call for every value.  The pool makes
+ * locking).  gen_random_uuid() makes such a call for every value; the pool makes
  * one for 512 words.
  *
- * Contract:
+ * Guarantees:
  *	- A word is handed out once and overwritten with zero at that moment, so
  *	  that a core file or a stray read shows no word that is already in a key.
  *	- A process never uses words that its parent drew: the pool remembers which
  *	  process filled it.
  *	- A statement never uses words that were drawn more than a second before it
- *	  began: two clones of a virtual machine have the same pool, and the same
- *	  processes.  Words from the server's own source differ once the hypervisor
- *	  has informed the kernel.  The start time of the statement costs no call.
- *	  If the clock of a clone is set, forward or back, the pool counts as old.
- *	- An error while filling leaves the pool empty; the next call tries again.
+ *	  began, because two clones of a virtual machine have the same pool and the
+ *	  same processes.  Words that pg_strong_random() returns differ between
+ *	  clones as soon as the hypervisor has informed the kernel.  Reading the start
+ *	  time of the statement costs no call.  If the clock of a clone is set,
+ *	  forward or back, the pool is refilled.
+ *	- After an error while filling, the pool is empty, and the next call tries
+ *	  again.
  */
 #include "postgres.h"
 
@@ -27,18 +29,18 @@
 #include "keys/entropy.h"
 
 /*
- * 4 KiB.  A pool of twice the size would save less than 1 ns per word, and a
- * backend that makes a single key wastes the rest.
+ * The pool has 4 KiB.  Twice the size would save less than 1 ns per word, and a
+ * backend that makes a single key wastes the rest of the pool.
  */
 #define ENTROPY_POOL_WORDS 512
 
-/* in microseconds */
+/* Maximum age of the pool, in microseconds */
 #define ENTROPY_POOL_LIFE USECS_PER_SEC
 
 static uint64 pool[ENTROPY_POOL_WORDS];
 static int	pool_left = 0;		/* words not handed out: pool[0 .. pool_left - 1] */
-static int	pool_owner = 0;		/* MyProcPid of the process that filled it */
-static TimestampTz pool_filled = 0; /* start time of the statement that filled it */
+static int	pool_owner = 0;		/* MyProcPid of the process that filled the pool */
+static TimestampTz pool_filled = 0; /* start time of the statement that filled the pool */
 
 static void
 entropy_refill(void)

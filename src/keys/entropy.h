@@ -1,6 +1,6 @@
 /*
  * entropy.h
- *	  Random 64-bit words, cheap enough to make a key of.
+ *	  Random 64-bit words for keys.
  */
 #ifndef INORDER_ENTROPY_H
 #define INORDER_ENTROPY_H

@@ -7,12 +7,12 @@
  * A key is therefore converted to version 4, and encrypted repeatedly until the
  * block is of version 4 again.  This is cycle walking (Black and Rogaway,
  * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as
- * hard to distinguish from a random permutation as that of AES. uuid_unmask()
- * decrypts as many times.
+ * hard to distinguish from a random permutation as that of AES.  uuid_unmask()
+ * decrypts the block as many times.
  *
- * A walk takes 64 steps on average, and more than 1,000 steps once in 10^7
- * calls.  It always ends, because a permutation returns to its start, which is
- * of version 4.
+ * The walk takes 64 steps on average, and more than 1,000 steps once in 10^7
+ * calls.  It always ends, because repeating a permutation returns to the start,
+ * which is of version 4.
  */
 #include "postgres.h"
 
@@ -41,12 +41,12 @@ PG_FUNCTION_INFO_V1(uuid_unmask);
 #define AES128_KEY_BYTES 16
 #define AES256_KEY_BYTES 32
 
-/* State that a call site keeps about its last key. */
+/* The last encryption key of a call site, and its cipher */
 typedef struct MaskKey
 {
 	MemoryContextCallback wipe;
 	EVP_CIPHER_CTX *cipher;
-	int			length;			/* 0 if there is none yet */
+	int			length;			/* length of the key; 0 if there is no key yet */
 	uint8		key[AES256_KEY_BYTES];
 } MaskKey;
 
@@ -60,8 +60,8 @@ wipe_key(void *arg)
 }
 
 /*
- * Memory of OpenSSL is freed with the memory of the call site, even after an
- * error.
+ * The last encryption key of a call site.  The memory that OpenSSL allocates is
+ * freed together with the memory of the call site, even after an error.
  */
 static MaskKey *
 last_key(FmgrInfo *function)
@@ -89,8 +89,8 @@ check_key_length(int length)
 }
 
 /*
- * AES with this key.  The key is expanded only if it differs from the key of
- * the previous call.
+ * The AES cipher with this key.  The key schedule is computed only if the key
+ * differs from that of the previous call.
  */
 static EVP_CIPHER_CTX *
 cipher_of_key(FmgrInfo *function, bytea *key, bool encrypt)
@@ -175,7 +175,7 @@ uuid_mask(PG_FUNCTION_ARGS)
 	return uuid_datum(permute(fcinfo, id, true));
 }
 
-/* uuid_unmask(masked uuid, key bytea, version int) -> the id, which is of that version */
+/* uuid_unmask(masked uuid, key bytea, version int) -> the id, which has that version */
 Datum
 uuid_unmask(PG_FUNCTION_ARGS)
 {

@@ -2,11 +2,11 @@
  * sequential.c
  *	  Keys in blocks: a wrapping block number, then random bits.
  *
- * All keys of a block are neighbours, so the index is written in one place at
- * a time.  The number wraps, so that pages emptied by deletion are used again.
- * Two keys do not show the age or the order of their rows.  Names, arguments,
- * defaults and prefix are those of the sequential_uuids extension (reference
- * P3 in docs/keys.md).
+ * All keys of a block are adjacent in the index: at any time, inserts write to
+ * one part of the index.  The block number wraps around: index pages that
+ * deletes have emptied are used again.  Two keys do not show the age or the
+ * order of their rows.  Names, arguments, defaults and prefix are those of the
+ * sequential_uuids extension (reference P3 in docs/keys.md).
  */
 #include "postgres.h"
 
@@ -32,8 +32,9 @@ check_positive(const char *name, int32 value)
 }
 
 /*
- * nextval() reports a missing relation as an internal error.  Its message for
- * a relation that is not a sequence differs between server versions.
+ * Error unless a relation is a sequence.  nextval() reports a missing relation as
+ * an internal error, and its message for other relations differs between server
+ * versions.
  */
 static void
 check_sequence(Oid relation)
@@ -81,8 +82,8 @@ uuid_sequence_nextval(PG_FUNCTION_ARGS)
 /*
  * uuid_time_nextval(interval_length int, interval_count int)
  *
- * Block number: (Unix seconds / interval_length) mod interval_count.  time()
- * reads the kernel's coarse clock, a few ns a call; whole seconds are enough.
+ * Block number: (Unix seconds / interval_length) mod interval_count.  Whole
+ * seconds are enough: time() reads the kernel's coarse clock, in a few ns.
  */
 Datum
 uuid_time_nextval(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Conversion of keys from two words to the server's uuid and back; the keys and number of a transaction.
+ *	  Conversion between keys of two words and the server's uuid; keys and numbers of transactions.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H
@@ -20,11 +20,11 @@ uuid_datum(UuidWords words)
 	return UUIDPGetDatum(uuid);
 }
 
-/* The DETAIL of every error about a uuid of the wrong version */
+/* The DETAIL of each error about a uuid of the wrong version */
 #define UUID_VERSION_DETAIL \
 	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
 
-/* Error unless a uuid is of the version that a function reads */
+/* The words of an argument; error unless it is a uuid of this version */
 static inline UuidWords
 uuid_arg_of_version(Datum arg, unsigned version)
 {

@@ -4,8 +4,8 @@
  *
  * Pure arithmetic: nothing here allocates, reports an error, reads a clock or
  * draws a random number.  Callers pass time and random bits.  A key is two
- * 64-bit words whose big-endian bytes are the UUID, so that comparing
- * (high, low) as numbers equals the server's memcmp() of the 16 bytes.
+ * 64-bit words whose big-endian bytes are the UUID: comparing (high, low) as
+ * numbers gives the same order as the server's memcmp() of the 16 bytes.
  *
  *	  high  bits 63..16  first 48 bits      low  bits 63..62  variant, 10
  *			bits 15..12  version				 bits 61..0   last 62 bits
@@ -148,8 +148,8 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
 /*
  * The first tick of a microsecond since 1970.
  *
- * The tick is rounded up, so that v7_tick_us() returns the same microsecond: of
- * the 4096 fractions, 4 or 5 belong to each microsecond.
+ * The tick is rounded up, so that v7_tick_us() returns the same microsecond.  Each
+ * microsecond has 4 or 5 of the 4096 fractions.
  *
  *	  us in the ms	   0   1   2   3  ...  999
  *	  first tick	   0   5   9  13  ... 4092
@@ -171,7 +171,7 @@ v7_tick_us(uint64 tick)
 					tick % V7_TICKS_PER_MS * 1000 / V7_TICKS_PER_MS);
 }
 
-/* The reading of a clock as a tick, with a resolution of a quarter of a microsecond. */
+/* The tick of a clock time, with a resolution of a quarter of a microsecond. */
 static inline uint64
 v7_clock_tick(int64 seconds, int32 nanoseconds)
 {
@@ -179,8 +179,8 @@ v7_clock_tick(int64 seconds, int32 nanoseconds)
 }
 
 /*
- * State that a session keeps about its last key.  Zero means that there is
- * none yet: no clock that we accept shows tick 0 again.
+ * The last key of a session.  Tick 0, the first one of 1970, means that there is
+ * no key yet.
  */
 typedef struct V7State
 {
@@ -191,12 +191,12 @@ typedef struct V7State
 /*
  * Compute the next key, which is always greater than the last.
  *
- * The plain form takes the clock and 62 random bits.  It fails when the clock
- * stands still (25 million calls a second share a tick among six) or steps
- * back.  If the tick is not newer than the last one, the last 62 bits are
+ * A key of the clock and 62 random bits would not always be greater: several
+ * calls may share a tick (six, at 25 million calls a second), and the clock may
+ * step back.  If the tick is not newer than the last one, the last 62 bits are
  * therefore increased by a random step of up to 2^48.  A tick has room for at
- * least 2^14 such steps, and for more on average; when they are used up, the
- * tick is increased by one, which is 244 ns.
+ * least 2^14 such steps.  When they are used up, the tick is increased by one,
+ * that is, by 244 ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14
@@ -285,7 +285,7 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 	return tail;
 }
 
-/* False once the 74 bits are used up, and in all later calls, because the high part only grows. */
+/* Increase the 74 bits.  False once they are used up, and in all later calls, because the high part only grows. */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)
 {

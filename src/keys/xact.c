@@ -2,11 +2,11 @@
  * xact.c
  *	  Keys and numbers that carry the inserting transaction.
  *
- * The number is the top-level 64-bit transaction id, the one that
- * pg_current_xact_id() shows, plus a base.  Rows of savepoints and EXCEPTION
- * blocks carry the same number, although these have ids of their own: a reader
- * needs the transaction that commits.  The functions assign an id to a
- * transaction that has none, which a standby cannot do.  They are PARALLEL
+ * The number is the top-level 64-bit transaction id, as pg_current_xact_id()
+ * shows it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
+ * but their rows carry the number of the top-level transaction: a reader needs
+ * to know which transaction commits.  The functions assign an id to a
+ * transaction that has none; a standby cannot do that.  They are PARALLEL
  * UNSAFE, because the keys of a parallel worker would not continue those of the
  * leader.
  */
@@ -27,8 +27,8 @@ PG_FUNCTION_INFO_V1(uuid_xact_id);
 PG_FUNCTION_INFO_V1(uuid_xact_floor);
 
 /*
- * The last key of this session.  A 64-bit transaction id is never reused, so
- * comparing the ids is enough to detect a new transaction.
+ * The last key of this session: its transaction id, and its last 74 bits.  A
+ * 64-bit transaction id is never reused: a new transaction has another id.
  */
 static uint64 tail_xact = 0;	/* InvalidTransactionId */
 static XactTail tail;
@@ -43,7 +43,7 @@ check_xact_number(const char *name, int64 number)
 						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
 }
 
-/* Neither part exceeds 2^48 on any server, so the sum does not overflow. */
+/* The number of a transaction id in a table with this base; error if it has more than 48 bits */
 uint64
 xact_plus_base(uint64 xact, int64 base)
 {
@@ -59,9 +59,9 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * Snapshots do not list the transaction of a VACUUM, so readers would treat it
- * as ended.  VACUUM executes functions of users when it summarizes a BRIN
- * index.
+ * Error during VACUUM.  Snapshots do not list the transaction of a VACUUM, and
+ * readers would treat it as ended.  VACUUM executes functions of users when it
+ * summarizes a BRIN index.
  */
 static void
 refuse_vacuum(const char *function_name)
@@ -130,10 +130,10 @@ xact_id(PG_FUNCTION_ARGS)
  * xact_id_generated(base bigint) -> bigint
  *
  * The same number, from a function that is declared IMMUTABLE, as a generated
- * column requires.  The executor evaluates the call when it starts a statement,
- * and never in a cached plan: each statement has the number of its transaction.
- * Anywhere else the declaration would be wrong.  This is therefore a separate
- * function.
+ * column requires.  There the executor evaluates the call when it starts a
+ * statement, and never in a cached plan: each row gets the number of its
+ * transaction.  In any other place the declaration would be wrong.  This is
+ * therefore a separate function.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

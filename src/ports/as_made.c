@@ -4,9 +4,9 @@
  *
  * If the check does not succeed, the queries of prove_table()
  * (sql/ports/proof.sql) report the fault, or find that the table is readable
- * nevertheless.  To run these queries, a new session has to compile functions
- * and plan over ten catalogs, which accesses hundreds of pages, and a hundred
- * more for each partition.
+ * nevertheless.  These queries are expensive in a new session: it compiles
+ * functions and plans queries over ten catalogs, and thereby accesses hundreds
+ * of pages, and a hundred more for each partition.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ is_permanent(Form_pg_class class)
 		(class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhassubclass);
 }
 
-/* The number of the key column, if it is unchanged; otherwise 0 */
+/* The attribute number of the key column; 0 if the column is no longer as it was when feed_enable() was called */
 static AttrNumber
 key_of(Relation table, const Reading *reading)
 {
@@ -98,7 +98,7 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 	return InvalidOid;
 }
 
-/* A partition inherits only row triggers */
+/* True if a table has the triggers of its guard.  A partition inherits only the row triggers. */
 static bool
 is_guarded(Relation table, const Reading *reading, bool is_partition)
 {
@@ -112,8 +112,8 @@ is_guarded(Relation table, const Reading *reading, bool is_partition)
 }
 
 /*
- * True if a class of operators compares the key as the server does: index_of()
- * has the same test
+ * True if an operator class for uuid is the server's own.  index_of() in
+ * sql/ports/table.sql makes the same check.
  */
 static bool
 is_of_server(Oid class)
@@ -130,7 +130,7 @@ is_of_server(Oid class)
 	return result;
 }
 
-/* True if an index finds rows by their key */
+/* True if an index can find the rows of a table by their key */
 static bool
 finds_rows(Oid index, AttrNumber key)
 {
@@ -150,7 +150,7 @@ finds_rows(Oid index, AttrNumber key)
 	return result;
 }
 
-/* The first index that finds the rows of a table by their key, or none */
+/* The first index that can find the rows of a table by their key, or none */
 static Oid
 index_of(Relation table, const Reading *reading)
 {
@@ -187,7 +187,7 @@ is_member_as_made(Oid member, TableProof *proof)
 bool
 is_as_made(TableProof *proof)
 {
-	/* In parallel mode no invalidation may be processed. */
+	/* In parallel mode invalidations must not be processed. */
 	if (IsInParallelMode() || !is_usual(&proof->reading))
 		return false;
 	AcceptInvalidationMessages();	/* the locks may be older than this call */

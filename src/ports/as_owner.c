@@ -7,9 +7,10 @@
  * argument is the role of the caller, followed by the same arguments.  A twin
  * accesses only catalogs and the state, and nothing that a user made: see
  * state.c.  A set is computed completely before the caller sees its first row.
- * Only the owner may execute a twin, or a function in PL/pgSQL that it calls.
- * PL/pgSQL keeps plans per session, not per role, so a plan that was parsed
- * under the settings of a caller would later run as the owner.
+ *
+ * Only the owner may execute a twin, or a PL/pgSQL function that a twin calls.
+ * PL/pgSQL keeps plans per session, not per role: a plan that was parsed under
+ * the settings of a caller would later run as the owner.
  */
 #include "postgres.h"
 
@@ -25,6 +26,7 @@
 
 PG_FUNCTION_INFO_V1(as_owner);
 
+/* The twin of a public function */
 static Oid
 twin_of(Oid face, Oid schema)
 {
@@ -60,8 +62,9 @@ body_of(FunctionCallInfo face, Oid schema)
 }
 
 /*
- * In any other mode the set would be computed later, with the privileges of
- * the caller.
+ * Let a function return its set only as a whole, and return the modes that were
+ * allowed before.  In any other mode the set would be computed later, with the
+ * privileges of the caller.
  */
 static int
 allow_materialize_only(ReturnSetInfo *set)
@@ -87,10 +90,7 @@ as_owner(PG_FUNCTION_ARGS)
 	Self		self = become_owner();
 	Datum		result;
 
-	/*
-	 * Do not use the caller's collation: under it, a different name could
-	 * compare as equal
-	 */
+	/* Under the collation of the caller, different names might be equal. */
 	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());

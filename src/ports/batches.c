@@ -1,6 +1,6 @@
 /*
  * batches.c
- *	  Giving batches to workers, and finishing them.
+ *	  Give batches to workers, and finish them.
  *
  * As in kept.c, the executor is not used. take_batch() in sql/feed/batches.sql
  * gives out the batches of shares, and batches that another worker had before.
@@ -33,10 +33,10 @@ PG_FUNCTION_INFO_V1(keep_batch);
 PG_FUNCTION_INFO_V1(new_batch);
 PG_FUNCTION_INFO_V1(delete_batch);
 
-/* No token has more bits: a number of JSON holds integers up to 2^53 exactly. */
+/* Tokens have 48 bits, because numbers in JSON are exact only up to 2^53. */
 #define TOKEN_BYTES 6
 
-/* Compute the generated columns, as INSERT does; the batches of a share are found by feed * 1024 + share */
+/* Compute the generated columns, as INSERT does.  An index finds the batches of a share by feed * 1024 + share. */
 static void
 set_generated(Row *batch)
 {
@@ -67,7 +67,7 @@ insert_row(Relation table, HeapTuple row)
 	CommandCounterIncrement();
 }
 
-/* Store a batch under its number. A row that has that number already comes from a restore, and is replaced. */
+/* Store a batch under its number.  If a row has that number already, it comes from a restore, and is replaced. */
 static void
 store_batch(Row *batch)
 {
@@ -112,7 +112,7 @@ new_token(void)
 	return (int64) (token & ((UINT64CONST(1) << (8 * TOKEN_BYTES)) - 1));
 }
 
-/* A batch in its initial state for its first worker, as made by given() in SQL */
+/* A new batch that is given to its first worker; given() in SQL makes the same */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {

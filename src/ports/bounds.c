@@ -2,9 +2,9 @@
  * bounds.c
  *	  A batch as ranges of keys.
  *
- * Keys of type uuid are in the order of a batch: a part of a transaction is a range, too.  With numbers
- * of type bigint only whole transactions are ranges, because the rows of a transaction are ordered by
- * other columns.
+ * With keys of type uuid, the rows of a batch are in the order of the keys: a part of a transaction is a range,
+ * too.  With numbers of type bigint only whole transactions are ranges, because other columns give the order
+ * of the rows of a transaction.
  */
 #include "postgres.h"
 
@@ -73,8 +73,8 @@ key_ranges(Numbers set, bool is_uuid)
 }
 
 /*
- * The successor of the key that a batch stores; false unless the stored key is
- * a single column
+ * The successor of the key that a batch stores; false if the stored key has
+ * several columns, or is the greatest key
  */
 static bool
 key_after(Datum remembered, UuidWords *after)
@@ -92,7 +92,7 @@ key_after(Datum remembered, UuidWords *after)
 	return after->high != 0 || after->low != 0;
 }
 
-/* Append a range; false if it does not follow the previous ones */
+/* Append a range; false if it does not follow the previous ranges.  An empty range is skipped. */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)
 {
@@ -116,7 +116,7 @@ append_range(Bounds *bounds, UuidWords low, UuidWords high)
 	return true;
 }
 
-/* Append the rows of one transaction above one key and up to another, if any */
+/* Append the keys of one transaction that are above the key "above" and up to the key "up_to", if these are given */
 static bool
 append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
 {
@@ -154,7 +154,7 @@ append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
 	return true;
 }
 
-/* False if the rows of a batch are not ranges of the index on the number */
+/* Convert a batch to ranges of keys; false if its rows are not ranges of the index on the number */
 bool
 bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {

@@ -3,9 +3,9 @@
  *	  Exact counts of this session.  Later counts add only the new rows.
  *
  * A count is the number of rows of some transactions.  It is valid in each snapshot in
- * which all of these transactions have ended, if the table is unchanged (next.c).  A
- * partition that was created after the guard can be truncated, which gives it another
- * file.
+ * which all of these transactions have ended, if the table is unchanged (next.c).  The
+ * file of the table must also be the same: a partition that was created after the guard
+ * can be truncated, and then has another file.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(may_fold);
 #define KEPT_COUNTS 16
 #define MOST_ROWS 500			/* more rows are counted by a query */
 
-/* Columns of the type known_count, in their order; the last one counts them. */
+/* Columns of the type known_count, in their order; the last constant is their number. */
 enum
 {
 	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_MORE, KNOWN_COLUMNS
@@ -52,7 +52,7 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
-/* The present file of a table; none if the table is gone */
+/* The present file of a table; none if the table was dropped */
 static Oid
 file_of(Oid table)
 {
@@ -65,8 +65,10 @@ file_of(Oid table)
 }
 
 /*
- * known_count(t feed_table, caller oid) -> known_count: the count of a table that is locked; null if there is no valid
- * one.  In a table with partitions a count is valid only if there is nothing to add.
+ * known_count(t feed_table, caller oid) -> known_count
+ *
+ * The count that this session keeps for a locked table; null if there is no valid count.  If the table has partitions,
+ * its count is valid only as long as there are no rows to add.
  */
 Datum
 known_count(PG_FUNCTION_ARGS)
@@ -130,8 +132,9 @@ keep_count(PG_FUNCTION_ARGS)
 }
 
 /*
- * may_fold(relation oid, amount bigint) -> boolean: true if this query may write, and its snapshot is newer than its
- * locks
+ * may_fold(relation oid, amount bigint) -> boolean
+ *
+ * True if this query may write, and its snapshot is newer than its locks.  Stores the count at that time.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

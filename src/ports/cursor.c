@@ -4,8 +4,8 @@
  *
  * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code of
  * the table's owner runs: the first column of the index is a uuid or a bigint with the server's own comparison
- * (index_of()), and rows are only checked for visibility.  In an all-visible page even that is not necessary, as in an
- * index-only scan.
+ * (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  In an all-visible page even this
+ * check is not necessary, as in an index-only scan.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 /* Number of index entries that can be skipped in the time of a descent */
 #define STEPS_MAX 16
 
-/* The table is locked: see lock_tree() in table_proof.c. */
+/* Open a table that holds rows, and its index.  The table is locked already: see lock_tree() in table_proof.c. */
 Opened
 open_leaf(const Leaf *leaf)
 {
@@ -44,7 +44,7 @@ close_leaf(Opened leaf)
 	table_close(leaf.table, NoLock);
 }
 
-/* Begin at the first of the remaining ranges. */
+/* Restart the index scan at the first of the remaining ranges. */
 static void
 descend_to(Cursor *cursor)
 {
@@ -59,7 +59,7 @@ descend_to(Cursor *cursor)
 	cursor->steps = 0;
 }
 
-/* Move to the next entry within a range. */
+/* Move to the next index entry whose key is in a range. */
 void
 next_entry(Cursor *cursor)
 {
@@ -73,9 +73,9 @@ next_entry(Cursor *cursor)
 			descend_to(cursor);
 		cursor->place = index_getnext_tid(scan, ascending(scan));
 		if (cursor->place == NULL || !scan->xs_want_itup)
-			return;				/* the scan has the bounds of a single range */
+			return;				/* with a single range, the scan keys are its bounds */
 		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
-		/* The scan ends at the last range. */
+		/* The scan keys end the scan after the last range. */
 		while (cursor->count > 1 && compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
 		{
 			cursor->ranges++;
@@ -115,7 +115,7 @@ find_visible(Cursor *cursor)
 	return cursor->place != NULL;
 }
 
-/* Skip a number of ranges, and move to the first entry after them; the cursor must have keys. */
+/* Skip a number of ranges, and move to the first entry after them.  The cursor must have been opened with keys. */
 void
 skip_ranges(Cursor *cursor, int count)
 {
@@ -160,7 +160,7 @@ read_page(Cursor *cursor)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Move to the next row; false if there is none. */
+/* Move to the next visible row; false if there is none. */
 bool
 next_row(Cursor *cursor)
 {
@@ -191,8 +191,9 @@ close_cursor(Cursor *cursor)
 }
 
 /*
- * Open an index at its first entry in the ranges, if any. with_keys: also
- * read the keys of entries, which several ranges need anyway.
+ * Open the index of a leaf, and move to its first entry in the ranges, if any.
+ * The keys of entries are read if with_keys is true, or if there are several
+ * ranges.
  */
 Cursor *
 open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys)

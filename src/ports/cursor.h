@@ -24,7 +24,7 @@ typedef struct Opened
 	TupleTableSlot *slot;
 } Opened;
 
-/* Ranges in ascending order; if the end of the last range is LAST_KEY, it is unbounded */
+/* Ranges in ascending order.  If the last range ends with LAST_KEY, it has no upper bound. */
 typedef struct Stretch
 {
 	const KeyRange *ranges;
@@ -39,18 +39,15 @@ typedef struct Cursor
 	const KeyRange *ranges;
 	int			count;			/* number of ranges that are left */
 	int			steps;			/* entries skipped since the last entry in a range */
-	ItemPointer place;			/* place of the row of an entry; null after the last one */
-	UuidWords	entry;			/* its key */
+	ItemPointer place;			/* place of the row of the current entry; null after the last entry */
+	UuidWords	entry;			/* key of the current entry */
 	Buffer		map;
 	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
 	int			seen;			/* number of these keys */
 	int			passed;			/* the cursor is at the row of the last of these keys */
 } Cursor;
 
-/*
- * The direction in which a scan returns the entries of an index by number: the
- * index may be on (number DESC)
- */
+/* The direction in which a scan returns ascending numbers, since the index may be on (number DESC) */
 static inline ScanDirection
 ascending(IndexScanDesc scan)
 {

@@ -3,8 +3,8 @@
  *	  The end of a batch: the last row within a limit, found by the indexes.
  *
  * The entries of the indexes are counted first, up to one more than the limit.  If they do not exceed the limit, the
- * batch has all rows.  Otherwise the rows that the active snapshot sees are counted in the order of the batch: any
- * number of entries may be of dead rows.
+ * batch has all rows.  Otherwise any number of these entries may belong to dead rows: the rows that the active snapshot
+ * sees are then counted, in the order of the batch.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(end_by_index);
 
-/* The rows passed so far */
+/* The rows counted so far */
 typedef struct End
 {
 	int64		most;			/* the limit */
@@ -54,7 +54,7 @@ count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 	}
 }
 
-/* False if enough rows were found */
+/* Count the row at a cursor; false if the limit is exceeded */
 static bool
 pass_row(End *end, const Cursor *cursor)
 {
@@ -73,14 +73,14 @@ pass_row(End *end, const Cursor *cursor)
 	return true;
 }
 
-/* In a heap the largest element comes first. */
+/* A binaryheap returns its largest element first: the order of the keys is reversed. */
 static int
 compare_cursors(Datum a, Datum b, void *unused)
 {
 	return compare_keys(key_of_row((Cursor *) DatumGetPointer(b)), key_of_row((Cursor *) DatumGetPointer(a)));
 }
 
-/* The rows of all partitions, merged by their keys */
+/* Count the rows of all partitions, merged by their keys */
 static void
 pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 {
@@ -110,7 +110,7 @@ pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* Pass the rest of a transaction first, then the other ranges */
+/* Count the rest of a transaction first, then the other ranges */
 static void
 pass_bounds(End *end, const TableProof *proof, const Bounds *bounds, void (*pass) (End *, const TableProof *, const Stretch *))
 {

@@ -34,8 +34,8 @@ PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
  * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless it is
- * NoLock.  Empty if the table was dropped, perhaps while this call waited for its lock; the server's function would
- * raise an internal error.
+ * NoLock.  The list is empty if the table was dropped, for example while the caller waited for its lock:
+ * find_all_inheritors() would raise an internal error.
  */
 List *
 tree_of(Oid relation, LOCKMODE mode)
@@ -59,7 +59,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 
 	LockRelationOid(relation, mode);
-	list_free(tree_of(relation, mode));	/* the following call locks only partitions */
+	list_free(tree_of(relation, mode));	/* locks the partitions */
 	PG_RETURN_VOID();
 }
 
@@ -71,7 +71,7 @@ in_tree(const TableProof *proof, Oid relation)
 		bsearch(&relation, proof->tree, proof->tree_count, sizeof(Oid), oid_cmp) != NULL;
 }
 
-/* The code, detail and hint of errors about a snapshot that is too old */
+/* The error code, detail and hint of errors about a snapshot that is too old */
 static int
 of_old_snapshot(void)
 {
@@ -102,7 +102,7 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 	return file;
 }
 
-/* The file without changes by this transaction */
+/* The file of a table in a snapshot, without changes by this transaction */
 static Oid
 file_before(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -126,7 +126,10 @@ others_wrote(Relation classes, Oid relation, Snapshot snapshot)
 	return result;
 }
 
-/* A catalog row that is as old as the snapshot needs no further check. */
+/*
+ * True if a snapshot sees the present file of a table.  A catalog row that is as
+ * old as the snapshot needs no further check.
+ */
 static bool
 sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
 {
@@ -189,12 +192,11 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees the partitions that are read.  The tables that
- * are read may include partitions that were attached after the snapshot was
- * taken.  Such partitions are noticed by their number, because each table but
- * the first has one parent.  The snapshot may also have more partitions: new
- * snapshots see a commit before the server sends its invalidations, and
- * attaching a partition waits for no reader.
+ * Error unless a snapshot sees exactly the partitions that are read.  If some of
+ * them were attached after the snapshot was taken, it sees fewer: each table but
+ * the first has one parent, so counting is enough.  The snapshot may also see
+ * more: new snapshots see a commit before the server sends its invalidations,
+ * and attaching a partition does not wait for readers.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

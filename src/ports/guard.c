@@ -1,17 +1,17 @@
 /*
  * guard.c
- *	  The trigger that keeps a table readable by the number of its transactions.
+ *	  The trigger function that keeps a table readable by transaction number.
  *
  * Feeds and exact counts read the rows of a transaction once, after it has
  * ended.  A row must therefore carry the number of the transaction that
  * inserts it, the number must never change, and the row must never be deleted.
  *
- * Two triggers fire for rows.  The first, for INSERT and DELETE, has the base as
- * its argument.  It names the columns that readers rely on as UPDATE OF …, the one
- * with the number first.  The server therefore tracks these columns when they are
- * renamed, and in partitions where they have other attribute numbers.  The second
- * trigger fires for every UPDATE, since UPDATE OF does not fire when another
- * trigger changes the column.
+ * Two triggers fire for rows.  The first fires for INSERT and DELETE.  In UPDATE OF …
+ * it names the columns that readers rely on, and the column with the number is the
+ * first of them.  The server therefore tracks these columns when they are renamed, and
+ * in partitions where they have other attribute numbers.  The second trigger fires for
+ * every UPDATE, since UPDATE OF does not fire when another trigger changes the column.
+ * A third trigger refuses TRUNCATE.  The argument of each trigger is the base.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(feed_guard);
 
-/* The errors are shared with the SQL edition. */
+/* Raise an error by a function of the internal schema, which the SQL edition calls, too. */
 static void
 say(const char *error, Value first, Value second)
 {
@@ -56,7 +56,7 @@ column_value(Relation table, AttrNumber column)
 	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
 }
 
-/* The code and hint of errors about a trigger that was created by hand */
+/* The error code and hint of errors about a trigger that was created by hand */
 static int
 of_wrong_trigger(void)
 {
@@ -66,10 +66,10 @@ of_wrong_trigger(void)
 }
 
 /*
- * Error if a trigger fires after the guard, whose name is given: it may change what the
- * guard has checked.  Triggers fire in the order of their names.  Both readers and the
- * guard check for such a trigger, because a trigger that was created and dropped
- * leaves no trace.
+ * Error if another trigger fires after the guard, whose name is given: that trigger may
+ * change what the guard has checked.  Triggers fire in the order of their names.  The
+ * guard makes this check, too, because a trigger that was dropped leaves no trace for
+ * readers.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -86,7 +86,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Error if a trigger of a locked table fires after its guard; this is the check of readers */
+/* Error if a trigger of a locked table fires after its guard: the check that readers make */
 void
 refuse_later_triggers(Oid table)
 {
@@ -145,7 +145,7 @@ guard_base(Relation table)
 	return 0;
 }
 
-/* The trigger that names the columns */
+/* The trigger of the guard that names the columns */
 static Trigger *
 columns_of(TriggerData *data)
 {
@@ -160,13 +160,13 @@ columns_of(TriggerData *data)
 	return NULL;
 }
 
-/* Refuse a row with this key; said is the number in the key, or null */
+/* Refuse a row with this key; "number" is the transaction number in the key, or null */
 static void
-refuse_key(Relation table, AttrNumber column, Value key, Value said, uint64 current)
+refuse_key(Relation table, AttrNumber column, Value key, Value number, uint64 current)
 {
 	bool		is_uuid = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid == UUIDOID;
 	Value		arguments[] = {
-		relation_value(table), column_value(table, column), value_of(BoolGetDatum(is_uuid), BOOLOID), key, said,
+		relation_value(table), column_value(table, column), value_of(BoolGetDatum(is_uuid), BOOLOID), key, number,
 		number_value((int64) current)
 	};
 

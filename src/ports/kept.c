@@ -1,13 +1,12 @@
 /*
  * kept.c
- *	  Find the stored state of a feed by its name, read it as it is now, and move
- *	  the feed.
+ *	  Find a feed by its name, read its present state, and move the feed.
  *
- * Each read of a feed needs the state.  Starting the executor would take ten
+ * Each read of a feed needs its state.  Starting the executor would take ten
  * times as long as finding the rows by their keys.  The rows are therefore found
  * as the server finds rows of the catalog: by the index, in a snapshot.  The
- * current role is the owner of the tables, under the lock of become_owner().  If
- * a feed cannot be read, SQL reports why (checked_feed(), find_feed()).
+ * tables of the state are locked by become_owner() or state_owner().  If a feed
+ * cannot be read, SQL reports why (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 
@@ -36,7 +35,7 @@
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
+/* Columns of the state, in the order of sql/ports/state.sql; the last constant is their number. */
 enum
 {
 	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,
@@ -59,8 +58,8 @@ state_table(const char *name)
 }
 
 /*
- * Error unless the current role may write the state.  The functions that SQL calls check this themselves, because the
- * role of the caller is an argument, and EXECUTE may have been granted on all functions of the schema.
+ * Error unless the current role may write the state.  The functions that SQL calls make this check themselves: the role
+ * of the caller is one of their arguments, and EXECUTE may have been granted on all functions of the schema.
  */
 void
 check_state_writer(void)
@@ -102,8 +101,8 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 }
 
 /*
- * Find a feed that the caller may move, and that belongs to a role of this server.  False if these checks cannot prove
- * it.
+ * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is none; SQL
+ * then also searches the feeds of other servers, or raises the error.
  */
 static bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
@@ -188,8 +187,8 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 
 /*
  * The lowest number of an unfinished batch that satisfies a condition; 0 if
- * there is none.  The search is among dead batches or, if "dead" is false, among
- * other batches whose numbers are not below "from".
+ * there is none.  If "dead" is true, all dead batches are searched; otherwise
+ * the other batches, from the number "from" on.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -221,7 +220,7 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* True if a poll that finds no rows should be recorded: the first one after a poll with rows, then two a minute */
+/* True if a poll that finds no rows should be recorded: the first after a poll with rows, then one every 30 seconds */
 static bool
 is_poll_due(const Feed *feed)
 {
@@ -250,7 +249,10 @@ is_one_free(const Feed *feed, Datum worker)
 	return result;
 }
 
-/* Look up the facts about a feed that a read needs; false if its table cannot be read as described */
+/*
+ * Set the members of a feed that its row and state do not have.  False if
+ * must_read is true and its table cannot be read by transaction on this server.
+ */
 static bool
 read_details(Feed *feed, bool must_read)
 {
@@ -281,8 +283,9 @@ read_details(Feed *feed, bool must_read)
 }
 
 /*
- * Read a feed as it is now, after the lock of the table; false unless the caller
- * may move it and, if must_read, read its table.
+ * Read the present state of a feed.  False unless the caller may move the feed.
+ * If must_read is true, its table is locked first; false unless the caller may
+ * read the table, too.
  */
 static bool
 read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
@@ -303,8 +306,8 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * Find a feed that the caller may move and read, in its present state.  If moves is true, first wait for the
- * turns of other readers.  False if these checks cannot prove it.
+ * Find a feed that the caller may move and read, in its present state.  If moves is true, first wait until no other
+ * reader moves the feed.  False if there is none; SQL then raises the error, or finds the feed (see find_movable()).
  */
 bool
 open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
@@ -355,7 +358,7 @@ view_feed(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &view, VIEW_COLUMNS));
 }
 
-/* The message is that of the executor */
+/* Raise the error of the executor about a concurrent update. */
 void
 refuse_concurrent(void)
 {

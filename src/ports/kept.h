@@ -7,7 +7,7 @@
 
 #include "ports/probe.h"
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last one counts them. */
+/* Columns of the state, in the order of sql/ports/state.sql; the last constant is their number. */
 enum
 {
 	STATE_FEED, STATE_SEQ, STATE_PAGE, STATE_RELATION, STATE_POSITION, STATE_BATCH, STATE_BATCH_ORIGIN, STATE_FIRST_BATCH,
@@ -27,8 +27,8 @@ typedef struct Feed
 	Row			row;
 	Row			state;
 	Row			position;
-	Row			order;			/* order of the position */
-	Datum		table;			/* feed_table: its description, 0 if there is none */
+	Row			order;			/* the ordering of the position */
+	Datum		table;			/* feed_table: the description of its table; 0 if there is none */
 	bool		is_divided;		/* divided among workers by a column */
 	bool		is_shared;		/* workers have unfinished batches of it */
 	bool		is_poll_due;	/* a poll that finds nothing should be recorded */

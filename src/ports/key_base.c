@@ -37,8 +37,9 @@ is_number(const Const *constant, int64 *number)
 }
 
 /*
- * The value of an argument that is such a constant.  The argument may be named,
- * and the parser may have added a cast to bigint.
+ * The value of an argument that is a constant integer; false for other
+ * arguments.  The argument may be named, and the parser may have added a cast to
+ * bigint.
  */
 static bool
 is_constant(Node *argument, int64 *number)

@@ -2,7 +2,7 @@
  * next.c
  *	  The batch that follows a position, if the indexes show it.
  *
- * Most searches find nothing, or rows of some transactions in a table that is unchanged since the
+ * Most searches find nothing, or rows of a few transactions, and the table is unchanged since the
  * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
  * All other cases are left to find_batch() in sql/feed/next.sql.
  */
@@ -32,14 +32,14 @@ PG_FUNCTION_INFO_V1(next_by_index);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * A probe that reads more pages counts as costly.  For example, each probe reads the index
- * entries of a load that was rolled back, until VACUUM removes them.  The full search that
+ * A probe that reads more pages than this is costly.  For example, the index entries of a load
+ * that was rolled back are read by each probe until VACUUM removes them.  The full search that
  * follows a costly probe may move the position over such transactions: see
  * find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
-/* The number of ranges of a set from which on it takes more than a few probes */
+/* A set of at least this many ranges takes more than a few probes. */
 #define MANY_RANGES 64
 
 static int64 pages_in_vain;		/* pages read by a costly probe, before the full search that follows it */
@@ -79,7 +79,10 @@ is_remembered(const Table *table, const Row *position)
 	return !position->nulls[POSITION_MEMBERS] && are_members(table, position->values[POSITION_MEMBERS]);
 }
 
-/* True if few probes are enough for a set; then the table is locked and proved */
+/*
+ * True if a few probes are enough for a set, and the table is as the position
+ * remembers it.  The table is then locked and proved.
+ */
 static bool
 is_usual(Table *table, const Row *position, Numbers set)
 {
@@ -97,14 +100,14 @@ probe_files(const Table *table, Numbers set)
 	return probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 }
 
-/* The number of pages of tables and indexes that this process has accessed so far */
+/* The number of buffers of tables and indexes that this process has accessed so far */
 static int64
 pages_used(void)
 {
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/* True unless a probe was costly.  After a costly probe the next call makes the full search. */
+/* False if a probe was costly: the full search must follow.  "before" is the value of pages_used() before the probe. */
 static bool
 is_cheap(int64 before)
 {
@@ -123,8 +126,8 @@ position_row(HeapTupleHeader position)
 }
 
 /*
- * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets others
- * to the numbers outside the position, or to none if the snapshot sees no rows with such numbers.
+ * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets "others"
+ * to the numbers outside the position, or to the empty set if the snapshot sees no rows with such numbers.
  */
 bool
 holds_again(Table *table, HeapTupleHeader position, Numbers *others)
@@ -147,8 +150,8 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *others)
 
 /*
  * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made,
- * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  Then the
- * table is locked and proved.
+ * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  The table is
+ * then locked and proved.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -169,7 +172,7 @@ is_readable(Table *table, HeapTupleHeader batch)
 	return result;
 }
 
-/* The numbers of a set that are not above a number */
+/* The numbers of a set up to a number */
 static Numbers
 up_to(Numbers set, int64 number)
 {
@@ -178,7 +181,7 @@ up_to(Numbers set, int64 number)
 	return difference(set, (Numbers) {1, &above});
 }
 
-/* Attributes of the type found_batch, in their order; the last one counts them. */
+/* Attributes of the type found_batch, in their order; the last constant is their number. */
 enum
 {
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
@@ -215,8 +218,8 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * Find the batch of a set in the active snapshot, and its end.  The batch is null if the set has no rows and the
- * request does not accept that.  False if the indexes do not show the batch.
+ * Find the batch of a set in the active snapshot, and its end.  The batch is null if the set has no rows, unless the
+ * request accepts a batch without rows.  False if the indexes do not show the batch.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -303,7 +306,12 @@ next_by_index(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &next, NEXT_COLUMNS));
 }
 
-/* pages_read(t feed_table, begins boolean) -> bigint */
+/*
+ * pages_read(t feed_table, begins boolean) -> bigint
+ *
+ * The number of buffers that this process has accessed.  If begins is true, those of the costly probe before this
+ * search are left out: the difference to a later call then includes them.
+ */
 Datum
 pages_read(PG_FUNCTION_ARGS)
 {

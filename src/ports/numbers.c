@@ -5,8 +5,8 @@
  * The server's operators on multiranges construct a value for each range, and compare these values by
  * functions of the type.  That takes 5 ms for 10,000 ranges, and a read needs a dozen such operations.  Here
  * a set is one array, and two sets are combined in one pass.  The result is written in the form that
- * multiranges have on the disk, which pg_upgrade keeps.  Sets without a bound, which no server writes, are
- * left to the server.
+ * multiranges have on disk, which pg_upgrade keeps.  The extension makes only bounded sets; unbounded sets are
+ * left to the operators of the server.
  */
 #include "postgres.h"
 
@@ -27,8 +27,8 @@ PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
 
 /*
- * Every fourth item is the offset of its range, the other items are the length
- * of the previous range (MULTIRANGE_ITEM_OFFSET_STRIDE)
+ * Every fourth item is the offset of its range; the other items are the lengths
+ * of the previous ranges (MULTIRANGE_ITEM_OFFSET_STRIDE)
  */
 #define OFFSET_STRIDE 4
 #define OFFSET_BIT ((uint32) 0x80000000)
@@ -154,14 +154,14 @@ combine(Numbers first, Numbers second, Holds holds)
 	return result;
 }
 
-/* The numbers of a set that are not in another */
+/* The numbers of a set that are not in the other set */
 Numbers
 difference(Numbers set, Numbers other)
 {
 	return combine(set, other, in_first_only);
 }
 
-/* The numbers that are in a set or in another */
+/* The numbers that are in either of two sets */
 Numbers
 united(Numbers set, Numbers other)
 {

@@ -1,7 +1,7 @@
 /*
  * numbers.h
- *	  Sets of transaction numbers, as arrays of ranges; the transactions that have ended, and the server
- *	  they belong to.
+ *	  Sets of transaction numbers, as arrays of ranges; the set of transactions that have ended; the
+ *	  identification of the server.
  */
 #ifndef INORDER_NUMBERS_H
 #define INORDER_NUMBERS_H
@@ -16,10 +16,7 @@ typedef struct Range
 	int64		high;
 } Range;
 
-/*
- * Ranges in order; between any two of them there are numbers that are not in
- * the set
- */
+/* Ranges in ascending order, which neither overlap nor touch */
 typedef struct Numbers
 {
 	int			count;

@@ -42,8 +42,8 @@ timeline_here(void)
 
 /*
  * Error if the timeline has changed since the start of a call.  If a standby is
- * promoted during the call, the checks are of the old timeline, and the rows of
- * the new one.
+ * promoted during the call, the checks applied to the old timeline, and the rows
+ * may belong to the new one.
  */
 void
 expect_timeline(TimeLineID timeline)

@@ -3,14 +3,15 @@
  *	  Restrict queries to the partitions that have rows.
  *
  * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
- * rows of a batch.  The indexes show in a few microseconds each which partitions
- * have rows.  The query names the table and not the partitions, because a reader
- * needs no privilege on partitions.  It gets a condition that all rows of these
- * partitions satisfy, by which the planner leaves out other partitions.
+ * rows of a batch.  An index shows in a few microseconds whether its partition
+ * has such rows.  The query names the table and not the partitions, because a
+ * reader needs no privilege on partitions.  The query therefore gets a condition
+ * that all rows of these partitions satisfy.  With this condition, the planner
+ * leaves out other partitions.
  *
  * The condition is taken from the bounds of partitions by range or list, for
- * the first column of each key.  It need not be exact: other partitions may
- * satisfy it, too.
+ * the first column of each key.  The condition need not be exact: rows of other
+ * partitions may satisfy it, too.
  *
  * The bounds are constants of types of the server, read as they are stored.  The
  * relation cache and pg_get_partition_constraintdef() would simplify the
@@ -40,7 +41,7 @@
 
 PG_FUNCTION_INFO_V1(partition_bounds);
 
-/* With more partitions, or more values of a list, all partitions are read */
+/* With more partitions that have rows, or more values in a list, all partitions are read. */
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
@@ -170,7 +171,7 @@ compare_values(StringInfo to, const char *column, List *values)
 }
 
 /*
- * The condition that the bound of a partition sets for its rows; null if
+ * The condition that the rows of a partition satisfy by its bound; null if
  * nothing is known
  */
 static char *
@@ -199,8 +200,8 @@ bound_condition(Oid partition, Oid above)
 }
 
 /*
- * The condition that the bounds of a leaf and of the partitions above it set
- * for the rows of the leaf; null if nothing is known
+ * The condition that the rows of a leaf satisfy by its bound and the bounds of
+ * the partitions above it; null if nothing is known
  */
 static char *
 leaf_condition(Oid leaf, Oid root)
@@ -223,7 +224,7 @@ leaf_condition(Oid leaf, Oid root)
 }
 
 /*
- * The condition that all rows of some leaves satisfy; null if there are too
+ * A condition that all rows of the chosen leaves satisfy; null if there are too
  * many leaves, or if nothing is known about one of them
  */
 static char *
@@ -259,7 +260,7 @@ begin_writing(void)
 	return nest;
 }
 
-/* partition_bounds(relation regclass, member regclass) -> text: true if nothing is known */
+/* partition_bounds(relation regclass, member regclass) -> text: a condition, which is "true" if nothing is known */
 Datum
 partition_bounds(PG_FUNCTION_ARGS)
 {
@@ -271,8 +272,8 @@ partition_bounds(PG_FUNCTION_ARGS)
 }
 
 /*
- * Store for this call which leaves have rows of these transactions.  All of the
- * transactions have ended.
+ * Store for this call which leaves have rows of these transactions.  The result
+ * stays true during the call, because all of the transactions have ended.
  */
 void
 note_parts(const Table *table, Value numbers, const bool *has)
@@ -291,7 +292,7 @@ note_parts(const Table *table, Value numbers, const bool *has)
 	MemoryContextSwitchTo(old);
 }
 
-/* The next call may have other transactions. */
+/* Forget which leaves have rows: the next call may read other transactions. */
 void
 forget_parts_of(TableProof *proof)
 {

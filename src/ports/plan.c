@@ -8,9 +8,9 @@
  * notices changes of the objects in the plan.  The executor checks the privileges of the caller, who may
  * have lost them since the plan was made.
  *
- * An invalid plan is made again from its text.  The text may then mean something else.  The query is
- * therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is
- * valid, the names in the text refer to the table.
+ * An invalid plan is made again from its text.  The names in the text may then refer to other objects.  The
+ * query is therefore checked again (query.c), before and after it is planned.  As long as the proof of the
+ * table is valid, the names refer to the table.
  */
 #include "postgres.h"
 
@@ -41,22 +41,23 @@ typedef struct KeptPlan
 	bool		is_many;		/* for several ranges */
 	char	   *text;			/* null if the slot is free */
 	SPIPlanPtr	plan;
-	/* the proof of the table for which the text was made */
+	/* number of the proof of the table for which the text was made */
 	uint64		proof_number;
-	int			generation;		/* generation of the plan that was examined */
-	uint64		used;
+	int			generation;		/* generation of the plan that was checked */
+	uint64		used;			/* value of "uses" at the last use */
 } KeptPlan;
 
 static KeptPlan kept_plans[KEPT_MAX];
 static uint64 uses = 0;
 
-/* True if a kept plan can read the rows of a batch; returns also the ranges of their keys */
+/* True if a kept plan can read the rows of a batch.  Sets bounds to the ranges of their keys. */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/*
-	 * Queries for other batches have other texts, with a condition for the
-	 * partitions that have rows, or for a share.
+	 * The text of a query for many partitions, or for a share, differs from
+	 * batch to batch: it has a condition for the partitions that have rows, or
+	 * for the share.
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
@@ -74,10 +75,10 @@ forget_plan(KeptPlan *kept)
 		return;
 	pfree(kept->text);
 	kept->text = NULL;
-	(void) SPI_freeplan(kept->plan);	/* a running execution keeps it until it ends */
+	(void) SPI_freeplan(kept->plan);	/* a running execution keeps the plan until it ends */
 }
 
-/* The slot of a plan; for a new plan, the slot of the least recently used one */
+/* The slot of a plan; for a new plan a free slot, or that of the least recently used plan */
 static KeptPlan *
 place_of(Oid relation, bool is_many)
 {
@@ -143,18 +144,15 @@ kept_plan(const Table *table, bool is_many)
 	return kept;
 }
 
-/*
- * The kept plan, if it is still valid; the table is locked with all
- * partitions.
- */
+/* The kept plan, or NULL if it is not valid any more.  The table is locked with all partitions. */
 static CachedPlan *
 valid_plan(const KeptPlan *kept)
 {
 	CachedPlanSource *source = source_of(kept->plan);
 
 	/*
-	 * The plan is not valid if it depends on the role, or on the transactions
-	 * that were open when it was made.
+	 * A plan that depends on the role, or on the transactions that were in
+	 * progress when it was made, is not used again.
 	 */
 	if (source->gplan == NULL || source->generation != kept->generation || source->dependsOnRLS ||
 		TransactionIdIsValid(source->gplan->saved_xmin) ||
@@ -227,7 +225,7 @@ execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiv
 	PopActiveSnapshot();
 }
 
-/* Send the rows in these ranges of keys to a destination of the caller's */
+/* Send the rows in these ranges of keys to a destination */
 void
 run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 {
@@ -241,7 +239,7 @@ run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 	plan = valid_plan(kept);
 	if (plan == NULL)
 		plan = made_plan(kept, table);
-	/* The executed query may replace all kept plans. */
+	/* Functions that the query calls may replace all kept plans. */
 	text = pstrdup(kept->text);
 	execute(plan, text, parameters_of(table, bounds, is_many), rows);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);

@@ -1,10 +1,10 @@
 /*
  * probe.c
- *	  Find out by the indexes of a table if it has rows of some numbers.
+ *	  Use the indexes of a table to find out if it has rows of some transactions.
  *
- * Most polls find nothing.  A query that finds nothing still has to be
- * planned over all partitions, which takes 75 ms for 1,000 of them.  A
- * descent in each index takes a few microseconds (cursor.c).
+ * Most polls find nothing.  Even a query that finds nothing has to be planned
+ * over all partitions, which takes 75 ms for 1,000 of them.  A descent in each
+ * index takes a few microseconds (cursor.c).
  */
 #include "postgres.h"
 
@@ -32,12 +32,13 @@ PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
-/* Number of searches in indexes that take about as long as a query */
+/* This number of searches in indexes takes about as long as a query. */
 #define PROBES_MAX 4096
 
 /*
- * The number of rows with number 0, up to a limit.  A partial index lacks these
- * rows.  They existed before feed_prepare(), at the beginning of the table.
+ * The number of rows with number 0 in a leaf, up to a limit.  These rows existed
+ * before feed_prepare().  A partial index lacks them, but they are at the
+ * beginning of the table.
  */
 static int64
 count_old(const Table *table, int leaf, int64 most)
@@ -133,7 +134,7 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 	return true;
 }
 
-/* Which leaves have rows of these transactions */
+/* An array that tells which leaves have rows of these transactions */
 static bool *
 leaves_with(const Table *table, Value numbers)
 {
@@ -193,7 +194,7 @@ parts_with_rows(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions in the indexes, up to a limit.  If
- * old is true, the number of rows of number 0, which are not in the indexes.
+ * "old" is true, the number of rows with number 0, which are not in the indexes.
  */
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
@@ -264,8 +265,9 @@ probe_numbers(PG_FUNCTION_ARGS)
 }
 
 /*
- * Count the rows in the indexes first.  If there are few, either the indexes
- * have all rows, or the other rows are at the beginning of the table.
+ * The number of rows of these transactions, up to a limit.  The rows in the
+ * indexes are counted first.  If there are few, either the indexes have all
+ * rows, or the other rows are at the beginning of the table.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)
@@ -276,8 +278,9 @@ probe_count(const Table *table, Numbers set, int64 most)
 }
 
 /*
- * The number of rows in a table without partitions that the active snapshot
- * sees, up to a limit; the limit if the index does not have all of them
+ * The number of rows of these transactions that the active snapshot sees in a
+ * table without partitions, up to a limit; the limit if the index does not have
+ * all of these rows
  */
 int64
 count_seen(const Table *table, Numbers set, int64 most)

@@ -1,14 +1,15 @@
 /*
  * query.c
- *	  Queries over one table, with the rights of the caller.
+ *	  Queries over one table, with the privileges of the caller.
  *
- * The texts are made by the internal functions (sql/feed/query.sql).  Before a
- * query is planned, its parse tree is checked: it reads only the given table or
- * partitions of it, contains no policy, and calls only immutable functions of the
- * server, and the extension's function that checks the name of the table.
- * Therefore neither a view that has taken the place of the table, nor an overload,
- * operator or cast made by a user, runs as the caller.  (Some functions of the
- * server run any SQL: ts_stat, query_to_xml, table_to_xml.)
+ * The texts are made by the internal functions (sql/feed/query.sql).  The parse
+ * tree of each query is checked before the query is planned.  It may read only the
+ * given table or partitions of it, and contain no policy.  It may call only
+ * immutable functions of the server, and the extension's function that checks the
+ * name of the table.  Therefore no view that has taken the place of the table, and
+ * no function, operator or cast made by a user, runs as the caller.  (Some
+ * volatile functions of the server run any SQL: ts_stat, query_to_xml,
+ * table_to_xml.)
  */
 #include "postgres.h"
 
@@ -41,7 +42,7 @@ PG_FUNCTION_INFO_V1(count_as_caller);
 PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(feed_is_table);
 
-/* A setting that restricts the planner, or determines how values are written */
+/* A setting that restricts the planner, or determines the text of values */
 typedef struct Setting
 {
 	const char *name;
@@ -49,8 +50,8 @@ typedef struct Setting
 } Setting;
 
 /*
- * With outdated statistics, the planner may use workers and JIT compilation
- * for a million rows when there are ten.
+ * Settings for counts.  With outdated statistics, the planner might use JIT
+ * compilation as for a million rows when there are ten.
  */
 static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -61,7 +62,7 @@ static const Setting counting[] = {
 	{NULL, NULL}
 };
 
-/* A batch is read in the order of the index. */
+/* Settings for reading a batch, in the order of the index */
 static const Setting planning[] = {
 	{"jit", "off"},
 	{"enable_memoize", "off"},
@@ -72,7 +73,7 @@ static const Setting planning[] = {
 	{NULL, NULL}
 };
 
-/* The key of the last row of a batch is stored as text that any session can read. */
+/* Settings for text that any session can read: the key of the last row of a batch is stored as text */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},
@@ -84,8 +85,8 @@ static const Setting reading[] = {
 };
 
 /*
- * The query reads the first rows by an index.  The planner might instead sort
- * all rows of the index, if it expects these to be few.
+ * Settings for reading the first rows by an index.  The planner might instead
+ * sort all rows of the index, if it expects few of them.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
@@ -121,8 +122,9 @@ begin_settings(const Table *table, const Setting *settings)
 }
 
 /*
- * A partition that is being detached has no ancestors any more; an older
- * snapshot still reads it.
+ * True if a query over a table may read this relation.  A partition that is
+ * being detached has no ancestors any more, but older snapshots still read it;
+ * it is in the tree of the proof.
  */
 static bool
 belongs_to(Oid relation, const Table *table)
@@ -139,8 +141,8 @@ belongs_to(Oid relation, const Table *table)
 }
 
 /*
- * The extension has one function of this name; other roles, even superusers,
- * may have created overloads of it
+ * True for the function feed_is_table() of the extension.  Other roles, even
+ * superusers, may have created other functions of this name.
  */
 static bool
 is_own_function(Oid function)
@@ -158,7 +160,7 @@ is_own_function(Oid function)
 	return result;
 }
 
-/* concat() depends only on settings that are set here */
+/* True if a query must not call this function.  concat() depends only on settings that are set here. */
 static bool
 is_foreign_function(Oid function, void *context)
 {
@@ -167,7 +169,7 @@ is_foreign_function(Oid function, void *context)
 	return func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT;
 }
 
-/* A view that was rewritten is a subquery that still has its oid */
+/* True if a query must not read this entry.  A view that was rewritten is a subquery that still has the view's OID. */
 static bool
 is_foreign_entry(RangeTblEntry *entry, const Table *table)
 {
@@ -216,7 +218,7 @@ prepare_text(const char *query, int options)
 	return plan;
 }
 
-/* Rows go to the destination or, without one, into SPI_tuptable. */
+/* Check and run a query.  Its rows go to the destination or, without one, into SPI_tuptable. */
 static void
 run(const Table *table, const char *query, bool stable, int options, DestReceiver *destination)
 {
@@ -232,7 +234,7 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
 }
 
-/* Send all rows to a destination of the caller's */
+/* Send all rows of a query to a destination */
 void
 query_into(const Table *table, const char *query, DestReceiver *destination)
 {
@@ -311,7 +313,11 @@ count_as_caller(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(number);
 }
 
-/* feed_is_table(row_of anyelement, row_type oid) -> boolean; not in PL/pgSQL, which keeps a copy of a function for each type */
+/*
+ * feed_is_table(row_of anyelement, row_type oid) -> boolean
+ *
+ * In PL/pgSQL, a session would keep a compiled copy of the function for each row type.
+ */
 Datum
 feed_is_table(PG_FUNCTION_ARGS)
 {

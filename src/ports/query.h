@@ -1,6 +1,6 @@
 /*
  * query.h
- *	  Queries over one table, with the rights of the caller.
+ *	  Queries over one table, with the privileges of the caller.
  */
 #ifndef INORDER_QUERY_H
 #define INORDER_QUERY_H

@@ -1,24 +1,25 @@
 /*
  * restored.c
- *	  State that a restore brought, and that has not been accepted yet.
+ *	  State that was restored from a dump, and not accepted yet.
  *
  * A dump includes the positions of feeds: the numbers that were read, on the
  * server and at the time of the dump.  In the restored database these numbers
  * may still be in the future.  Feeds would skip the rows that get these numbers
- * later, and nothing would show it afterwards.  Each row of the state therefore
- * says whether the extension wrote it here.  This column is generated: nobody
- * supplies its value, a dump leaves it out, and COPY and INSERT compute it again.
- * Commands and tools that copy files or tuples unchanged (VACUUM FULL, CLUSTER,
- * REPACK, pg_upgrade, standbys, backups) keep it.
+ * later, and nothing would show the loss.  Each row of the state therefore has a
+ * column written_here: true if the extension wrote the row on this server.  The
+ * column is generated: no role can supply its value, a dump leaves it out, and
+ * COPY and INSERT compute it again.  Commands and tools that copy files or tuples
+ * unchanged (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keep
+ * the value.
  *
  * The guard looks up the row of its table once in a session, and forgets the
  * result when the server invalidates the table.  A row that the extension
  * wrote here remains until feed_disable() or a DROP deletes it; both also drop
  * the triggers.
  *
- * A subscriber gets rows of the state by replication, or no such rows.  In both cases
- * the extension has written no row here.  Until feed_rebase() the table may therefore
- * receive rows of its publisher.
+ * On a subscriber of logical replication, the state of a table was replicated or is
+ * missing: the extension has not written it there.  Until feed_rebase() the table may
+ * therefore receive rows of its publisher.
  */
 #include "postgres.h"
 
@@ -57,9 +58,9 @@ is_written_here(PG_FUNCTION_ARGS)
 }
 
 /*
- * A table that may take rows.  State that was written in this transaction, or
- * does not exist yet, may change until the transaction or a savepoint ends.  The
- * result of the check is then kept until either ends.
+ * A table that passed the check.  If its state was written in this transaction,
+ * or does not exist yet, a rollback may change the result: it is then kept only
+ * until the transaction or savepoint ends.
  */
 typedef struct KnownTable
 {
@@ -74,7 +75,7 @@ static HTAB *known_tables = NULL;
 static Oid	last_guard = InvalidOid;	/* the last guard whose result is kept in all transactions */
 static uint64 invalidations = 0;
 
-/* Forget all entries if the server does not report which object has changed. */
+/* Forget the result for a table, or all results if the server does not report which table has changed. */
 static void
 forget(Datum argument, Oid table)
 {
@@ -167,8 +168,8 @@ verdict_of(Oid table)
 
 /*
  * The table for which feed_enable() created a guard; its partitions inherit the
- * guard.  A row of the state for a partition does not count: no restore brings
- * such a row, so another role must have inserted it.
+ * guard.  A row of the state for a partition that inherits it does not count: no
+ * restore inserts such a row, so another role must have done it.
  */
 static Oid
 guarded_table(Oid guard)
@@ -196,6 +197,7 @@ guarded_table(Oid guard)
 	return table;
 }
 
+/* Error if the state of a table was restored.  Otherwise the result is kept, unless an invalidation came meanwhile. */
 static void
 check_state(Oid oid, const Trigger *guard, uint64 transaction)
 {
@@ -227,8 +229,8 @@ is_known(const KnownTable *known, Oid guard, uint64 transaction)
 }
 
 /*
- * True if replicated rows of a publisher may be inserted and changed.  Nothing
- * reads the table here before feed_enable() or feed_rebase(), which check all
+ * True if rows of a publisher may be inserted and changed.  On this server no
+ * feed reads the table before feed_enable() or feed_rebase(), which check all
  * numbers.
  */
 bool
@@ -248,8 +250,8 @@ is_receiving(Relation table, const Trigger *guard)
 }
 
 /*
- * Error if a table into which a row goes was restored, and its owner has not
- * accepted it by feed_rebase()
+ * Error if a row is inserted into a table that was restored from a dump, and
+ * that its owner has not accepted by feed_rebase()
  */
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)

@@ -2,7 +2,7 @@
  * rights.c
  *	  The privileges of a role on a table and on a feed, and the kind of a table.
  *
- * Every call of an internal function checks them, which takes a microsecond.
+ * Every call of an internal function checks privileges, which takes a microsecond.
  */
 #include "postgres.h"
 
@@ -114,7 +114,7 @@ hidden_from(Oid role, Oid relation)
 	return check_enable_rls(relation, role, true) == RLS_ENABLED;
 }
 
-/* hides_rows(caller oid, relation regclass) -> boolean: the result stays valid until the rows are read */
+/* hides_rows(caller oid, relation regclass) -> boolean: valid until the rows are read, since the table is locked */
 Datum
 hides_rows(PG_FUNCTION_ARGS)
 {

@@ -2,10 +2,10 @@
  * snapshot.c
  *	  The transactions that have ended, as a set of their numbers.
  *
- * A reader wants to know what is new.  The simple form, "everything above the
- * last number I saw", loses rows: a transaction with a smaller number may
- * commit later.  The careful form, "everything below the oldest transaction
- * in progress", the xmin of a snapshot, loses nothing.  But one transaction left
+ * A reader needs the rows that it has not read yet.  The simple rule "everything
+ * above the last number" loses rows: a transaction with a smaller number may
+ * commit later.  The careful rule "everything below the oldest transaction in
+ * progress" (the xmin of a snapshot) loses nothing, but a transaction that is left
  * open holds back the whole table.  A position is therefore the set of the
  * transactions that were read already:
  *
@@ -46,8 +46,8 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * An id of a snapshot in 64 bits.  VACUUM ensures that the id is less than 2^32
- * below the next id.  Its upper half can therefore be computed.
+ * A transaction id of a snapshot in 64 bits.  VACUUM ensures that the id is less
+ * than 2^32 below the next id.  Its upper half can therefore be computed.
  */
 static uint64
 widen(TransactionId xid, uint64 next)
@@ -90,7 +90,7 @@ ended_numbers(int64 base, bool everywhere)
 	Snapshot	snapshot = current_snapshot();
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-	uint64		end = widen(snapshot->xmax, next);	/* nothing from here on has ended */
+	uint64		end = widen(snapshot->xmax, next);	/* no transaction from this one on has ended */
 	bool		standby = snapshot->takenDuringRecovery;
 	int			tops = standby ? 0 : (int) snapshot->xcnt;
 	int			subs = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
@@ -105,7 +105,7 @@ ended_numbers(int64 base, bool everywhere)
 	{
 		uint64		id = widen(snapshot->subxip[i], next);
 
-		if (id < end)			/* the id of a savepoint may be above */
+		if (id < end)			/* ids of savepoints may be above the end */
 			open[count++] = id;
 	}
 	if (own != 0 && own < end)
@@ -137,7 +137,7 @@ ended_everywhere(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(numbers_datum(ended_numbers(PG_GETARG_INT64(0), true)));
 }
 
-/* next_transaction(base bigint) -> bigint, the first number that no transaction has yet */
+/* next_transaction(base bigint) -> bigint, the lowest number that no transaction has had yet */
 Datum
 next_transaction(PG_FUNCTION_ARGS)
 {
@@ -147,9 +147,9 @@ next_transaction(PG_FUNCTION_ARGS)
 }
 
 /*
- * The end of the last record.  If the next record begins after a page header,
- * the insert position is after that header.  XLogFlush() cannot flush up to
- * there, because the header does not exist yet.
+ * The end of the last WAL record.  If the next record begins after a page
+ * header, the insert position is after that header.  XLogFlush() cannot flush up
+ * to that position, because the header does not exist yet.
  */
 static XLogRecPtr
 end_of_wal(void)
@@ -172,7 +172,7 @@ flush_wal(void)
 {
 	uint64		ended = ended_count();
 
-	/* All rows on a standby come from WAL that the primary has flushed */
+	/* All rows on a standby come from WAL that the primary has flushed. */
 	if (RecoveryInProgress())
 		return;
 	XLogFlush(end_of_wal());
@@ -181,8 +181,8 @@ flush_wal(void)
 }
 
 /*
- * True if this transaction has flushed the WAL of all rows that it sees: its
- * snapshot does not change
+ * True if this transaction has already flushed the WAL of all rows that it can
+ * see, because its snapshot does not change
  */
 static bool
 is_snapshot_durable(void)
@@ -191,9 +191,9 @@ is_snapshot_durable(void)
 }
 
 /*
- * Flush the WAL for rows that leave the database, after they were read.  Their
- * snapshot sees only transactions that have ended by now.  If none has ended since
- * the last flush, there is nothing to do.
+ * Flush the WAL of rows that were read and leave the database.  Their snapshot
+ * sees only transactions that have ended by now.  If no transaction has ended
+ * since the last flush, there is nothing to do.
  */
 void
 make_seen_durable(void)
@@ -203,8 +203,8 @@ make_seen_durable(void)
 }
 
 /*
- * Make the commit of this transaction flush the WAL, whatever synchronous_commit
- * is or will be; false if the transaction has not written.
+ * Make the commit of this transaction flush the WAL, even if synchronous_commit
+ * is or will be off; false if the transaction has not written.
  */
 bool
 make_commit_durable(void)
@@ -215,7 +215,12 @@ make_commit_durable(void)
 	return true;
 }
 
-/* make_durable(keeps_commit boolean) -> boolean */
+/*
+ * make_durable(keeps_commit boolean) -> boolean
+ *
+ * Flush the WAL of all rows that this transaction sees, at its commit if keeps_commit is true and it has written;
+ * otherwise now.
+ */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {

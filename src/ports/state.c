@@ -2,17 +2,17 @@
  * state.c
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
- * Everybody may call the functions of the extension, but nobody may access its
- * tables or its internal schema.  Each call therefore becomes the role that owns
- * them, for one internal function, with pg_catalog alone in the search_path.
- * Such a function reads catalogs and the extension's tables, and evaluates
- * nothing that a user made: no row, expression or type of a user's table.  Tables
- * of users are read in query.c, with the privileges of the caller: either after
- * the internal function has returned, or by as_caller(), which becomes the
- * caller for one query and undoes all its settings.
+ * All roles may call the functions of the extension, but only the owner may access
+ * its tables and its internal schema.  Each call therefore becomes the owner for one
+ * internal function, with only pg_catalog in the search_path.  Such a function reads
+ * catalogs and the extension's tables, and evaluates nothing that a user made: no
+ * row, expression or type of a user's table.  Tables of users are read in query.c,
+ * with the privileges of the caller: either after the internal function has
+ * returned, or by as_caller(), which becomes the caller for one query and undoes all
+ * its settings.
  *
- * No PG_TRY restores anything: when an error or a cancel ends the (sub)transaction, the
- * server restores role and settings.
+ * Role and settings are not restored by PG_TRY: when an error or a cancel ends the
+ * (sub)transaction, the server restores them.
  */
 #include "postgres.h"
 
@@ -89,7 +89,7 @@ attribute_of(HeapTupleHeader row, const char *name)
 	return is_null ? (Datum) 0 : value;
 }
 
-/* A later version of the extension may have additional columns, which follow those that we know. */
+/* Error unless there are at least "count" columns.  A later version of the SQL may have added columns after these. */
 void
 expect_columns(TupleDesc columns, int count, const char *what)
 {
@@ -97,7 +97,7 @@ expect_columns(TupleDesc columns, int count, const char *what)
 		elog(ERROR, "%s has %d columns, not %d", what, columns->natts, count);
 }
 
-/* A row without columns yet */
+/* A row whose columns are all null */
 Row
 empty_row(void)
 {
@@ -148,14 +148,14 @@ row_datum(Row *row, int count, Oid type)
 	return HeapTupleGetDatum(tuple);
 }
 
-/* A row as a value of the type that a function returns */
+/* A row as a value of the type that the called function returns */
 Datum
 result_row(FunctionCallInfo fcinfo, Row *row, int count)
 {
 	return row_datum(row, count, get_func_rettype(fcinfo->flinfo->fn_oid));
 }
 
-/* InvalidOid if there is no such schema */
+/* The owner of a schema; InvalidOid if there is no such schema */
 static Oid
 owner_of_schema(Oid schema)
 {
@@ -196,12 +196,12 @@ find_table(const char *name, Oid *schema)
 }
 
 /*
- * A table of the state, locked until the transaction ends.
+ * Find a table of the state, and lock it until the transaction ends.
  *
- * While we run, the role that installed the extension may drop it, and create
- * another schema of the same name.  DROP EXTENSION needs a lock on all of its tables
- * before it removes anything, and under our lock every name leads to an object of
- * the extension.  Objects found before the wait are looked up again.
+ * At any time, the role that installed the extension may drop it, and create
+ * another schema of the same name.  DROP EXTENSION needs a lock on all tables of the
+ * extension before it removes anything: under our lock, every name refers to an
+ * object of the extension.  After a wait for the lock, the table is looked up again.
  */
 static Oid
 lock_state(const char *name, Oid *schema)
@@ -222,8 +222,8 @@ lock_state(const char *name, Oid *schema)
 }
 
 /*
- * Lock the tables of the extension, and return the superuser who owns them: not
- * necessarily the bootstrap superuser
+ * Keep the extension from being dropped, and return the superuser who owns it,
+ * who need not be the bootstrap superuser
  */
 Oid
 state_owner(Oid *schema)
@@ -240,8 +240,8 @@ state_owner(Oid *schema)
 }
 
 /*
- * Settings that determine which names are found, how names are written (a
- * position remembers them as text), and how the internal functions are
+ * Settings that determine to which objects names refer, how names are written
+ * (a position remembers them as text), and how the internal functions are
  * compiled and executed.
  */
 static const char *const settings[][2] = {
@@ -251,8 +251,8 @@ static const char *const settings[][2] = {
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
 	/*
-	 * otherwise a plan that was made when the state was small would later read
-	 * all its dead versions
+	 * with sequential scans, a plan that was made when the state was small
+	 * would later read all dead row versions
 	 */
 	{"enable_seqscan", "off"},
 	{"jit", "off"},				/* before 18 a plan with a sequential scan costs 10^10, and would be compiled */
@@ -262,9 +262,9 @@ static const char *const settings[][2] = {
 };
 
 /*
- * Settings that already have the value are skipped, because comparing takes a
- * tenth of the time.  Settings that no loaded library defines are skipped,
- * too.
+ * Change a setting until become_self() is called.  A setting that already has
+ * the value is skipped, because the comparison takes a tenth of the time.  A
+ * setting that no loaded library defines is skipped, too.
  */
 static void
 pin(const char *name, const char *value)
@@ -296,7 +296,8 @@ become_owner(void)
  *
  * The statement may run code of the table's owner, who perhaps installed the
  * extension.  Our lock keeps other sessions from dropping the extension, but
- * not this one: names would then lead to objects that this code has created.
+ * not this session.  After such a drop, names would refer to objects that the
+ * code has created.  become_self() therefore checks for it.
  */
 Self
 become_caller(Oid caller)
@@ -351,9 +352,8 @@ is_of_ours(const ErrorData *error)
 }
 
 /*
- * Call an internal function.  Its errors are reported without the lines of
- * context that name internal functions, because these point to no statement of
- * the user.
+ * Call an internal function.  Its errors are reported without their context,
+ * which names internal functions and no statement of the user.
  */
 Datum
 internal_call(FunctionCallInfo call)
@@ -418,9 +418,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * The lock of a feed is an object lock whose class is a table of ours.  No SQL
- * command takes such a lock, as with advisory locks: only a role whose
- * privileges were checked can hold it.  It writes nothing, unlike a row lock.
+ * The lock of a feed: an object lock whose class is a table of the extension.
+ * Unlike an advisory lock, it cannot be taken by an SQL command: only a role whose
+ * privileges were checked can hold it.  Unlike a row lock, it writes nothing.
  */
 static LOCKTAG
 feed_tag(Oid feed)
@@ -432,7 +432,7 @@ feed_tag(Oid feed)
 	return tag;
 }
 
-/* Readers of one feed take turns.  A standby takes no such lock, because no feed moves there. */
+/* Wait until no other reader moves a feed, and lock it.  A standby takes no lock, because no feed moves there. */
 void
 take_turn(Datum feed)
 {
@@ -442,7 +442,7 @@ take_turn(Datum feed)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text: null, since the lock writes nothing */
+/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text: both return null */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,6 @@
 /*
  * state.h
- *	  The tables in which the extension remembers feeds and counts.
+ *	  Rows of the tables in which the extension keeps its state, and calls of its internal functions.
  */
 #ifndef INORDER_STATE_H
 #define INORDER_STATE_H
@@ -25,7 +25,7 @@ typedef struct Self
 	int			context;
 	int			nest;
 	Oid			schema;			/* the internal schema, which only this session can drop until the transaction ends */
-	Oid			state;			/* a table in it, while we are the caller */
+	Oid			state;			/* a table in this schema, while we are the caller */
 } Self;
 
 /* Maximum number of columns of a row of the state */

@@ -1,6 +1,6 @@
 /*
  * table.h
- *	  A table that is read, the proof about it, and functions that examine it.
+ *	  A table that is read, what was proved of it, and functions that examine it.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
@@ -29,7 +29,7 @@ typedef struct Reading
 	ArrayType  *order_columns;	/* name[] */
 } Reading;
 
-/* Columns of feed_table, in the order of sql/ports/state.sql; the last one counts them. */
+/* Columns of feed_table, in the order of sql/ports/state.sql; the last constant is their number. */
 enum
 {
 	TABLE_RELATION, TABLE_KEY_COLUMN, TABLE_IS_UUID, TABLE_IS_GENERATED, TABLE_ORDER_COLUMNS, TABLE_BASE, TABLE_IS_PARTIAL,
@@ -44,7 +44,7 @@ typedef struct Leaf
 } Leaf;
 
 /*
- * Facts of one call about the partitions that have rows of some transactions
+ * The partitions that have rows of some transactions, as found during one call
  * (parts.c)
  */
 typedef struct Parts
@@ -64,33 +64,29 @@ typedef struct TableProof
 	Reading		reading;
 	int			tree_count;
 	Oid		   *tree;			/* the table and all partitions, by oid */
-	/*
-	 * the same tables in the order in which all sessions lock them: each after
-	 * its parent
-	 */
+	/* the same tables in the order in which all sessions lock them: each table after its parent */
 	Oid		   *lock_order;
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: the tables as a position remembers them */
 	/* the next transaction at the time of the proof: transactions that the proof depends on are older */
 	TransactionId next;
-	AttrNumber	order_column;	/* column in whose order rows were proved to be; 0 for none */
-	AttrNumber	share_column;	/* column by which rows were proved to be in shares; 0 for none */
+	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
+	AttrNumber	share_column;	/* column that was proved to divide the rows into shares; 0 if there is none */
 	Parts		parts;
 } TableProof;
 
 typedef struct Table
 {
 	Oid			oid;
-	/* role whose privileges count; if none is given, the current role */
+	/* role whose privileges are checked; InvalidOid for the current role */
 	Oid			reader;
-	Reading		reading;		/* how its rows are found */
+	Reading		reading;
 	bool		is_share;		/* only one share of its rows is read */
-	ArrayType  *known_as;		/* name[]: its schema and name when it was enabled; null if not known */
+	ArrayType  *known_as;		/* name[]: schema and name of the table when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
-	/* the proof of its state (table_proof.c) */
-	TableProof *proof;
-	Value		members;		/* feed_member[]: its partitions as they were proved */
+	TableProof *proof;			/* see table_proof.c */
+	Value		members;		/* feed_member[]: the partitions as they were proved */
 	Oid			joined;			/* second table of the query; only for changes */
 } Table;
 

@@ -4,10 +4,11 @@
  *
  * A batch is complete only if no row bypassed the guard, and no row is outside the
  * tables that are read.  Before a read the table and all of its partitions are therefore
- * locked.  Each of them that holds rows must have the guard, its numbers must be made as
- * before, and an index must find them (sql/ports/proof.sql).  The snapshot must see the
- * files and partitions that are read (files.c).  After the read the partitions must be
- * the same: the locks of a reader do not keep others from attaching one.
+ * locked.  Each table that holds rows must have the guard, its transaction numbers must
+ * be generated as before, and an index must find them (sql/ports/proof.sql).  The
+ * snapshot must see the files and partitions that are read (files.c).  After the read the
+ * partitions must be the same: the locks of a reader do not keep other sessions from
+ * attaching a partition.
  *
  * The proof is kept for the session until the server invalidates the
  * table, a partition or an index.  The proof does not include privileges: they
@@ -50,7 +51,7 @@ PG_FUNCTION_INFO_V1(keep_proof_of_column);
 static HTAB *proofs = NULL;
 static uint64 last_number = 0;	/* number of the newest proof */
 
-/* Number of invalidations that are kept, to find those that came while a proof was made */
+/* Number of invalidations that are kept, to find those that were processed while a proof was made */
 #define INVALIDATIONS_KEPT 1024
 
 static uint64 invalidations = 0;	/* so far */
@@ -97,8 +98,8 @@ notice_invalidation(Datum unused, Oid relation)
 }
 
 /*
- * Called for a schema, because positions remember names, or for a sequence,
- * which may give an order
+ * Called when a schema or a sequence changes: positions remember names, and the
+ * order of a column may depend on its sequence
  */
 static void
 notice_any(Datum unused, int cache, uint32 hash)
@@ -117,7 +118,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
-/* The number of invalidations so far, which are counted from the first call on */
+/* The number of invalidations so far.  They are counted from the first call on. */
 uint64
 invalidations_noticed(void)
 {
@@ -127,8 +128,8 @@ invalidations_noticed(void)
 }
 
 /*
- * Forget tables that were dropped.  The invalidation does not distinguish a drop
- * from other changes.
+ * Forget tables that were dropped.  An invalidation does not tell a drop from
+ * other changes.
  */
 static void
 forget_dropped(void)
@@ -201,7 +202,7 @@ table_of(Datum description)
 	};
 }
 
-/* The table of a description, with its proof, and the role that reads it, if any */
+/* The table of a description, with its proof.  "reader" is the role that reads it; InvalidOid for the current role. */
 Table
 table_with_proof(Datum description, Oid reader)
 {
@@ -307,7 +308,7 @@ take_leaves(TableProof *proof, ArrayType *indexes)
 		proof->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
 }
 
-/* A table with its partitions, in the order of their locks and by oid */
+/* Store a table and its partitions, in the order of their locks and in the order of their OIDs */
 static void
 take_tree(TableProof *proof, List *tree)
 {
@@ -321,10 +322,7 @@ take_tree(TableProof *proof, List *tree)
 	qsort(proof->tree, proof->tree_count, sizeof(Oid), oid_cmp);
 }
 
-/*
- * The proof is read from the catalog as it is now, under locks on the whole
- * tree
- */
+/* Lock the whole tree of a table, and prove the table by the present catalog */
 static TableProof
 make_proof(const Table *table)
 {
@@ -357,7 +355,8 @@ copy_of(const void *from, Size size)
 
 /*
  * True if a proof also matches the present catalog.  Its members were read in
- * this transaction's snapshot, which may be older.
+ * this transaction's snapshot, which may be older.  In parallel mode this cannot
+ * be checked, and the result is false.
  */
 static bool
 is_of_now(const TableProof *made, const Table *table)
@@ -368,8 +367,8 @@ is_of_now(const TableProof *made, const Table *table)
 }
 
 /*
- * Keep a proof for the session if it will hold for later snapshots; otherwise
- * it is used once
+ * Store a proof.  It is used again in this session if it is valid for later
+ * snapshots; otherwise it is used once.
  */
 static void
 keep_proof(TableProof *kept, TableProof made, bool is_valid)
@@ -404,9 +403,10 @@ lock_tree(const TableProof *proof)
 }
 
 /*
- * True if a proof holds in the snapshot of this transaction: a snapshot that
- * another session exported may be older than the proof.  The snapshot is newer if
- * every transaction that existed when the proof was made has ended in it.
+ * True if a proof holds in the snapshot of this transaction, which may be older
+ * than the proof if another session exported it.  The snapshot is newer if every
+ * transaction that existed when the proof was made has ended in it; otherwise the
+ * partitions that it sees are compared.
  */
 static bool
 is_of_snapshot(const TableProof *kept, const Table *table)
@@ -417,8 +417,8 @@ is_of_snapshot(const TableProof *kept, const Table *table)
 }
 
 /*
- * Locks come first, because the server processes invalidations when it takes
- * them.
+ * A valid proof of a table, which is then locked with all partitions.  The locks
+ * come first, because the server processes invalidations when it takes locks.
  */
 static TableProof *
 valid_proof(const Table *table)
@@ -452,8 +452,8 @@ check_reader(const Table *table)
 }
 
 /*
- * Error unless a read by the caller would return the right rows; afterwards
- * the table is locked with all partitions
+ * Lock a table with all partitions, and prove that a read by the caller returns
+ * the right rows; otherwise an error
  */
 void
 prove_table(Table *table)
@@ -512,7 +512,7 @@ unchanged_members(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* The column that was proved with a table, for an order or for shares */
+/* The column that was proved to divide the rows of a table, or to order them */
 static AttrNumber *
 proved_column(TableProof *proof, bool divides)
 {
@@ -534,7 +534,11 @@ column_is_proved(PG_FUNCTION_ARGS)
 				   name != NULL && strcmp(name, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0);
 }
 
-/* keep_proof_of_column(t feed_table, number smallint, divides boolean): no effect if the snapshot may be older */
+/*
+ * keep_proof_of_column(t feed_table, number smallint, divides boolean)
+ *
+ * No effect if the snapshot may be older than the proof of the table.
+ */
 Datum
 keep_proof_of_column(PG_FUNCTION_ARGS)
 {
@@ -562,7 +566,12 @@ type_of_column(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(get_atttype(relation, number));
 }
 
-/* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null if the table is locked, not proved */
+/*
+ * seen_members(relation regclass, members feed_member[]) -> feed_member[]
+ *
+ * Error unless the active snapshot sees the files and partitions that are read.  Returns the members, which are null if
+ * the table was locked but not proved.
+ */
 Datum
 seen_members(PG_FUNCTION_ARGS)
 {
@@ -579,8 +588,9 @@ seen_members(PG_FUNCTION_ARGS)
 }
 
 /*
- * Error unless the proof still holds after the read.  Many invalidations do
- * not affect it: those of VACUUM and ANALYZE.
+ * Error unless the proof still holds after the read.  If it was invalidated, the
+ * table is proved again: after VACUUM or ANALYZE, for example, nothing has
+ * changed.
  */
 void
 check_proof(const Table *table)

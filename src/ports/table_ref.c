@@ -4,10 +4,12 @@
  *	  missing tables; and the function namesake(), which finds the table that now has the
  *	  name of another.
  *
- * A dump includes the state of all tables, even of those that were left out of
- * the dump or of the restore.  With regclass the name of a missing table would
- * be an error, and COPY would then skip the state of all other tables as well.
- * With this type it is read as 0, and a trigger skips the row.
+ * The state refers to tables by the type table_ref, which is like regclass but
+ * accepts missing tables.  A dump includes the state of all tables, even of those
+ * that were left out of the dump or of the restore.  With regclass the name of a
+ * missing table would be an error, and COPY would then skip the state of all
+ * other tables as well.  With table_ref the name is read as 0, and a trigger skips
+ * the row.
  */
 #include "postgres.h"
 
@@ -33,8 +35,8 @@ table_ref_in(PG_FUNCTION_ARGS)
 	char	   *name = PG_GETARG_CSTRING(0);
 
 	/*
-	 * A number, or "-", is the text of regclass for a table that was dropped,
-	 * or never existed; here the number may belong to another table
+	 * regclass writes a number, or "-", for a table that was dropped or never
+	 * existed.  In this database the number may belong to another table.
 	 */
 	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);

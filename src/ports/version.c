@@ -9,12 +9,12 @@
  * the SQL of all earlier releases: none of its functions is removed or gets other
  * arguments.
  *
- * The state that it reads, and the internal functions that it calls, are an
+ * The state that the library reads, and the internal functions that it calls, are an
  * interface with numbered versions.  The labels of the type interface_version are
  * the versions that the SQL serves; the library requires one of them.  The number
  * changes only in a release that cannot avoid it.  Calls that need the state are then
- * refused.  Writers are not stopped, because keys and the guard depend on no part of
- * the interface that may change.
+ * refused until library and SQL fit again.  Writers are not stopped, because keys and
+ * the guard depend on no part of the interface that may change.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@ PG_FUNCTION_INFO_V1(check_library);
 
 /*
  * The version of the SQL in this database, or of the SQL that a running script
- * creates; none if the functions belong to no extension
+ * creates; "none" if the extension is not in the catalog
  */
 static const char *
 version_of_sql(void)
@@ -119,7 +119,11 @@ check_interface(Oid schema)
 	say_old_library(version);
 }
 
-/* check_library() -> void: called by the scripts of the extension, whose new version is in the catalog already */
+/*
+ * check_library() -> void
+ *
+ * Called by the scripts of the extension.  While they run, the catalog has the new version already.
+ */
 Datum
 check_library(PG_FUNCTION_ARGS)
 {

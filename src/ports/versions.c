@@ -2,8 +2,8 @@
  * versions.c
  *	  The version of the guard of a table.
  *
- * Disabling a trigger and enabling it again, or changing an expression and
- * restoring it, leaves no other trace than new versions of rows of the catalog.
+ * If a trigger is disabled and enabled again, or if an expression is changed and
+ * restored, the only trace is a new version of a row of the catalog.
  */
 #include "postgres.h"
 
@@ -27,10 +27,7 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/*
- * At most four triggers, one of which only the SQL edition makes, and an
- * expression
- */
+/* At most four triggers, one of which only the SQL edition creates, and one expression */
 #define VERSIONS_MAX 5
 
 typedef struct Versions
@@ -77,7 +74,7 @@ note_expression(Versions *versions, Oid relation, AttrNumber column)
 	table_close(catalog, AccessShareLock);
 }
 
-/* The table may be gone, while an older snapshot still sees it. */
+/* True if a column is generated; false if its table was dropped, although an older snapshot may still see the table */
 static bool
 is_generated(Oid relation, AttrNumber column)
 {
@@ -93,9 +90,10 @@ is_generated(Oid relation, AttrNumber column)
 }
 
 /*
- * Append the version of a trigger of the guard.  Triggers come in the order of their names.  The first one names a
- * column, which is returned if it is generated.  The trigger for TRUNCATE counts only where the guard is not inherited:
- * a partition has that trigger only if it was attached when feed_enable() was called.
+ * Append the version of a trigger, if it belongs to the guard.  Triggers come in the order of their names.  The first
+ * trigger of the guard names the column with the number.  If that column is generated, *column is set to it.  The
+ * trigger for TRUNCATE counts only where the guard is not inherited: a partition has that trigger only if it was
+ * attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
@@ -115,8 +113,9 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 }
 
 /*
- * guarded(relation regclass, is_placed boolean) -> bigint[]: versions of the triggers, in the order of their names, and
- * of the expression
+ * guarded(relation regclass, is_placed boolean) -> bigint[]
+ *
+ * The versions of the triggers, in the order of their names, and of the expression; null without a guard.
  */
 Datum
 guard_versions(PG_FUNCTION_ARGS)

@@ -1,26 +1,27 @@
 /*
  * wait.c
- *	  Waiting for rows that others commit.
+ *	  Wait for rows that other transactions commit.
  *
- * The server counts the transactions that ended, and moves the counter at the
- * moment when a new snapshot sees them, on a primary and on a standby.  (The
+ * The server counts the transactions that have ended, and moves the counter at
+ * the moment when a new snapshot sees them, on a primary and on a standby.  (The
  * end of the WAL moves earlier, when the record of a commit is written: a check
  * at that moment finds nothing, and nothing would cause another check.)  The
  * counter is read first, then the feed is checked; if there are no rows, the
  * feed is checked again when the counter has moved.
  *
- * The server sends no signal when the counter moves.  It is therefore read every
- * few milliseconds, which takes 0.6 % of a core at 5 ms.  The counter includes
- * transactions of all tables and databases.  After a check that found nothing,
- * the pause before the next one is long enough that all checks together take a
- * fiftieth of a core.  It is at most 100 ms, because the first check of a
- * session is expensive: it has to plan its queries.
+ * The server sends no signal when the counter moves.  The counter is therefore
+ * read every few milliseconds, which takes 0.6 % of a core at 5 ms.  The counter
+ * includes transactions of all tables and databases.  After a check that found
+ * nothing, the next check comes so much later that all checks together take a
+ * fiftieth of a core.  This pause is at most 100 ms, because the first check of
+ * a session is expensive: it has to plan its queries.
  *
- * Under load the next row comes soon, and both pauses are shorter at the
+ * Under load the next row comes soon.  Both pauses are therefore shorter at the
  * beginning of a call: the pause between readings of the counter is a quarter
- * of the time waited so far, the pause between checks is as long as that time.
+ * of the time waited so far, and the pause between checks is as long as that
+ * time.
  *
- * Times are measured by a clock that nobody can set.
+ * Times are measured by a monotonic clock.
  */
 #include "postgres.h"
 
@@ -103,8 +104,8 @@ check_pause(double used, double waited)
 }
 
 /*
- * After a check that found nothing, wait until another one is worthwhile;
- * false if the time to wait is over
+ * After a check that found nothing, wait until it is time for the next check;
+ * false if the whole wait is over
  */
 static bool
 wait_for_look(double duration)
@@ -124,8 +125,10 @@ wait_for_look(double duration)
 }
 
 /*
- * await_look(seconds float8, is_first boolean) -> boolean: called before each
- * check of a call that waits at most this long
+ * await_look(seconds float8, is_first boolean) -> boolean
+ *
+ * Called before each check of a call that waits at most this long.  False if
+ * there is no time for another check.
  */
 Datum
 await_look(PG_FUNCTION_ARGS)

@@ -1,12 +1,12 @@
 /*
  * time_bounds.c
- *	  Bounds of keys by time, and comparing keys with timestamps.
+ *	  Bounds of the keys of a time, and comparisons of keys with timestamps.
  *
- * floor(t) is the smallest key of the microsecond of t, after(t) the smallest
- * key of the next microsecond.  For times outside the range of keys, the bound
- * is the lowest value, or a value above all others; this includes infinity.
- * The planner replaces the operators by comparisons with these bounds: see
- * time_support.c.
+ * floor(t) is the smallest key of the microsecond of t, and after(t) is the
+ * smallest key of the next microsecond.  If t is earlier than all keys, as
+ * -infinity is, the bound is the lowest value of the type.  If t is later than
+ * all keys, the bound is a value above all others.  The planner replaces the
+ * operators by comparisons with these bounds: see time_support.c.
  */
 #include "postgres.h"
 
@@ -36,14 +36,14 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * and maximum stand for infinity.
  */
 
-/* The next microsecond, or the last one if there is no next */
+/* The next microsecond; the last microsecond has none, and is returned itself */
 static inline TimestampTz
 next_us(TimestampTz us)
 {
 	return us == PG_INT64_MAX ? us : us + 1;
 }
 
-/* The smallest value of a microsecond or, for later times, a bound above all values: see V1_ABOVE_ALL. */
+/* The smallest value of a microsecond; if no value is so late, a bound above all values: see V1_ABOVE_ALL */
 static UuidWords
 v1_bound(TimestampTz us)
 {
@@ -56,7 +56,7 @@ v1_bound(TimestampTz us)
 	return bound;
 }
 
-/* The smallest key of a microsecond.  The greatest and the least uuid are no keys, but above and below every key. */
+/* The smallest key of a microsecond; if no key is so late or so early, the greatest or the lowest uuid */
 static UuidWords
 v7_bound(TimestampTz us)
 {
@@ -94,8 +94,8 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * The bound above all values is not a UUID: it is for the planner's
- * comparisons, and no caller gets it.
+ * A bound as the result of a function.  The bound above all values is not a
+ * UUID: only calls by the planner return it, and other calls raise an error.
  */
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
@@ -198,9 +198,7 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/*
- * Keys of other versions sort anywhere among the bounds, but have no time.
- */
+/* The words of a version-7 key.  Keys of other versions have no time, but would sort somewhere among the bounds. */
 static UuidWords
 v7_words(Datum id)
 {
@@ -218,9 +216,9 @@ v7_words(Datum id)
 }
 
 /*
- * uuid_v7_checked(uuid, "any"): true, or the error.  The other argument is the
- * operand of the comparison; it makes the planner evaluate the check together
- * with that comparison.
+ * uuid_v7_checked(uuid, "any"): true, or an error if the key is not of version
+ * 7.  The second argument is the other operand of the comparison.  It makes the
+ * planner evaluate the check together with that comparison.
  */
 Datum
 uuid_v7_checked(PG_FUNCTION_ARGS)
@@ -237,7 +235,7 @@ words_below(UuidWords a, UuidWords b)
 
 typedef UuidWords (*BoundOf) (TimestampTz us);
 
-/* Compare the key's microsecond with another: earlier, the same, or later */
+/* Compare the microsecond of a key with another: -1 if it is earlier, 0 if it is the same, 1 if it is later */
 static inline int
 compare_time(UuidWords key, TimestampTz us, BoundOf bound)
 {

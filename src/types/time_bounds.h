@@ -9,10 +9,10 @@
 #include "catalog/pg_collation.h"
 
 /*
- * The collation of a call that time_support.c makes.  None of these functions
- * has an argument that could be collated, so no statement can set it.  It is
- * kept when constants are folded, when a plan is sent to a worker, and when
- * rows are estimated.
+ * The collation of a call that time_support.c makes.  These functions have no
+ * argument of a collatable type: no statement can set the collation of a call.
+ * The collation is kept when constants are folded, when a plan is sent to a
+ * worker, and when rows are estimated.
  */
 #define PLANNERS_CALL C_COLLATION_OID
 

@@ -2,12 +2,12 @@
  * time_support.c
  *	  Planner support for comparisons of keys with timestamps.
  *
- * The simple form, uuid_v1_get_timestamp(id) >= t, hides the key behind a
- * function: no index, no statistics, no partition pruning.  A cross-type
- * operator in the btree family would allow all three.  But equality in a
- * family must be transitive, and many keys equal one timestamp.  The operators
- * are therefore outside of the family, and a planner support function rewrites
- * each operator into comparisons of the key with a bound of the key's own type
+ * With the simple form, uuid_v1_get_timestamp(id) >= t, the planner can use
+ * neither indexes nor statistics nor partition pruning.  A cross-type operator
+ * in the btree operator family would allow all three.  But equality in a family
+ * must be transitive, and many keys equal one timestamp.  The operators are
+ * therefore not in the family, and a planner support function rewrites each
+ * operator into comparisons of the key with a bound of the key's own type
  * (time_bounds.c):
  *
  *	  id <~ t	id < floor(t)
@@ -17,15 +17,16 @@
  *	  id =~ t	id >= floor(t) AND id < after(t)
  *	  id <>~ t	id < floor(t) OR id >= after(t)
  *
- * Bounds are functions of t, so t may also be a parameter or now().
+ * Bounds are functions of t: t may also be a parameter or now().
  *
- * A uuid may be of a version that carries no time.  The operators themselves
- * refuse such a key.  The rewritten form has uuid_v7_checked(id, t) in
- * addition to the bounds.  This check costs more than the bounds, and needs the
- * same columns.  Every kind of scan and join therefore evaluates it after the
- * bounds, for the rows that an index scan would find.  If the default of a column
- * makes keys without a time, the comparison is always refused: the check would
- * find such keys only between the bounds.
+ * A uuid may be of a version that carries no time.  The functions of the
+ * operators refuse such a key.  The rewritten form calls uuid_v7_checked(id, t)
+ * in addition to the bounds.  This check has a higher cost than the comparisons
+ * with the bounds, and needs the same columns.  Every kind of scan and join
+ * therefore evaluates it last, for the rows that an index scan would find.  Keys
+ * without a time are then noticed only if they are between the bounds.  If the
+ * default of a column makes such keys, the comparison is therefore always
+ * refused.
  */
 #include "postgres.h"
 
@@ -71,7 +72,7 @@ static const char *const timeless_of_server[] = {"gen_random_uuid", "uuidv4"};
 typedef struct TimelessSearch
 {
 	Oid			namespace;		/* schema of the extension */
-	const char *found;			/* name of the function */
+	const char *found;			/* name of the function that was found */
 } TimelessSearch;
 
 static bool
@@ -123,8 +124,8 @@ meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
 }
 
 /*
- * The column if an expression is a plain column, or NULL; a coercion without
- * effect is skipped.
+ * The column if an expression is a plain column, otherwise NULL.  Binary-compatible
+ * casts are skipped.
  */
 static Var *
 plain_column(Node *node)
@@ -135,10 +136,10 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query a number of levels up, or NIL.  When the planner has
- * made its relations, all expressions of the query have been simplified.  After that,
- * only CHECK constraints of tables are simplified; all columns in them refer to the
- * first entry.
+ * The range table of the query that is this number of levels up, or NIL.  When the
+ * planner has built its relations, all expressions of the query have been simplified.
+ * After that, only CHECK constraints of tables are simplified.  Their columns do not
+ * refer to the range table of the query, and the result is NIL.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -151,8 +152,8 @@ range_table(PlannerInfo *root, Index levels)
 }
 
 /*
- * The table and column if an expression is a column of a table, also by way of
- * subqueries and views; otherwise InvalidOid.
+ * The table and column if an expression is a column of a table, directly or
+ * through subqueries and views; otherwise InvalidOid.
  */
 static Oid
 column_of(PlannerInfo *root, Node *node, AttrNumber *column)
@@ -175,8 +176,8 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 }
 
 /*
- * An error if the key is a column whose default makes keys without a time.
- * Keys that were inserted without the default are not considered.
+ * Error if the key is a column whose default makes keys without a time.  Keys
+ * that were inserted without the default are not considered.
  */
 static void
 refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
@@ -200,7 +201,7 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 	table_close(relation, NoLock);
 }
 
-/* The check is true, or an error: it does not reduce the expected number of rows. */
+/* Support function of uuid_v7_checked().  Its result is true or an error: it leaves the expected number of rows. */
 Datum
 uuid_v7_checked_support(PG_FUNCTION_ARGS)
 {
@@ -225,15 +226,15 @@ typedef struct Comparison
 	Node	   *id;
 	Oid			id_type;
 	Node	   *moment;			/* timestamptz or tstzrange */
-	Oid			less;			/* id_type's own operator < */
-	Oid			bound;			/* function that gives the bounds */
+	Oid			less;			/* the operator < of id_type */
+	Oid			bound;			/* function that computes the bounds */
 	Oid			check;			/* function that refuses keys without a time; none for uuid_v1 */
 } Comparison;
 
 /*
  * A function of the extension, or InvalidOid if the current user may not
  * execute it.  USAGE on the schema is not checked, because the reader of a
- * view need not have it.
+ * view need not have that privilege.
  */
 static Oid
 own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)
@@ -256,7 +257,7 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 	return own_function(namespace, name, is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID);
 }
 
-/* The lower or upper bound of the moment, evaluated if the moment is a constant */
+/* floor(t) or, if second is true, after(t); for a range, its lower or upper bound.  Evaluated if it is constant. */
 static Node *
 bound_expression(Comparison *comparison, bool second)
 {
@@ -287,8 +288,8 @@ clause_of(Comparison *comparison, Oid operator, Node *bound)
 
 /*
  * id < bound, or its negation id >= bound.  If the bound is above all values,
- * the key is compared with the greatest value instead, because that can be
- * shown by EXPLAIN and sent to another server.
+ * the key is compared with the greatest value instead, which EXPLAIN can show
+ * and postgres_fdw can send to another server.
  */
 static Node *
 below(Comparison *comparison, bool second, bool negated)
@@ -304,6 +305,7 @@ below(Comparison *comparison, bool second, bool negated)
 	return clause_of(comparison, negated ? get_negator(operator) : operator, bound);
 }
 
+/* True if an expression may be evaluated twice */
 static bool
 repeats(Node *node)
 {
@@ -336,10 +338,11 @@ bounds(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * The check comes first: where the planner keeps the order, as in the select
- * list, a key without a time is then not compared.  The second argument only
- * determines where the check is evaluated, and a constant is left out.  Checks of
- * one key then imply each other, as partial indexes require.
+ * Add the check of the key to the comparisons.  The check comes first: where the
+ * planner keeps the order, as in the select list, a key without a time is then not
+ * compared.  The second argument only determines where the check is evaluated.  A
+ * constant is therefore replaced by true: all checks of one key are then equal, as
+ * the predicates of partial indexes require.
  */
 static Node *
 with_check(Comparison *comparison, Node *compared)
@@ -355,8 +358,8 @@ with_check(Comparison *comparison, Node *compared)
 }
 
 /*
- * If the key is a constant, or would be evaluated twice, the operator is not
- * rewritten: it checks the key itself.
+ * The rewritten comparison, or NULL.  If the key is a constant, or must not be
+ * evaluated twice, the operator is not rewritten: its function checks the key.
  */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)
@@ -374,8 +377,9 @@ rewrite(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * Parse the name of a function, uuid_v1_lt_time or time_lt_uuid_v1, as if the
- * key were on the left; false for other functions
+ * Find the operator by the name of its function, such as uuid_v1_lt_time or
+ * time_lt_uuid_v1.  If the key is on the right, the operator is commuted.  False
+ * for other functions.
  */
 static bool
 find_operator(Oid function, bool id_first, TimeOperator *operator)

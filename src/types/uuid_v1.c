@@ -1,10 +1,10 @@
 /*
  * uuid_v1.c
- *	  The type uuid_v1: text, binary, casts, parts of a value, and the generator of values.
+ *	  The type uuid_v1: text and binary forms, casts, parts of a value, and the generator of values.
  *
  * Text and binary forms are those of uuid, so that clients need no support
- * for the type.  Both refuse a value that is not a version-1 UUID of the
- * RFC's variant.
+ * for the type.  Input in either form refuses a value that is not a version-1 UUID
+ * of the RFC's variant.
  */
 #include "postgres.h"
 
@@ -38,9 +38,9 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 #define NODE_BYTES 6
 
 /*
- * Collect the 32 digits of any form that uuid accepts: braces around all,
- * hyphens after any even number of bytes.  False for any other form.  The digits
- * are checked later.
+ * Collect the 32 digits of any form that uuid accepts: optional braces around the
+ * value, and an optional hyphen after each group of four digits.  False for any
+ * other form.  The digits are checked later.
  */
 static bool
 collect_digits(const char *text, char *digits)
@@ -125,7 +125,10 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 	return uuid_datum(v1_from_words(words));
 }
 
-/* V1_ABOVE_ALL is only an operand of comparisons; as a UUID it would be another value. */
+/*
+ * Convert a value to the standard form; error for V1_ABOVE_ALL, which is only an
+ * operand of comparisons.  As a UUID it would be another value.
+ */
 static UuidWords
 words_of_value(UuidWords value)
 {
@@ -163,7 +166,7 @@ uuid_v1_to_uuid(PG_FUNCTION_ARGS)
 	return uuid_datum(words_of_value(uuid_load(PG_GETARG_UUID_P(0))));
 }
 
-/* uuid_v1_get_timestamp(uuid_v1) -> timestamptz, its microsecond */
+/* uuid_v1_get_timestamp(uuid_v1) -> timestamptz, rounded down to microseconds */
 Datum
 uuid_v1_get_timestamp(PG_FUNCTION_ARGS)
 {
@@ -209,8 +212,8 @@ uuid_v1_get_node(PG_FUNCTION_ARGS)
  * ---------------------------------------------------------------------------
  *
  * A session chooses a random node and clock sequence when it first needs them.
- * The node has the multicast bit, which no network card has, as RFC 9562
- * requires for nodes that are not a network address (section 6.10).
+ * The multicast bit of the node is set, as RFC 9562 requires for nodes that are
+ * not the address of a network card (section 6.10).
  */
 #define NODE_MULTICAST (UINT64CONST(1) << 40)	/* lowest bit of the first byte */
 

@@ -1,6 +1,6 @@
 /*
  * uuid_v1_layout.h
- *	  Version-1 UUIDs, time first, and their text.
+ *	  The layout of version-1 UUIDs, with the time first, and their text form.
  *
  * Pure arithmetic, as in uuid_layout.h.  In memory and on disk a value is two
  * words as in a uuid, so that the server's functions for uuid order and hash it:
@@ -38,9 +38,9 @@
 #define V1_RANGE_TEXT "1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00"
 
 /*
- * A time above the times of all values.  While a query runs, it is the bound
- * for moments that no value can reach.  No input function returns it, and
- * binary output and casts refuse it.
+ * A time above the times of all values.  In the plan of a query, it is the bound
+ * for moments later than all values.  No input function returns it, and binary
+ * output and casts refuse it.
  */
 #define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
 
@@ -74,7 +74,7 @@ v1_to_words(UuidWords value)
 	return uuid_stamp(words, UUID_VERSION_TIME_LOW_FIRST);
 }
 
-/* State that a session keeps about its last value. */
+/* The last value of a session */
 typedef struct V1State
 {
 	uint64		clock;			/* last reading of the clock */
@@ -88,8 +88,8 @@ typedef struct V1State
  *
  * If the tick of the clock was used already, the tick after the last one is
  * used: 25 million calls a second need 2.5 ticks every 100 ns, and get ahead
- * of the clock.  A clock that has stepped back begins a new clock sequence,
- * under which the ticks are new again (RFC 9562, section 5.1).  The two cases
+ * of the clock.  If the clock has stepped back, a new clock sequence begins,
+ * in which the ticks have not been used (RFC 9562, section 5.1).  The two cases
  * are distinguished by the last reading of the clock, not by the last tick
  * that was used.
  */
@@ -110,9 +110,9 @@ v1_advance(V1State *last, uint64 clock)
  * Hexadecimal digits, eight at a time in one word
  * ---------------------------------------------------------------------------
  *
- * Each byte of the word is one character, the first one on top.  No sum below
- * carries into the next byte, since both addends of each byte are at most
- * 0x7F.
+ * Each byte of a word is one character; the first character is the most
+ * significant byte.  No sum below carries into the next byte, since both addends
+ * of each byte are at most 0x7F.
  */
 #define EACH_BYTE(b)		(UINT64CONST(0x0101010101010101) * (b))
 
@@ -125,7 +125,7 @@ load_characters(const char *text)
 	return pg_ntoh64(word);
 }
 
-/* Two groups of four characters that are not adjacent */
+/* Load two groups of four characters that are not adjacent */
 static inline uint64
 load_characters_around(const char *first, const char *second)
 {
@@ -137,15 +137,16 @@ load_characters_around(const char *first, const char *second)
 }
 
 /*
- * The number that eight digits stand for; sets bits in *bad if a character is no
- * digit.
+ * The number that eight hexadecimal digits stand for; sets bits in *bad if a
+ * character is not a digit.
  *
  *	  character		 minus '0', as xor		 lower case, xor 0x60
  *	  '0'..'9'		 0x00..0x09				 0x50..0x59
  *	  'A'..'F'		 0x71..0x76				 0x01..0x06
  *	  'a'..'f'		 0x51..0x56				 0x01..0x06
  *
- * Nothing else has 0..9 in the first column or 1..6 in the second.
+ * No other character has 0x00..0x09 in the first column or 0x01..0x06 in the
+ * second.
  */
 static inline uint32
 digits_value(uint64 characters, uint64 *bad)
@@ -164,7 +165,7 @@ digits_value(uint64 characters, uint64 *bad)
 	return (uint32) (value >> 16 | value);
 }
 
-/* Eight digits of a number, lower case */
+/* The eight hexadecimal digits of a number, in lower case */
 static inline uint64
 value_digits(uint32 number)
 {
@@ -178,8 +179,8 @@ value_digits(uint32 number)
 }
 
 /*
- * 32 digits, given as the places of its groups, as words.  False if a
- * character is no digit.
+ * Convert 32 digits, given as pointers to their groups, to words.  False if a
+ * character is not a digit.
  */
 static inline bool
 words_from_digits(const char *low, const char *mid, const char *high, const char *clockseq, const char *node,
@@ -204,7 +205,7 @@ store_characters(char *text, uint64 characters)
 	memcpy(text, &characters, sizeof(characters));
 }
 
-/* The standard form: 36 characters and a zero. */
+/* Write the standard text form: 36 characters, and a zero byte */
 static inline void
 words_to_text(UuidWords words, char *text)
 {
