@@ -12,9 +12,9 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- This schema has functions that are called in the text of reader_batch_query, which the reader runs, and functions
--- with anyelement that the tool calls. In the schema of public functions, other roles might create a function that
--- matches better. In this schema only a superuser can create objects. It contains no state, and need not be locked.
+-- This schema has functions that the texts of reader_batch_query call, which the reader runs, and functions with
+-- anyelement that the tool calls. In the schema of public functions, other roles might create a function that matches
+-- better. In this schema only a superuser can create objects. The schema contains no state, and need not be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that texts of queries of the extension inorder, and of its tool, call.';

@@ -1,5 +1,5 @@
--- Nobody has privileges on the objects of the internal schemas, except those that rights.sql grants.
-
+-- Revoke all privileges on the objects of the internal schemas; rights.sql grants those that roles need.
+--
 -- Default privileges of the superuser who runs this script may have granted privileges on each object above.
 DO $$
 DECLARE

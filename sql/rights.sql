@@ -3,8 +3,8 @@
 -- The privileges for pg_dump and pg_restore are granted to the role that owns the extension, and to the owner of the
 -- database. @extowner@ is not used, because it is the role that runs the script: an update may be run by another role.
 --
--- COPY FROM evaluates CHECK constraints and input functions as the role that restores; these need no privilege. It also
--- evaluates the generation expression of a column as that role, which needs the privilege.
+-- COPY FROM evaluates CHECK constraints, input functions and generation expressions as the role that restores. Only
+-- generation expressions need the privilege EXECUTE.
 DO $$
 DECLARE
     owner regrole := (SELECT e.extowner FROM pg_extension AS e WHERE e.extname = 'inorder');
@@ -68,7 +68,7 @@ DO $$
 DECLARE
     function regprocedure;
 BEGIN
-    -- Functions of others in the same schema are left out; the schema is that of the type of a position.
+    -- The schema is that of the type of a position. Functions of other roles in this schema are left out.
     FOR function IN SELECT p.oid FROM pg_proc AS p
                     JOIN pg_type AS t ON t.typnamespace = p.pronamespace
                     JOIN pg_attribute AS a ON a.atttypid = t.oid AND a.attname = 'position'
@@ -83,16 +83,16 @@ BEGIN
 END $$;
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
 
--- State that the extension writes is valid: checking it again took 4 % of a read of 500 rows. (In the SQL edition
--- callers write it themselves.)
+-- State that the extension writes is valid: checking it again took 4 % of the time of a read of 500 rows. (In the SQL
+-- edition callers write the state themselves.)
 ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CHECK (
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
--- Some functions can be executed only by the owner, and only other functions refer to them. They are called only after
--- become_owner() has set the search_path (state.c). Setting it again in each function took a tenth of the time of a
--- call. (In the SQL edition callers can execute all functions, with any search_path. PL/pgSQL resolves the types of
--- variables once per session, and in that session a function of another role may make the call.)
+-- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. They are
+-- called only after become_owner() has set the search_path (state.c). Setting it again in each function took a tenth of
+-- the time of a call. (In the SQL edition callers can execute all functions, with any search_path. PL/pgSQL resolves
+-- the types of variables once per session, perhaps when a function of another role makes the call.)
 DO $$
 DECLARE
     function regprocedure;

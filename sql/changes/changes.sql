@@ -1,9 +1,9 @@
 -- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table. A copy that applies
--- all of them equals the table, since the row of a key is read after its change was committed: the proof is in
--- docs/feed-proofs.md. The tests of its premises are listed in test/model/README.md.
+-- all changes equals the table, since the row of a key is read after its change was committed. The proof is in
+-- docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
--- The table whose changes are read. It is locked. Error unless all changes are in the log, and the snapshot of the
--- calling statement sees the rows and columns of the table.
+-- The table whose changes are read, after it was locked. Error unless all changes are in the log, and the snapshot of
+-- the calling statement sees the rows and columns of the table.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,7 +141,7 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch. If number is null, this only checks that no changes bypassed the log.
+-- The changes of an unfinished batch. If number is null, the function only checks that no change has bypassed the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -164,7 +164,7 @@ BEGIN
                       relation, t, inorder_internal.text_for_rows(t, r.batch, true), form) END;
 END $$;
 
--- The next changes of a feed. The feed is locked, and its position moves over them.
+-- The next changes of a feed. The feed is locked, and its position moves over the changes.
 CREATE FUNCTION inorder_internal.next_changes(
     caller oid, name text, owner oid, max_rows int, row_type oid,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid

@@ -1,14 +1,14 @@
 -- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
 --
--- It is written by triggers on the table and on each of its partitions (logging_triggers()), with the privileges of the
+-- Triggers on the table and on each of its partitions write the log (logging_triggers()), with the privileges of the
 -- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
 -- columns of a log are identified by their order, since a key may have columns of any name: the transaction number, the
 -- primary key, the kind of the change. A row contains up to 32 keys of a statement, in one array per column: with a row
--- for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy must take
--- all rows of the table, and no others.
+-- for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy must
+-- replace all of its rows by those of the table.
 
--- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact: equal
--- values of the type are the same. Other equal values are distinguished by their text.
+-- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
+-- if equal values of the type are identical. Equal values of other types are distinguished by their text.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -45,14 +45,14 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The first argument of a trigger, which is an OID; null if there is none.
+-- The first argument of a trigger, if it is an OID; otherwise null.
 CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any log.
--- The log must therefore also name the table, and belong to the same owner. It names the table by a trigger that is
--- ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
+-- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any table
+-- as the log. The log must therefore also name the table, and belong to the same owner. It names the table by a trigger
+-- that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -8,7 +8,7 @@ DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
 BEGIN
     PERFORM inorder_internal.check_local(relation);
-    -- The log belongs to the role that makes it, which must own the table.
+    -- The log belongs to the role that creates it, which must own the table.
     IF owner <> caller THEN
         RAISE 'must be owner of table % to log its changes', relation
         USING ERRCODE = 'insufficient_privilege',
@@ -102,7 +102,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a table is, or can be, a log of the changes of another one.
+-- Error unless a table is, or can be, the log of the changes of another table.
 CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -126,7 +126,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- The log may belong to another table that is still logged, and whose present name leads to this log.
+    -- The log may belong to another table that is still logged, and for which log_name() returns the name of this log.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF other IS NOT NULL THEN
@@ -141,8 +141,8 @@ CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regcl
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that grant INSERT on the log to the roles that may write into the table, and the statements that undo
--- this. The extension needs none.
+-- The statements that let the roles that may write into a table also write into its log, and the statements that revert
+-- this. The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -168,8 +168,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers of former partitions, and of the table that had
--- this name before.
+-- The statements that create all triggers again, and drop the triggers of other tables that write into the log: of
+-- former partitions, and of a table that had this name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -198,7 +198,7 @@ END;
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- If a log does not fit a new key, the owner renames it, and gets a new log.
+    -- If a log does not have the columns of a new key, the owner renames the log, and gets a new one.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
@@ -234,8 +234,8 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The fingerprint includes the triggers, and is made after them. If triggers have changed in between, the checks
-    -- find it.
+    -- The fingerprint includes the triggers, and is computed after they are created. If triggers have changed in
+    -- between, the checks notice it.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

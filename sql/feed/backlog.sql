@@ -1,8 +1,11 @@
 -- The backlog of a feed: the number of transactions that it has not read, and of their rows up to a limit.
 
--- The backlog after a position: the number of transactions that have ended, in any table; the number of their rows in
--- this table (see unread_rows()); and true if all rows are known to be read. unread: transactions of the position that
--- count as not read. asked: the caller named the table, and may read it.
+-- The backlog after a position. The transactions in "unread" are in the position, but count as not read. "asked" is
+-- true if the caller named the table, and may read it.
+--
+--  transactions  number of transactions that have ended, in any table
+--  rows          number of their rows in this table: see unread_rows()
+--  caught_up     true if all rows are known to be read
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, unread int8multirange, asked boolean,
     OUT transactions bigint, OUT rows bigint, OUT caught_up boolean
@@ -12,7 +15,7 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- The view must show the other feeds, whatever the owner of a table has done to it.
+    -- The numbers of this table are used up. An error would keep the view from showing other feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
@@ -22,8 +25,8 @@ BEGIN
     IF isempty(numbers) THEN
         rows := 0;
     ELSE
-        -- The error that is raised here, or that of a table that cannot be locked or read, rolls back to a savepoint,
-        -- which releases the locks.
+        -- A rollback to a savepoint releases the locks. The error that causes it is raised here, or is that of a table
+        -- that cannot be locked or read.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(

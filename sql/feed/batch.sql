@@ -79,7 +79,7 @@ CREATE FUNCTION inorder_internal.place_query(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The key is converted by the output function of the type instead of a cast, because any role may create a cast for
-    -- its own type. This is in the outer query, so that it is evaluated for these rows only.
+    -- its own type. The outer query converts the key of one row only.
     RETURN format('SELECT ARRAY[%s] FROM (SELECT e.*, pg_catalog.lead(%s) OVER () AS cmin '
                   'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 2) AS e) AS e LIMIT 1',
         concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)), 'pg_catalog.concat(e.cmin)',

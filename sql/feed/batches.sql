@@ -35,9 +35,8 @@ END $$;
 
 -- Workers that get a batch
 
--- True if a worker got the batch in this transaction. Such a batch has precedence over a batch of the same worker that
--- another session was finishing or prolonging at that time, so that repeated calls in one transaction return the same
--- batch.
+-- True if a worker got the batch in this transaction. Repeated calls in one transaction return this batch, even if the
+-- worker has another one that a session was finishing or prolonging during the first call.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
@@ -68,7 +67,8 @@ BEGIN ATOMIC
                    WHERE last.is_open);
 END;
 
--- True if a worker that asks would get a batch: its own, another worker's, or one that waits for a worker.
+-- True if a worker could get an unfinished batch: its own batch, a batch whose lease has expired, or a batch that waits
+-- for a worker.
 CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -108,7 +108,7 @@ BEGIN
         ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
-        -- Another session is finishing, returning or prolonging a batch that is locked.
+        -- A locked batch is skipped: another session is finishing, returning or prolonging it.
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.dead_since IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
@@ -132,7 +132,7 @@ BEGIN
     -- As long as an older transaction is open, row versions of finished batches remain in the table. Without a lower
     -- bound each search would read all of them.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- Another session is finishing or returning a batch that is locked.
+    -- A locked batch is skipped: another session is finishing, returning or prolonging it.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
@@ -215,8 +215,8 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         before := b.number;
-        -- A batch gets its number when its first worker gets it. If an earlier copy of the server takes its place, it
-        -- has the batch without this number, and perhaps with fewer rows: the two batches must not have the same
+        -- An open batch gets its number when its first worker gets it. If the server is later replaced by an earlier
+        -- copy of it, the batch on the copy has no number yet, and perhaps fewer rows. That batch must then get another
         -- number.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
@@ -239,7 +239,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- Error if a batch and a token do not belong together. The message says what happened to the batch, and why.
+-- Raise the error about a batch and a token that do not belong together. The detail tells what has happened to the
+-- batch.
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -311,7 +312,7 @@ BEGIN
           FROM inorder_internal.unfinished_batches(unfinished_totals.feed) AS w) AS b;
 END $$;
 
--- A warning if dead batches are discarded with their feed.
+-- Warn if dead batches are discarded with their feed.
 CREATE FUNCTION inorder_internal.warn_of_dead(f inorder_internal.feed) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -3,7 +3,7 @@
 -- in each partition, which are locked. Otherwise rows without a place in the order, or rows whose key has moved to
 -- another share, would be lost or repeated.
 
--- The error about a column: relation is the table of the tree that has the fault.
+-- Raise the error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
     t inorder_internal.feed_table, relation regclass, column_name text, divides boolean, fault text
 ) RETURNS void

@@ -1,12 +1,12 @@
--- Exact counts: rows of all transactions in a set, counted once, plus the rows of other transactions in the caller's
--- own snapshot. The sum equals count(*), at any size of the table.
+-- Exact counts. A count is the sum of two numbers: the rows of a set of transactions, which were counted once, and the
+-- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*), at any size of the
+-- table.
 --
--- The stored number and its set are read under the same snapshot as the rows. If
--- that snapshot sees the fold that wrote them, all of the set had ended before,
--- so each row is counted in exactly one of the two parts.
+-- The stored number and its set are read under the same snapshot as the rows. If that snapshot sees the fold that wrote
+-- them, all transactions of the set had ended before the fold. Each row is therefore in exactly one of the two numbers.
 
--- Identifies the file for which a stored count is valid: system identifier, file, and the versions of the attachments
--- of a partition and of its guard. is_placed: the result is compared with a stored identification.
+-- Text that identifies the file for which a stored count is valid: system identifier, file, and the versions of the
+-- attachments of a partition and of its guard. "is_placed" is true if the result is compared with a stored text.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -31,10 +31,12 @@ BEGIN
                   array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
 
+-- The transaction numbers that are not in a set.
 CREATE FUNCTION inorder_internal.others(counted int8multirange) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
 
+-- The expression that counts the rows of some transactions in a table or partition.
 CREATE FUNCTION inorder_internal.count_of(
     t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
 ) RETURNS text
@@ -50,7 +52,7 @@ BEGIN
     RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
 END $$;
 
--- The stored number of a table or partition, null if there is no valid one.
+-- The stored number of a table or partition; null if there is no valid number.
 CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
 RETURNS inorder_internal.count_part
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -59,8 +61,8 @@ DECLARE
     now text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- Numbers that the server has not reached yet are from the server of the dump. A subscription may add rows with
-    -- numbers that were counted, and remove rows that were counted.
+    -- A set with numbers that this server has not reached is from the server of the dump. As long as a restored table
+    -- is not accepted, a subscription may add and remove rows of transactions that were counted.
     IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(now, ' ', 2), '/')::bigint[])
@@ -79,7 +81,7 @@ BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
         PERFORM inorder_internal.check_reader(caller, relation);
     END IF;
-    -- A count remains correct after a restore: numbers of any server partition the rows.
+    -- A count remains correct after a restore, because numbers of any server divide the rows into the two parts.
     SELECT e.* INTO t
     FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
     WHERE c.relation = counted.relation;
@@ -135,14 +137,17 @@ BEGIN
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
 
--- A fold of one table or partition: the file and the server for which the number is valid, in the snapshot that counts;
--- the set of transactions and the number of rows after the fold; the number of added rows; and true if the set is
--- stored even if no row is added.
+-- A fold of one table or partition.
+--
+--  storage        the file and the server for which the number is valid, in the snapshot that counts
+--  counted, rows  the set of transactions, and the number of their rows, after the fold
+--  more           the number of added rows
+--  fewer_gaps     true if the set is stored even if no row is added
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
 
--- The steps of a fold of a table that is locked. They use one snapshot, which sees every transaction that has ended.
+-- The steps of a fold of a locked table. All steps use one snapshot, which sees every transaction that has ended.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -192,7 +197,7 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
--- Fold a table, unless another session does.
+-- Fold a table, unless another session is folding it.
 CREATE FUNCTION inorder_internal.fold_soon(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- Functions by which the owner of a table makes it readable, and undoes that.
+-- Functions by which the owner of a table makes the table readable, or reverts that.
 --
--- The statements of DDL run with the privileges of the caller. Their result is checked afterwards by the oids of the
--- table and of the guard's function.
+-- DDL statements run with the privileges of the caller. Their result is checked afterwards, by the OIDs of the table
+-- and of the guard's function.
 
 -- Lock a table with its partitions. When the lock is granted, the table may have another owner, or may have been
 -- dropped.
@@ -13,7 +13,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Create the triggers of the guard again. If they replace an intact guard, the feeds of the table remember the new one.
+-- Create the triggers of the guard again. If they replace an intact guard, the feeds of the table remember the new
+-- guard.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,7 +25,7 @@ DECLARE
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     was_guarded := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
-    -- No other role has had access since: feeds may take the new triggers for the old ones.
+    -- The table is locked: no row is written between the two guards, and feeds may take the new guard for the old one.
     IF was_guarded THEN
         before := inorder_internal.members(was, true);
     END IF;
@@ -97,7 +98,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- This finds faults that a read would refuse, also in partitions.
+            -- This finds faults for which reads would refuse the table, including those of partitions.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 

@@ -1,5 +1,5 @@
 -- Faults of a table, a position or a batch by which rows would be lost, or delivered twice. Before rows are read,
--- queries look for such rows. These queries are executed with the privileges of the reader (find_fault in next.sql),
+-- queries look for such faults. These queries are executed with the privileges of the reader (find_fault in next.sql),
 -- and complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
@@ -79,7 +79,7 @@ BEGIN
     IF member = relation OR NOT hidden AND inorder_internal.may_read(caller, member) THEN
         RETURN format('ONLY %s WHERE ', inorder_internal.named(member));
     END IF;
-    -- A role that may read a table may read its partitions through it, without privileges on these.
+    -- A role that may read a table may read its partitions through it, without privileges on the partitions.
     RETURN format('%s WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
                   inorder_internal.named(relation), member::oid,
                   inorder_internal.partition_bounds(relation, member));
@@ -125,7 +125,7 @@ BEGIN
             FROM inorder_internal.new_members(t, b.members, b.origin) AS m);
 END $$;
 
--- The query that finds a violated condition of the table before it is read.
+-- The query that finds a fault of the table before it is read.
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS text

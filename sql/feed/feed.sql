@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
--- The public functions find the feed, check the caller's privileges, and lock the feed. Only then do they read its
--- state, which another reader may have changed before the lock was granted: see take.sql.
+-- The public functions find the feed, check the caller's privileges, and lock the feed. They read its state after that,
+-- because another reader may change the state before the lock is granted: see take.sql.
 
 -- Error unless the text is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
@@ -55,7 +55,7 @@ EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
 
--- A feed, or an error unless the caller owns it or its table.
+-- A feed; error unless the caller owns the feed or its table.
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid) RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -187,7 +187,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
     f := inorder_internal.given_feed(feed, caller);
-    -- The owner of its table may not rename it: readers of the other role would find a feed that they did not create.
+    -- The owner of the table may not rename a feed of another role: readers of that role would find a feed that they
+    -- did not create.
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
         RAISE 'must be owner of feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     END IF;

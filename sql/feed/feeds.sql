@@ -1,8 +1,8 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
 -- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
--- owner. It does not wait for a lock on a user table, because the owner could then block all readers of the view. It
--- keeps no such lock: see backlog().
+-- owner. It does not wait for a lock on a user table, because the owner could then block all readers of the view. Locks
+-- that it takes are released at once: see backlog().
 
 -- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
@@ -40,7 +40,7 @@ BEGIN
     LEFT JOIN LATERAL inorder_internal.backlog(
         t, CASE WHEN s.is_small THEN p.position END, u.transactions, false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
-    -- A feed that the next call will remove counts as gone: see sweep().
+    -- A feed that the next call of sweep() will remove is not shown.
     WHERE inorder_internal.may_see(caller, f)
       AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
 END $$;
@@ -90,7 +90,7 @@ CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
     SELECT * FROM inorder_internal.seen_feeds()
 ), held AS (
-    -- Holders are looked up once for each table, whatever the number of its feeds.
+    -- Holders are looked up once for each table, even if it has several feeds.
     SELECT r.relation, h.* FROM (SELECT DISTINCT s.relation FROM seen AS s) AS r
     CROSS JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
                         FROM @extschema@.feed_holders(r.relation) AS o LIMIT 1) AS h

@@ -41,7 +41,7 @@ RETURN (SELECT inorder_internal.group_set(
                 concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The sets of groups of a table. The columns of a view keep their names.
+-- The sets of groups of a table. Their columns are found by the columns of the view, which keep their names.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -87,11 +87,12 @@ RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
         JOIN pg_trigger AS g ON g.tgrelid = ANY (inorder_internal.tree(relation)::oid[])
         WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 
--- The state of the table when it was counted; null if that is unknown. Files and partitions are the present ones, as
--- the planner sees them; everything else is as the snapshot sees it. The last word, if any, is the text by which deltas
--- identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of its rows.
--- Adding the first child also changes the row of the table in pg_class (relhassubclass), which stays so until an
--- ANALYZE resets it.
+-- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
+-- inheritance children, or a trigger that may move rows unnoticed (late_trigger). Files and partitions are the present
+-- ones, as the planner sees them; everything else is as the snapshot sees it. The last word, if any, is the text by
+-- which deltas identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of
+-- its rows. Adding the first child also changes the row of the table in pg_class (relhassubclass), which stays so until
+-- an ANALYZE resets it.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -126,9 +127,9 @@ BEGIN
           DETAIL = 'Only roles that may write into a table write its counts.';
 END $$;
 
--- The first part of the function that writes deltas. After a swap by rename, the name of the deltas may lead to the
--- table of another function, or of another owner. A writer must not run the triggers of such a table. After a restore
--- the name leads to a table with another OID.
+-- The first part of the function that writes deltas: it checks the table of deltas. After a swap by rename, the name of
+-- the deltas may refer to the table of another function, or of another owner. A writer must not run the triggers of
+-- such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -164,8 +165,8 @@ CREATE FUNCTION inorder_internal.moving_setting() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'pg_catalog.concat(''inorder.moving_'', TG_ARGV[0])'::text;
 
--- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. The transition tables of
--- MERGE lack the rows that it moves to another partition. Rows of both transition tables are in the same order.
+-- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. Rows that MERGE moves to
+-- another partition are missing from its transition tables. Rows of both transition tables are in the same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -245,8 +246,8 @@ LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
               CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
 
--- The body of the function that writes deltas. Regardless of the caller's settings, it finds nothing by the
--- search_path. Columns of the rows are not qualified by a table, since a qualified name may also mean a function.
+-- The body of the function that writes deltas. The function runs with the search_path of the caller, and must not
+-- depend on it. Columns of the rows are not qualified by a table, since a qualified name may also mean a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -290,7 +291,7 @@ END
     CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END,
     inorder_internal.known_deltas(s));
 
--- The function of triggers for statements.
+-- The function of the statement triggers.
 CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
@@ -562,7 +563,7 @@ RETURN format('
     inorder_internal.group_list((s).columns, 'NULL, '), inorder_internal.fold_base());
 
 -- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
--- In a transaction that has written into the table this is an error, because deltas of a statement that has not ended
+-- In a transaction that has written into the table it raises an error, because deltas of a statement that has not ended
 -- may be missing. The proof is computed before the table is checked for faults, and again at the end. The sums are
 -- valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed. A
 -- partition cannot be removed once its rows were counted, because counting locks it. A fold that does not wait is made

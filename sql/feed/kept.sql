@@ -1,8 +1,8 @@
 -- Functions that find the state of a feed by its name, check it, lock it and change it; and functions for the batches
 -- of its workers.
 
--- A feed in its present state. is_renamed: the owner was renamed. is_found: next is the batch that follows the
--- position.
+-- A feed in its present state. If is_renamed is true, the owner was renamed. If is_found is true, "next" is the batch
+-- that follows the position.
 CREATE TYPE inorder_internal.feed_view AS (
     feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
@@ -35,7 +35,7 @@ BEGIN
               || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
--- A feed that the caller may move, found without SQL (kept.c); null if SQL has to decide.
+-- A feed that the caller may move, found without the executor (kept.c); null if find_feed() has to search.
 CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -99,7 +99,7 @@ BEGIN
     IF f.id IS NULL OR s.feed IS NULL THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
-        -- The privilege was revoked while the caller waited for the lock.
+        -- The privilege may have been revoked while the caller waited for the lock.
         RAISE 'permission denied for feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     ELSIF has_table_privilege(f.relation::oid, 'SELECT') IS NULL THEN
         RAISE 'the table of feed "%" was dropped', f.name USING ERRCODE = 'undefined_table',
@@ -129,7 +129,7 @@ DECLARE
 BEGIN
     IF f.feed_id IS NULL THEN
         PERFORM inorder_internal.checked_feed(feed, caller, must_read, false);
-        -- The privilege was granted meanwhile.
+        -- The privilege was granted in the meantime.
         RETURN inorder_internal.read_state(feed, relation, caller, must_read);
     END IF;
     RETURN f;
@@ -161,8 +161,8 @@ RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
 -- The number of the batch that follows the given one. On the same server and timeline it is the next number. The state
--- of another server or timeline may lack the last numbers that were given out, but fewer than 10^9. These are added,
--- because the clock of this server may be behind.
+-- of another server or timeline may lack the last numbers that were given out, but fewer than 10^9. In this case 10^9
+-- is added, or the present time is taken if it is higher.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -186,7 +186,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     number bigint;
 BEGIN
-    -- A dump contains the name of the owner.
+    -- The name of the owner is stored for dumps.
     IF f.is_renamed THEN
         UPDATE inorder_internal.feed AS n SET owner_name = inorder_internal.role_name(n.owner) WHERE n.id = f.feed_id;
     END IF;
@@ -225,7 +225,7 @@ BEGIN
     END IF;
 END $$;
 
--- Make readers of one feed take turns, until the transaction ends.
+-- Lock a feed until the transaction ends. Readers that move one feed wait for each other.
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

@@ -97,7 +97,8 @@ BEGIN
                   inorder_internal.found_query(t, b, '1', false));
 END $$;
 
--- Error if a probe finds a fault of the table; otherwise true if it looks for rows and finds any.
+-- Run a probe. Error if it finds a fault of the table; otherwise true if it finds rows, which only some probes look
+-- for.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -170,7 +171,7 @@ CREATE FUNCTION inorder_internal.find_end(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.found_batch;
-    -- Without a limit the number only shows whether there is a row.
+    -- Without a limit, the result only shows whether there is a row.
     e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
     IF e.has_rows IS NULL AND max_rows IS NOT NULL THEN
@@ -236,8 +237,8 @@ CREATE FUNCTION inorder_internal.next_by_index(
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If passes is true, it may consist of transactions without rows, over which the caller
--- moves the position.
+-- The batch after a position. If passes is true, the batch may have no rows: the caller moves the position over its
+-- transactions.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -272,8 +273,9 @@ END $$;
 
 -- Existing batches
 
--- The error of a call that needs transactions that its snapshot does not see. It is serialization_failure if the caller
--- will see them later, or in a new transaction, and not if this primary has not reached them.
+-- Raise the error of a call that needs transactions that its snapshot does not see. The code is serialization_failure
+-- if the call can succeed later or in a new transaction. It is another code if this primary has not reached the
+-- transactions.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -285,8 +287,8 @@ BEGIN
                  'up.';
 END $$;
 
--- A batch that can be read: it belongs to this table, which is locked and proved, and all of its transactions have
--- ended in the current snapshot. Otherwise an error.
+-- A batch; error unless it can be read: it must belong to this table, which is locked and proved, and all of its
+-- transactions must have ended in the current snapshot.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -294,7 +296,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
-    -- A batch with the members of this table is of this table, and has the same key.
+    -- A batch with the members of this table belongs to it, and was made with the same key.
     IF inorder_internal.differ(b.members, members) THEN
         PERFORM inorder_internal.check_same(t, b.members, 'batch');
         IF coalesce(b.resumed, b.cut) IS NOT NULL THEN

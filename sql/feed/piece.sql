@@ -6,18 +6,25 @@
 -- do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows until one
 -- of them succeeds. The search then costs a small multiple of the better way.
 
--- The result of a search for rows after a position. batch: its transactions are null if none has ended. has_rows: the
--- batch has rows. is_all: it has all rows that were committed. members: the tables that were proved. rest: the rest of
--- a set, which has no rows any more and comes before the batch. is_costly: no rows were found, and the search accessed
--- many pages.
+-- The result of a search for rows after a position.
+--
+--  batch      its transactions are null if no transaction has ended since the position
+--  has_rows   true if the batch has rows
+--  is_all     true if the batch has all rows that were committed
+--  members    the tables that were proved
+--  rest       the rest of a set, which has no more rows and precedes the batch
+--  is_costly  true if no rows were found, and the search accessed many pages
 CREATE TYPE inorder_internal.found_batch AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
     rest @extschema@.feed_batch, is_costly boolean
 );
 
--- A search for a piece. walked_from: the value where the walk along the index of the column begins, null if rows are
--- found by number. up_to: the value where it ends. amount, lowest, highest: the number of the first rows, at most one
--- more than are wanted, and their lowest and highest value.
+-- A search for a piece.
+--
+--  walked_from      value where the walk along the index of the column begins; null if rows are found by number
+--  up_to            value where the walk ends
+--  amount           number of the first rows, at most one more than are wanted
+--  lowest, highest  lowest and highest value of these rows
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
@@ -54,7 +61,8 @@ BEGIN
                                   inorder_internal.set_rows(t, b.transactions), budget), true, caller));
 END $$;
 
--- The first rows, by a walk along the index of the column or by number, whichever ends first.
+-- The first rows of a set. The walk along the index of the column and the search by number are tried in turn, until one
+-- of them succeeds.
 CREATE FUNCTION inorder_internal.first_by_either(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
 ) RETURNS inorder_internal.order_search

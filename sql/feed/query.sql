@@ -4,11 +4,11 @@
 -- therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every function and operator
 -- is the server's own, except feed_is_table(). query.c refuses any other query.
 --
--- The name of a table may lead to another relation when a text is run, because its schema can be renamed. Each text
+-- The name of a table may refer to another relation when a text is run, because its schema can be renamed. Each text
 -- therefore names the row type of the relation. The planner evaluates functions in FROM first, before it examines
 -- policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
 
--- A table as the source of a query. The query raises an error if the name leads to another relation.
+-- A table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,15 +19,16 @@ BEGIN
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
--- A condition that is always true, and precedes other conditions. It raises an error if the column is not of this type.
--- Without it, a query around this one could evaluate casts of other roles before feed_is_table().
+-- A condition that precedes the other conditions. It is true, or raises an error if the column is not of this type.
+-- Without this condition, a query around this one could evaluate casts of other roles before feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- Such conditions for some or all columns that have a type of the server; null if no column has one.
+-- The same condition for the given columns, or for all columns, as far as they have a type of the server; null if none
+-- of them has.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -57,7 +58,7 @@ BEGIN
     RETURN format('%L::pg_catalog.%I', inorder_internal.key_text(t, number), inorder_internal.key_type(t));
 END $$;
 
--- The condition that keys are in a range. It is one range of the index.
+-- The condition that keys are in a range. One index scan reads this range.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
 RETURNS text
 LANGUAGE sql STABLE
@@ -142,7 +143,7 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index supports this condition: an index is used for another condition.
+-- The condition that numbers are in a set. No index supports it: queries that use an index have another condition, too.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The guard: makes a table readable, and keeps it insert-only.
+-- The guard makes a table readable, and keeps it insert-only.
 --
 -- The bodies of the public functions are in enable.sql. They execute the statements that are generated here, with the
 -- privileges of their caller, who owns the table, and verify the result.
@@ -49,8 +49,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by another column. If its feeds continued by the numbers in this column, they could skip
--- rows.
+-- Error if a table is readable by a column other than the given one. If its feeds continued by the numbers in the given
+-- column, they could skip rows.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -94,7 +94,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The statements named the functions of the guard, and the names may have led to other functions.
+    -- The statements named the functions of the guard, and the names may have referred to other functions.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
         t.written_here := true;  -- the table was not restored: it lost the guard after the last statement
         PERFORM inorder_internal.say_unguarded(t);

@@ -1,6 +1,6 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by feed.c.
 
--- Error if transaction numbers are of another server or timeline.
+-- Error if a position or batch has numbers of another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -112,13 +112,13 @@ DECLARE
     t inorder_internal.feed_table;
     n inorder_internal.found_batch;
 BEGIN
-    -- This comes first, because the wait for the table may end with a promotion, after which the position is of another
-    -- timeline.
+    -- The position is checked first: the server may be promoted during the wait for the table, and the position is then
+    -- of another timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next_batch(
         t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
-    -- The rest of a set comes first, because a batch belongs to one set.
+    -- The rest of a set is returned first, because a batch belongs to one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;
     ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
@@ -276,7 +276,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Return a query for the caller to run, and set the settings with which it uses the index, until the transaction ends.
+-- Return a query that the caller will run. Until the transaction ends, settings make it use the index.
 CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),

@@ -114,7 +114,7 @@ LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, because the numbers that the old server has given out since the dump are unknown
 -- here. If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another position.
 BEGIN ATOMIC
-    -- This comes first, because a feed counts as accepted when its position is written.
+    -- Batches and shares are changed first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
         batch.ordering = inorder_internal.renumbered((t).relation, (b.batch).ordering),

@@ -41,8 +41,8 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- A table of which the caller sees all rows and feeds; error in a transaction whose snapshot stays the same, and on a
--- standby.
+-- A table that is locked and proved. Error in REPEATABLE READ and SERIALIZABLE, and on a standby, where rows and feeds
+-- may be missing.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -61,7 +61,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed');
 BEGIN
-    -- This call is in a new snapshot: the one before the wait does not show a feed that was created meanwhile.
+    -- This call uses a new snapshot: the snapshot before the wait does not show a feed that was created during the
+    -- wait.
     RETURN inorder_internal.passed(t);
 END $$;
 

@@ -75,7 +75,7 @@ BEGIN
         is_rest := rest.resumed IS NOT NULL OR (rest.ordering).from_value IS NOT NULL OR (f.next).is_costly;
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
-        -- If a reader has moved the feed in the meantime, the position is already past that rest.
+        -- If a reader has moved the feed in the meantime, the position already includes the rest.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, rest)
                             THEN inorder_internal.advance(s.position, rest) ELSE s.position END,
             polled = f.asked,
@@ -101,9 +101,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- The batch after the position of a feed, also for a caller that only waits for rows. If the caller moves the feed and
--- there are rows, the feed is locked, and the batch is determined under the lock. If the caller moves the feed and
--- there are no rows, the poll is recorded.
+-- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If the
+-- caller moves the feed and there are rows, the feed is locked, and the batch is determined under the lock. If the
+-- caller moves the feed and there are no rows, the poll is recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.feed_view

@@ -1,4 +1,4 @@
--- Workers process several batches of one feed at once, one batch each.
+-- Several workers can process a feed at once, each of them one batch.
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
 -- position, disjoint from all of them. Finishing a batch deletes it from the unfinished batches, and does not move the
@@ -91,7 +91,8 @@ BEGIN
 END $$;
 
 -- A new batch for a worker (batches.c), if the feed is not in the order of a column, and has no unfinished batch for
--- this worker. If nothing follows the position, the result has a feed and no number. Null if SQL has to decide.
+-- this worker. If nothing follows the position, the result has a feed and no number. Null if feed_take_batch() has to
+-- search.
 CREATE FUNCTION inorder_internal.new_batch(
     feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -205,8 +206,8 @@ BEGIN
                                 'It was finished, or there was none.'),
               HINT = 'The view feed_batches shows them.';
     END IF;
-    -- This is called in any case: a caller with an older snapshot, in which the batch is dead, gets an error instead of
-    -- passing the batch.
+    -- The state is updated even if first_batch stays the same: a caller with an older snapshot, in which the batch is
+    -- dead, then gets an error instead of passing the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)

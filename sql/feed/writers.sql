@@ -1,8 +1,7 @@
 -- Checks for later failures, before a table gets its guard or its column: an error if the catalog shows the failure, a
 -- warning if it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
 
--- Error if, because of the triggers of a table, the guard would refuse what is written, or reads would refuse the
--- table.
+-- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Masks: the form of a key outside of the database, which must not show order or time.
+-- Masks: keys in the form that leaves the database, which must not show order or time.
 
 CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

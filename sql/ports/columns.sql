@@ -7,22 +7,22 @@ LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that creates the function of triggers, or replaces the existing one, whose owner has been checked. If
--- another role creates the function in the meantime, the statement fails.
+-- The statement that creates the function of triggers, or replaces the existing function, whose owner has been checked.
+-- If another role creates the function in the meantime, the statement fails.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,
               CASE WHEN to_regprocedure(function || '()'::text) IS NOT NULL THEN 'OR REPLACE'::text ELSE ''::text END,
               function, body);
 
--- A name for a column that is not taken by other columns.
+-- A name for a column that no other column has.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- The versions of the catalog rows for some columns (null: all), for some triggers, and for the attachment of tables.
--- Statistics, and the name of the table, do not matter.
+-- The versions of the catalog rows for the given columns (all if null), for the given triggers, and for the attachment
+-- of tables. Statistics, and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], triggers name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -31,8 +31,8 @@ BEGIN
                 SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
-                -- If a trigger is changed again in the transaction that created it, that happens before its version is
-                -- kept. cmin is not used: it would change with each transaction that rolls back.
+                -- The transaction that creates a trigger may change it again, but only before the version is stored.
+                -- cmin is not used: it would change with each transaction that rolls back.
                 SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 WHERE g.tgrelid = m.oid AND g.tgname = ANY (triggers)
                 UNION ALL
@@ -51,8 +51,9 @@ BEGIN
         THEN 'is a log of changes, into which rows come without a statement' END);
 END $$;
 
--- True if a role may write into a table or its partitions: directly, by a view whose owner may, or by a foreign key
--- that deletes or updates rows. Before 18, triggers of such rows run as the role that changed the referenced table.
+-- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or by a
+-- foreign key that deletes or updates rows. Before version 18, the triggers of rows that a foreign key changes run as
+-- the role that changed the referenced table.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

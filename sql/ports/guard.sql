@@ -1,7 +1,8 @@
 -- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has it.
 
--- The trigger is in the public schema, because triggers on users' tables, and dumps of these tables, refer to it. While
--- session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this server.
+-- The trigger function is in the public schema, because triggers on users' tables, and dumps of these tables, refer to
+-- it. While session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this
+-- server.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
@@ -70,7 +71,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- The way to delete and change rows nevertheless, as text of a HINT; there is none for rows of a log of changes.
+-- How to delete and change rows nevertheless, as text of a HINT; null for a log of changes.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,9 +1,9 @@
 -- Positions and batches as jsonb, and as the text of that jsonb. Readers keep them in these forms.
 --
--- An object has the attributes of the type. A later version may add an attribute: stored objects then lack it, and have
--- a lower format. Missing members are therefore null, and unknown members an error: a batch is not taken for a
--- position, and an object of a later version is not misread. The server's text form of a composite type has no names,
--- and would fit only one version.
+-- The members of an object are the attributes of the type. A later version may add an attribute: objects that were
+-- stored before lack it, and have a lower format. Missing members are therefore null. Unknown members are an error: a
+-- batch is not taken for a position, and an object of a later version is not misread. The server's text form of a
+-- composite type has no names, and would fit only one version.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -13,8 +13,8 @@ CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch) RET
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(batch);
 
--- A position or batch from an object, in the format that this version writes; "nothing" is a null of the result type. A
--- later version converts objects of lower formats here.
+-- A position or batch from an object, in the format that this version writes. "nothing" is a null of the result type. A
+-- later version will convert objects of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(nothing anyelement, value jsonb, known_format int) RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,8 +116,8 @@ END $$;
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Convert the whole state: called by the update script of a version that writes another format. Rows that the extension
--- has written here keep that mark, and restored rows stay unaccepted.
+-- Convert the whole state: called by the update script of a version that writes another format. The column written_here
+-- of each row keeps its value.
 CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,26 +1,26 @@
 -- Lookups in a table that are written in C. The rest of the code for feeds is common to both editions.
 --
 -- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
--- caller's privileges count, the caller is an argument.
+-- privileges of the caller matter, the caller is an argument.
 
--- A table that was locked with its partitions, and proved to return the right rows; error if this is impossible
--- (table_proof.c).
+-- Lock a table with its partitions, and prove that a read returns the right rows; otherwise an error (table_proof.c).
+-- Returns the table.
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The members of a table that is locked, after it was proved for the snapshot of the calling statement.
+-- Prove a locked table for the snapshot of the calling statement, and return its members.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- The members, if the snapshot of the calling statement sees the files and partitions that are read; otherwise an error
--- (files.c). Null for a table that is locked but not proved.
+-- Return the members; error unless the snapshot of the calling statement sees the files and partitions that are read
+-- (files.c). The members are null for a table that is locked but not proved.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if a column was proved with the table, for an order or for shares. The next function records this.
+-- True if a column was proved with the table, for an order or for shares. keep_proof_of_column() records this.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
 ) RETURNS boolean
@@ -31,12 +31,13 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Run a query over one table with the privileges of the caller (query.c), and return its first row, a text[]; null if
--- there is no row. walks: the query reads the first rows by an index, and must not be planned with a sort.
+-- there is no row. If walks is true, the query reads the first rows by an index, and must not be planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- The number that such a query returns. parallel: the query may use parallel workers.
+-- Run a query over one table with the privileges of the caller, and return its result, a number. If parallel is true,
+-- the query may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
 ) RETURNS bigint
@@ -48,16 +49,20 @@ CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leav
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Two results: true if a table has rows of some transactions; true if it has rows with numbers that no transaction has
--- had yet. Null if no index shows them quickly (probe.c). In the functions below, too, null means that no index shows
--- the result.
+-- Two results: true if a table has rows of some transactions, and true if it has rows with numbers that no transaction
+-- has had yet. Null if no index shows these rows quickly (probe.c). In the functions below, too, null means that no
+-- index shows the result.
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A count that this session keeps. amount: the number of rows. folded: the number when may_fold() last returned true.
--- counted: the transactions of these rows, and the state of the table. others: the other transactions, which may have
--- rows. more: the number of their rows, if these are few.
+-- A count that this session keeps.
+--
+--  amount   number of rows
+--  folded   number of rows when may_fold() last returned true
+--  counted  transactions of these rows, and the state of the table
+--  others   other transactions that may have rows
+--  more     number of rows of these other transactions; null if there are many
 CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
@@ -67,7 +72,7 @@ CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, call
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may store its count. The session remembers the count, and asks again when more rows have come.
+-- True if a query may fold. The session then stores the number of rows at that time.
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -77,9 +82,12 @@ CREATE FUNCTION inorder_internal.keep_count(
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The end of a batch that is limited to a number of rows. has_rows: the batch has rows. number: if it has more rows
--- than the limit, the transaction of the last row within the limit. place, last_key: if the next row is of the same
--- transaction, the place of the last row among the rows of this transaction, and its key.
+-- The end of a batch that is limited to a number of rows.
+--
+--  has_rows         true if the batch has rows
+--  number           transaction of the last row within the limit; null if the batch has no more rows than the limit
+--  place, last_key  place of that row among the rows of its transaction, and its key; null unless the next row is of
+--                   the same transaction
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
 -- The end of a batch, found by the index on the number (end.c); null if the index does not show its rows.
@@ -87,20 +95,20 @@ CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A condition that the rows of some transactions satisfy. It is derived from the partitions that have such rows
--- (parts.c).
+-- A condition that all rows of some transactions satisfy, derived from the partitions that have such rows (parts.c).
 CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The condition that all rows of a partition below a table satisfy, by which the planner leaves out other partitions;
--- true if nothing is known.
+-- A condition that all rows of a partition of a table satisfy; "true" if nothing is known. With this condition, the
+-- planner leaves out other partitions.
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The number of rows of some transactions, at most 10,000, for any role, counted by the btree indexes of a table. All
 -- partitions are locked. Null if the table has no such index, or if there are too many ranges or partitions. Error if
--- the table cannot be read, or cannot be locked at once. asked: the caller named the table, and may read it.
+-- the table cannot be read, or cannot be locked at once. "asked" is true if the caller named the table, and may read
+-- it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
@@ -114,8 +122,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The number of pages that this session has read so far, in order to compute differences. It includes at least the
--- pages of a table and its indexes. begins: the number before the last probe, if that was costly and found nothing.
+-- The number of pages that this session has read so far: callers compute differences. It includes at least the pages of
+-- a table and its indexes. If begins is true, and the last probe was costly and found nothing, the result is the number
+-- before that probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -133,17 +142,17 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.type_of_rows(relation regclass) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- The type of a column; null if there is none of this name.
+-- The type of a column; null if no column has this name.
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- True if the caller may read a table. The table is then locked, so that facts about it stay valid.
+-- True if the caller may read a table. The table is then locked, and facts about it stay valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Make readers of one feed take turns. If locking writes no WAL, the turn begins at once, and the result is null.
--- Otherwise the result is the version of the feed, and the turn begins by take_turn(), when there are rows to move
--- over. take_turn() returns true if no other reader had its turn since that version.
+-- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns null.
+-- Otherwise it returns the version of the feed, and take_turn() locks the feed when there are rows to move over.
+-- take_turn() returns true if no other reader has moved the feed since that version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -151,12 +160,13 @@ CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS bo
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
--- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended. With
--- keeps_commit, the commit of this transaction also flushes the WAL, so that a crash cannot undo it. Returns true.
+-- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended. If keeps_commit
+-- is true, and this transaction has written, its commit flushes the WAL, and a crash cannot undo it either. Returns
+-- true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until another search for rows is worthwhile; the first search begins at once. False if the call has waited for
+-- Wait until it is time for another search for rows; the first search begins at once. False if the call has waited for
 -- the given time, by a monotonic clock (wait.c).
 CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
@@ -165,7 +175,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text) RETURNS void
 AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Execute statements of DDL with the privileges of the caller.
+-- Execute DDL statements with the privileges of the caller.
 CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -173,7 +183,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if a reader's position moves over transactions without rows, which costs a flush of the WAL.
+-- True if the position of a reader also moves over transactions without rows; this takes a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

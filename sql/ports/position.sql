@@ -3,13 +3,13 @@
 -- Why a set of transactions is a position:
 --  1. A row carries the number of the transaction that inserted it. That number is never
 --     changed and the row is never deleted. The guard ensures both.
---  2. ended(S) is the set of transactions that have ended in snapshot S: committed or aborted,
---     permanently. What they committed is visible in S.
+--  2. ended(S) is the set of transactions that have ended in snapshot S: they are committed or
+--     aborted, permanently. Rows that they have committed are visible in S.
 --  3. A position P is the set of transactions read so far; a batch is B = ended(S) - P.
 --  4. B and P are disjoint: no row is delivered twice.
---  5. Rows are read under a snapshot S' not older than S. All of B has ended in it, so each row
---     that B will ever have is visible: none is missed.
---  6. The next position is P + B. A transaction in progress is in neither set, so it will be in a later B.
+--  5. Rows are read under a snapshot S' that is not older than S. All transactions of B have ended
+--     in S', and each row that B will ever have is visible: no row is missed.
+--  6. The next position is P + B. A transaction in progress is in neither set: it will be in a later B.
 --  7. Each transaction ends, and is then in ended(S) for every later S: each row is delivered.
 --  8. Position and rows change in one transaction, or the batch is kept until it is finished.
 --  9. Readers of one feed are serialized: the second sees the position of the first.
@@ -74,7 +74,7 @@ CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirang
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
--- A set as a message shows it: at most four ranges, and the number of the others.
+-- A set as text of a message: at most four ranges, and the number of the other ranges.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -125,7 +125,8 @@ RETURN isempty((p).transactions * (b).transactions)
 -- on the schemas that it names. They are not immutable, because the planner would evaluate an immutable error before
 -- the conditions for it.
 --
--- The error about a batch of another position. The sets of transactions are given as messages show them.
+-- Raise the error about a batch that does not follow a position. The sets of transactions are given as text of a
+-- message.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
 ) RETURNS @extschema@.feed_position

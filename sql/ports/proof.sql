@@ -1,7 +1,7 @@
--- The proof of a table before it is read: no row bypassed the guard, and an index finds its rows.
+-- The proof of a table before it is read: no row has bypassed the guard, and an index finds the rows.
 --
--- The proof is made from the catalog, under locks on the table and all of its partitions. With C it is kept
--- (table_proof.c).
+-- The proof is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept for
+-- later reads (table_proof.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -46,7 +46,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- The error about a table without the guard; another error if the newest snapshot sees the guard.
+-- Raise the error about a table without the guard; another error if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -61,8 +61,9 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
--- The index by which rows are found, if a table without partitions meets all requirements of prove_table() except the
--- order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable nevertheless.
+-- The index that finds the rows of a table without partitions, if the table meets all requirements of prove_table()
+-- except the order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable
+-- nevertheless.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -77,14 +78,14 @@ DECLARE
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
-    -- The table is looked up as it is now: the check of the guard may have waited for a session that dropped the table
-    -- or hid rows.
+    -- The present state of the table is checked: the check of the guard may have waited for a session that dropped the
+    -- table or hid rows.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;
 
--- The indexes by which rows are found. Error unless the snapshot shows that a read by the caller would return the right
--- rows.
+-- The indexes that find the rows of a table. Error unless the snapshot shows that a read by the caller would return the
+-- right rows.
 CREATE FUNCTION inorder_internal.prove_table(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,7 +107,7 @@ BEGIN
     RETURN ARRAY[index];
 END $$;
 
--- The error about columns that have changed since the caller's query was planned.
+-- Raise the error about columns that have changed since the caller's query was planned.
 CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, why text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

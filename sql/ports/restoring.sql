@@ -1,7 +1,7 @@
--- The rows that a restore may bring into the state, by the role that restores.
+-- Which rows of the state a role may restore.
 --
--- The owner of the database restores everything. A role that only installed the extension restores its own rows. That
--- role executes everything that a restore calls, so no trigger may need an internal function except is_written_here().
+-- The owner of the database restores all rows. A role that only installed the extension restores its own rows. The role
+-- that restores executes all triggers: no trigger may call an internal function except is_written_here().
 --
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger

@@ -1,7 +1,7 @@
--- Sets of transactions: which have ended, which is next, and on which server.
+-- Sets of transactions: those that have ended, the next transaction, and the server on which their numbers are valid.
 --
--- ended_transactions() is in both schemas: internal functions call the one that no other role can replace.
--- Positions and batches are made of ended_everywhere(), and checked against ended_transactions().
+-- ended_transactions() is in both schemas: internal functions call that of the internal schema, which no other role can
+-- replace. Positions and batches are made of ended_everywhere(), and checked against ended_transactions().
 
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
@@ -22,9 +22,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number of the next transaction to which an id is assigned. The function does not assign it. The number may grow
--- within a statement. The function is nevertheless STABLE, so that SQL functions that call it can be inlined. No caller
--- compares two of its results.
+-- The number of the next transaction to which an id will be assigned. The function does not assign it. The number may
+-- grow within a statement. The function is nevertheless STABLE, because SQL functions that call a volatile function
+-- cannot be inlined. No caller compares two of its results.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -38,8 +38,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.server_system() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- Faster forms of the server's operators: for sets of 10,000 ranges these take 0.3 ms, the server's operators 3 to 12
--- ms.
+-- The operators - and + of multiranges, but faster: for sets of 10,000 ranges these functions take 0.3 ms, the
+-- operators of the server 3 to 12 ms.
 
 CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -64,7 +64,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
 
--- Error in a transaction whose snapshot stays the same, because it does not show later changes.
+-- Error in REPEATABLE READ and SERIALIZABLE, because the snapshot does not show later changes. "what" needs to see
+-- them.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,11 +1,11 @@
 -- The state of the extension, and the privileges on it.
 --
--- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of
--- these tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and
--- pg_restore. Rows they insert are checked at each use, and never executed.
+-- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of these
+-- tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and pg_restore. Rows
+-- that they insert are checked at each use, and never executed.
 
--- A role, by oid and name on the server that stored it. On another server both must match, so that no other role takes
--- its place after a restore.
+-- A role, by OID and name on the server that stored it. On another server both must match: after a restore, no other
+-- role takes its place.
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
 
 -- Trigger on the state: skips restored rows of tables that do not exist.
@@ -46,12 +46,13 @@ CREATE TABLE inorder_internal.feed_table (
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
-    -- Null; in the description of a table of which one share is read, the condition for its rows
+    -- Null in this table; in the description of a table of which one share is read, the condition for the rows of the
+    -- share
     share_condition text CHECK (share_condition IS NULL),
-    -- True if feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither
-    -- read nor written until feed_rebase()
+    -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
+    -- table can be neither read nor written until feed_rebase()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
-    -- Schema and name when it was enabled: another table that has them now is not read
+    -- Schema and name of the table when it was enabled: another table that has this name now is not read
     known_as name[],
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
@@ -66,13 +67,13 @@ CREATE TYPE inorder_internal.share_key AS (
 CREATE TABLE inorder_internal.feed (
     id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),  -- object id of the feed's lock
     name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
-    owner oid NOT NULL,  -- role that created it: see role_ref
-    owner_name name NOT NULL,  -- its name when the feed last moved
-    system text NOT NULL,  -- system identifier of the server whose roles these are
-    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles that may move it, by feed_grant()
+    owner oid NOT NULL,  -- role that created the feed: see role_ref
+    owner_name name NOT NULL,  -- name of that role when the feed last moved
+    system text NOT NULL,  -- system identifier of the server of these roles
+    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles that may move the feed, by feed_grant()
     relation inorder_internal.table_ref NOT NULL,
     whole_transactions boolean NOT NULL DEFAULT false,  -- true if batches end only at the end of a transaction
-    -- Column by which workers share it; null if none: see shares.sql
+    -- Column by which workers divide the feed; null if they do not: see shares.sql
     shared_by inorder_internal.share_key
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
@@ -85,8 +86,8 @@ CREATE TABLE inorder_internal.feed (
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 
--- True if a feed can have this state. It is a single function, because the server parses and prepares the expressions
--- of CHECK constraints for each statement: a dozen constraints took 50 of the 700 us of a read of 500 rows.
+-- True if a feed can have this state. The checks are in a single function, because the server parses and prepares the
+-- expressions of CHECK constraints for each statement: a dozen constraints took 50 of the 700 us of a read of 500 rows.
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
 ) RETURNS boolean
@@ -106,7 +107,7 @@ END $$;
 -- each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
-    seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
+    seq bigint NOT NULL DEFAULT 0,  -- increases when the row has left a page: see next_seq()
     page bigint,  -- page that the row was in when it was last updated
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
@@ -119,8 +120,8 @@ CREATE TABLE inorder_internal.feed_state (
     polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
     -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
     caught_up_at timestamptz,
-    -- True if the extension wrote the position here; otherwise a restore did, and the feed cannot move until
-    -- feed_rebase() or feed_seek()
+    -- True if the extension wrote the position on this server. Otherwise the row was restored, and the feed cannot move
+    -- until feed_rebase() or feed_seek()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
@@ -137,30 +138,31 @@ CREATE TABLE inorder_internal.worker_batch (
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
-    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has it; null if none has
-    token bigint,  -- number with which that worker finishes the batch; a new one each time
-    taken xid8,  -- transaction that gave it to that worker
-    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
-    tried timestamptz,  -- end of the lease that the last try began with
-    max_tries int CHECK (max_tries > 0),  -- after how many tries it is dead; null for never
-    -- When another worker may get it or, if no worker has it, when any worker may. It is -infinity for at once: if it
-    -- were the present time, and the clock was set back, the next batch would be given first.
+    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has the batch; null if no worker has it
+    token bigint,  -- number with which that worker finishes the batch; a new number whenever the batch is given
+    taken xid8,  -- transaction that gave the batch to that worker
+    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- number of tries: see given()
+    tried timestamptz,  -- end of the lease with which the last try began
+    max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
+    -- Time from which another worker may get the batch or, if no worker has it, any worker. -infinity means at once: if
+    -- this were the present time, and the clock was set back, the next batch would be given first.
     lease_end timestamptz NOT NULL,
-    reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
-    failed timestamptz,  -- when it failed last
-    dead_since timestamptz,  -- when it became dead; null if it is not
-    -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
+    reason text CHECK (char_length(reason) <= 2000),  -- reason given to the last feed_fail_batch()
+    failed timestamptz,  -- time of the last feed_fail_batch()
+    dead_since timestamptz,  -- when the batch became dead; null if it is not dead
+    -- Share of the feed to which the rows belong; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
     place bigint,  -- determines the order of the batches of a share; it stays the same when the batch gets its number
     page bigint,  -- page that the row was in when rows were last added: see add_part()
-    rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
+    rows bigint CHECK (rows > 0),  -- number of rows; null if the feed is not divided
     -- True if rows may still be added, because no worker has had the batch
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
-    -- True if the extension wrote the batch here; other batches count only after feed_rebase() has accepted their feed
+    -- True if the extension wrote the batch on this server. Restored batches are ignored until feed_rebase() has
+    -- accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
-    -- Feed and share in one column, by which the batches of a share are found. If their index began with the feed, as
-    -- the primary key does, the planner might choose the wrong one of these two indexes, depending on their sizes at
-    -- the last VACUUM.
+    -- Feed and share in one column, by which the batches of a share are found. If the index for this began with the
+    -- feed, as the primary key does, the planner might choose the wrong one of the two indexes, depending on their
+    -- sizes at the last VACUUM.
     feed_share bigint GENERATED ALWAYS AS (feed * 1024 + share) STORED,
     CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
@@ -180,7 +182,7 @@ CREATE TABLE inorder_internal.share_worker (
     page bigint,
     relation inorder_internal.table_ref NOT NULL,
     worker text NOT NULL,
-    turn bigint NOT NULL,  -- number of the feed's last batch at that time
+    turn bigint NOT NULL,  -- number of the feed's last batch when the worker got the share
     PRIMARY KEY (feed, share, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
@@ -196,9 +198,9 @@ COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count
 -- Only a fold writes this table.
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
-    part regclass NOT NULL,  -- that table, or a partition that holds rows
-    -- Files and server that were counted; the number is invalid for other files (after a restore, TRUNCATE,
-    -- VACUUM FULL, or when attached again)
+    part regclass NOT NULL,  -- the same table, or a partition that holds rows
+    -- Files and server that were counted. The number is not valid for other files: after a restore, TRUNCATE or VACUUM
+    -- FULL, or after the partition was attached again
     storage text NOT NULL,
     -- Transactions whose rows are included in the number
     counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
@@ -263,11 +265,11 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- True if the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
+-- True if the caller may move a feed: for its owner, the owner of its table, and the roles given to feed_grant().
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if the caller may see a feed: roles that may move it or read its table, and pg_monitor.
+-- True if the caller may see a feed: for roles that may move the feed or read its table, and for pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)

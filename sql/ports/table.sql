@@ -1,6 +1,7 @@
 -- The description of a table: how it is read by transaction number.
 --
--- It is made from the catalog: nothing here reads a row of the table, or evaluates an expression of its owner.
+-- The description is made from the catalog: no function here reads a row of the table, or evaluates an expression of
+-- its owner.
 
 CREATE FUNCTION inorder_internal.tree(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -9,8 +10,8 @@ BEGIN
         WITH RECURSIVE tree AS (
             SELECT relation::oid AS relid
             UNION ALL
-            -- While DETACH ... CONCURRENTLY waits for others, no new query reads the partition.
-            -- OFFSET 0 makes the planner use the index for each parent: a join would read all of pg_inherits.
+            -- While DETACH ... CONCURRENTLY waits for other sessions, no new query reads the partition. OFFSET 0 makes
+            -- the planner use the index for each parent: a join would read all of pg_inherits.
             SELECT i.inhrelid FROM tree AS t CROSS JOIN LATERAL (
                 SELECT p.inhrelid FROM pg_inherits AS p WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0
             ) AS i
@@ -60,15 +61,15 @@ BEGIN
     END IF;
 END $$;
 
--- The catalog of distributed tables, where Citus is.
+-- The catalog of the tables that Citus has distributed; null if Citus is not installed.
 CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
 -- Error if Citus has distributed the table or a partition of it, in any way, including reference tables and managed
--- local tables. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. Its
--- catalog is read only if it is genuine: if it is a member of the extension, and is in pg_catalog, where only a
--- superuser can create a table.
+-- local tables. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The
+-- catalog is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a
+-- table.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -127,7 +128,7 @@ BEGIN ATOMIC
     WHERE k.base BETWEEN 0 AND 281474976710655;
 END;
 
--- Types of key columns by which a position inside a transaction can be kept.
+-- The types of key columns that can mark a position inside a transaction.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Types whose text means the same value in every session, and whose comparison is the server's own. User-defined types
@@ -137,11 +138,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The columns of the primary key except the number, in order; none unless a position can be kept by each of them.
+-- The columns of the primary key, in order, except the number; none unless each of them has one of the types above.
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
--- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed,
--- and does not see that an UPDATE changes such a column.
+-- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too:
+-- otherwise the guard fires before generated columns are computed, and does not see that an UPDATE changes such a
+-- column.
 BEGIN ATOMIC
     SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
                               AND a.atttypid = ANY (inorder_internal.order_types())
@@ -156,7 +158,7 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;
 
--- The error of feed_is_table().
+-- Raise the error of feed_is_table().
 CREATE FUNCTION inorder_internal.say_other_table(row_type regtype) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -186,7 +188,8 @@ BEGIN
         FROM (VALUES ('<>'), ('>')) AS o(operator) CROSS JOIN (VALUES ('0'), ('''0''::bigint')) AS n(zero)));
 END $$;
 
--- The btree index that finds rows by a column, perhaps without those of number 0; or null.
+-- A btree index that finds the rows of a table by a column, or null. If is_partial is true, it may lack the rows of
+-- number 0.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
@@ -209,9 +212,8 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- True if only indexes without rows of number 0 begin with the column; false if an index of all rows does; null if no
--- index does. feed_enable() and each read call this function, so that each read finds the index that feed_enable() has
--- accepted.
+-- False if an index of all rows begins with the column; true if only an index without the rows of number 0 does; null
+-- if there is no such index. feed_enable() stores the result, and each read looks for an index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -249,7 +251,7 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- The way to make a table readable, as text of a HINT: enabling it, a column, or a log of its changes.
+-- How to make a table readable, as text of a HINT: by feed_enable(), by another column, or by a log of its changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -317,12 +319,13 @@ RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH
               'EXECUTE FUNCTION %s(%L)'::text, relation, inorder_internal.guard_function()::regproc, (t).base);
 
 -- The triggers of the guard of a table, or of a partition of it, as pg_get_triggerdef() writes them. Partitions inherit
--- those for rows, but not that for TRUNCATE.
+-- the row triggers, but not the trigger for TRUNCATE.
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
--- Triggers fire in the order of their names: nothing changes the key after these. No statement can supply the value of
--- a generated column, and a BEFORE UPDATE trigger makes the server recompute it in each update.
+-- Triggers fire in the order of their names: no other trigger changes the key after these. The guard of a generated
+-- number fires AFTER: no statement can supply the value of a generated column, and a BEFORE UPDATE trigger would make
+-- the server recompute it in each update.
 BEGIN ATOMIC
     SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
                           relation, inorder_internal.guard_function()::regproc, (t).base)
@@ -353,8 +356,8 @@ BEGIN
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- True if a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
--- quote_all_identifiers is off; and the column with the number is unchanged.
+-- True if a table, or a partition of it, has the triggers of the guard as feed_enable() creates them, and the column
+-- with the number is unchanged. quote_all_identifiers must be off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
@@ -406,15 +409,15 @@ BEGIN
         JOIN pg_attribute AS a ON a.attrelid = t.relation::oid AND a.attname = c.name AND NOT a.attisdropped);
 END $$;
 
--- A version of a row of the catalog: the transaction that wrote it and, if that may not have ended when this one began,
--- or if is_placed, the place of the row. The result is below 2^53, so a double can represent it exactly.
+-- The version of a catalog row: the id of the transaction that wrote the row, in the lower 32 bits. A hash of the place
+-- of the row is in the upper bits if is_placed is true, or if that transaction may still have been in progress when the
+-- current transaction began. The result is below 2^53, so a double can represent it exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
--- One transaction may change a row several times. Until that transaction ends, the place of the row is needed, too: a
--- later version of the row has another place. VACUUM FULL, which moves rows, gives the catalog another file. A frozen
--- row keeps its transaction id, which appears to be in the future after two billion transactions; the range of ages
--- below excludes such ids.
+-- One transaction may change a row several times, and each version of the row has another place. VACUUM FULL moves
+-- rows, and gives the catalog another file. A frozen row keeps its transaction id, which appears to be in the future
+-- after two billion transactions; the range of ages below excludes such ids.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
@@ -445,14 +448,15 @@ CREATE FUNCTION inorder_internal.member(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
--- True if two lists differ in any byte. For an operator of arrays the server looks up how it compares each type in
--- them, which accesses as much of the catalog as a statement.
+-- True if two lists differ in any byte. An operator of arrays would be slower: the server looks up in the catalog how
+-- to compare each type in them.
 CREATE FUNCTION inorder_internal.differ(remembered @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- The table and its partitions, to be stored in a position or, if is_placed is true, to be compared with stored ones.
+-- A table and its partitions, as a position stores them. If is_placed is true, their versions include places, for a
+-- comparison with stored members.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -485,7 +489,7 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if pg_upgrade made these versions, shortly before its mark: nothing has changed them since.
+-- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark: they have not changed since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 -- The difference of the ids is compared. By age, ids of two billion transactions later would appear to be older than
@@ -495,15 +499,15 @@ RETURN NOT EXISTS (
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- Tables whose attachment or guard differs from the one stored in a position, and true if only the guard differs. In a
--- restored database: tables whose name is not stored.
+-- Tables whose attachment or guard differs from that stored in a position. was_attached is true if only the guard
+-- differs. In a restored database: tables whose name is not stored.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the table itself is of another server. This is the case in a restored database,
--- but not for a new table here. A feed has an origin of another server only after pg_upgrade; a reader that omits the
--- origin has accepted the changes.
+-- Tables are compared by name only if the stored table itself is of another server. This is the case in a restored
+-- database, but not for a new table on this server. A feed has an origin of another server only after pg_upgrade; a
+-- reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -523,7 +527,7 @@ BEGIN ATOMIC
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 
--- Error if rows of a partially read transaction are in another order now.
+-- Error if the rows of a transaction that was read in part are now in another order.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], number bigint
 ) RETURNS void
@@ -559,7 +563,7 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
--- The error of a call that waited for feed_enable() or feed_rebase(), and has read the previous state.
+-- Raise the error of a call that waited for feed_enable() or feed_rebase(), and has read the previous state.
 CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -567,9 +571,9 @@ BEGIN
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
--- Error if the fault of a table is in its description: by the newest snapshot it is another one, or, in a transaction
--- whose snapshot stays the same, the table was disabled or rebased. There the trigger decides: its definition is always
--- the present one, and may have another base.
+-- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
+-- SERIALIZABLE no newer snapshot is available, and the trigger of the guard is examined: its definition is always the
+-- present one. If it has another base or is missing, the table was rebased or disabled.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -591,7 +595,7 @@ BEGIN
     END IF;
 END $$;
 
--- The error about a table that is not guarded. It is a different error if the newest snapshot sees the guard.
+-- Raise the error about a table that is not guarded; another error if the newest snapshot sees the guard.
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -632,7 +636,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the table can no longer be read by transactions, if it is not guarded, or if row security hides rows of it.
+-- Error if a table can no longer be read by transactions, if it is not guarded, or if row security hides rows of it.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -659,14 +663,14 @@ END $$;
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A restore recomputes generated numbers, which are then of this server.
+    -- A restore recomputes generated numbers: they are numbers of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
         PERFORM inorder_internal.say_unaccepted(t.relation);
     END IF;
     RETURN t;
 END $$;
 
--- Error unless the primary key is the one that distinguishes rows of one transaction.
+-- Error unless the columns that distinguish the rows of one transaction are still those of the primary key.
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -696,8 +700,8 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
--- Error unless the columns by which rows are read are unchanged. No statement can give a generated column a value, and
--- the guard does not check it: the number depends only on the expression in each table that holds rows.
+-- Error unless the columns by which rows are read are unchanged. The guard does not check a generated number, because
+-- no statement can supply it: the number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -3,8 +3,8 @@
 -- The planner rewrites each operator into comparisons of the key with a bound of its own type
 -- (time_support.c), so btree and BRIN indexes, statistics and partition pruning apply.
 --
--- The range operators are not named <@ and @>. If the other side is a literal or an untyped parameter, operators of
--- these names would match a tstzrange exactly, and be preferred to the server's own operators, which are polymorphic.
+-- The range operators are not named <@ and @>. If one operand is a tstzrange and the other one a literal or an untyped
+-- parameter, operators of these names would match exactly, and be preferred to the polymorphic operators of the server.
 
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

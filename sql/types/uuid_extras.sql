@@ -1,4 +1,4 @@
--- min and max of uuid, if the server lacks them, and bounds of partitions.
+-- The aggregates min(uuid) and max(uuid), if the server lacks them, and bounds of partitions.
 
 DO $$
 BEGIN
@@ -46,7 +46,8 @@ BEGIN
         RAISE 'first and last must be from 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00: not % to %',
             first, last USING ERRCODE = 'datetime_field_overflow';
     END IF;
-    -- Each start is computed from the first, so that steps of months keep the day of the month.
+    -- Each start is computed from the first one, not from the previous one: steps of months then keep the day of the
+    -- month.
     start := first;
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
@@ -56,7 +57,7 @@ BEGIN
         IF stop <= start THEN
             RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
         END IF;
-        -- If an hour occurs twice, only UTC distinguishes the two.
+        -- A name with a time is in UTC, because an hour of local time may occur twice.
         name := CASE WHEN days THEN to_char(start, 'YYYYMMDD') ELSE to_char(start AT TIME ZONE 'UTC', pattern) END;
         RETURN NEXT;
         start := stop;
