@@ -1,6 +1,7 @@
--- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. This is
--- done by a deferred trigger. A function that sets synchronous_commit would undo settings that are made while it runs.
--- A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
+-- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. A
+-- deferred trigger ensures this. A setting that is made before the commit would not be enough: if the call is made by a
+-- function with a clause SET synchronous_commit, the end of that function restores the previous value. A cursor WITH
+-- HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8,7 +9,7 @@ DECLARE
 BEGIN
     GET DIAGNOSTICS context = PG_CONTEXT;
     IF strpos(context, chr(10)) > 0 THEN
-        -- SET CONSTRAINTS is in a function of its own, which may undo settings that are made while it runs.
+        -- SET CONSTRAINTS was executed in a function, whose end may undo settings that are made while it runs.
         PERFORM inorder_internal.force_commit();
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);
@@ -32,7 +33,7 @@ END $$;
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- The types are qualified, because the search_path of the caller may lead to other types.
+    -- The types are qualified, because the search_path of the caller may find other types of these names.
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
@@ -57,14 +58,14 @@ EXCEPTION WHEN invalid_cursor_definition THEN
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
 
--- Run a statement over the rows of a batch, of the type of the first argument, with the search_path of the caller.
+-- Run a statement over the rows of a batch, with the search_path of the caller. The first argument has their row type.
 CREATE FUNCTION inorder_internal.apply_rows(
     row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The rows come from a function whose settings prevent that code of the table's owner is executed. The statement
-    -- itself keeps the settings of the caller.
+    -- The rows come from a function with settings that prevent the execution of code of the table's owner. The
+    -- statement itself keeps the settings of the caller.
     text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM inorder_internal.rows_of_kept('
                                    '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
                                    'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
@@ -78,7 +79,7 @@ BEGIN
     RETURN processed;
 END $$;
 
--- feed_apply(), with the search_path of the caller.
+-- The body of feed_apply(). "path" is the search_path of the caller.
 CREATE FUNCTION inorder_internal.apply_batch(name text, statement text, max_rows int, owner regrole, path text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET @pinned@

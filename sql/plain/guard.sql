@@ -1,12 +1,12 @@
--- The guard: the WHEN clauses of its triggers are evaluated for each row, and feed_guard() is called only for rows that
--- a clause refuses. The triggers fire AFTER, so no other trigger changes a row that they have checked.
+-- The WHEN clauses of the guard's triggers are evaluated for each row, and feed_guard() is called only for rows that a
+-- clause refuses. The triggers fire AFTER: no other trigger changes a row that they have checked.
 --
 -- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. It is called once
 -- for each statement, when the server plans the clause; no plan of the clause is kept. For keys, is_foreign() is called
 -- for each row: a clause that compares keys with such a constant would take 3 to 6 us more for each statement, and 0.4
 -- us less for each row.
 --
--- A WHEN clause has the table both by name and by OID. After a restore the name leads to a table with another OID, and
+-- A WHEN clause has the table both by name and by OID. After a restore the name refers to a table with another OID, and
 -- the trigger fires for each row until feed_rebase() creates it again. If the OID happens to be the same, the state
 -- shows the restore: each session reads the state once, and keeps the result in a setting.
 --
@@ -14,7 +14,8 @@
 -- us for each function, operator and constant. They have no SET clauses, which would take 0.2 us for each call; all
 -- names are therefore qualified.
 
--- True if a table was restored from a dump, and not accepted since. Otherwise the setting is set to yes.
+-- True if a table was restored from a dump, and not accepted since. If the state shows that this is not the case, the
+-- setting is set to yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -53,7 +54,7 @@ BEGIN
            AND inorder_internal.is_restored(root, setting);
 END $$;
 
--- True if replicated rows of a publisher may be inserted and changed. Nothing reads the table here before feed_enable()
+-- True if rows of a publisher may be inserted and changed. On this server no feed reads the table before feed_enable()
 -- or feed_rebase(), which check all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -66,7 +67,7 @@ BEGIN
               AND inorder_internal.has_own_guard(t.relation));
 END $$;
 
--- The error about a row with the right number that a trigger refuses because the trigger was made for another table.
+-- Raise the error about a row that has the right number, but is refused because the trigger was made for another table.
 CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,10 +1,11 @@
 -- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
 --
--- Any role with CREATE on the database runs it, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file or a tool
--- for migrations. docs/hosted.md lists the functions that it lacks, and its limits. script/edition wrote it.
+-- Any role with CREATE on the database can run this file, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file
+-- or a tool for migrations. docs/hosted.md lists the functions that this edition lacks, and its limits. script/edition
+-- wrote the file.
 --
--- No function is SECURITY DEFINER: each runs with the privileges of its caller, which are those that feed_admit() grants
--- on the state (rights.sql, last).
+-- No function is SECURITY DEFINER: each function runs with the privileges of its caller. feed_admit(), at the end of
+-- the file, grants those that a role needs.
 
 DO $$
 DECLARE
@@ -48,7 +49,7 @@ CREATE FUNCTION inorder_internal.sql_edition() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '@version@'::text;
 
--- The type with which the state names a table. A dump contains the table's name; if there is no such table in the
--- restored database, the row is an error.
+-- The type with which the state refers to tables. A dump contains the name of the table. If there is no such table in
+-- the restored database, restoring the row is an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
 COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table as its oid, in a dump as its name.';

@@ -49,7 +49,7 @@ BEGIN
 END
 ---- keep_batch: plpgsql VOLATILE keys
 BEGIN
-    -- Only a row that the extension did not write can have this number.
+    -- If a row has this number already, it was restored, and is replaced.
     INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
                                                     max_tries, lease_end, share, place, rows)
     VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,

@@ -1,4 +1,4 @@
--- Keys of the same layouts as those of src/keys/uuid_layout.h. A key is written as its 32 hexadecimal digits.
+-- Keys with the layouts of src/keys/uuid_layout.h. As text, a key has 32 hexadecimal digits without hyphens.
 
 CREATE FUNCTION inorder_internal.random_bits(amount int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -90,7 +90,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- 512 bits, of which each step takes 43. A random uuid takes 1 us, so one uuid is the seed of eleven steps.
+    -- Each step takes 43 of these 512 bits. A random uuid takes 1 us: one uuid is therefore the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(known, 16);

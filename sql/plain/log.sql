@@ -1,9 +1,10 @@
--- Logging changes without C: a function in PL/pgSQL for each table, which has the name and schema of the log and runs
--- as the role that changes rows. Every role may therefore insert into the log, as far as the triggers of the log allow
--- it. An additional key does no harm to a copy, and a marker makes the copy read the whole table.
+-- Logging changes without C: each table has a function in PL/pgSQL that writes its log. The function has the name and
+-- schema of the log, and runs as the role that changes rows. Every role may therefore insert into the log, as far as
+-- the triggers of the log allow it. An additional key does no harm to a copy, and a marker makes the copy read the
+-- whole table.
 
--- The trigger for rows of a log, which also marks the log: its arguments are the table and a description of it
--- (mark_statements()).
+-- The trigger function for rows of a log. Its trigger also marks the log: the arguments are the OID and the fingerprint
+-- of the logged table (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -17,7 +18,7 @@ BEGIN
           DETAIL = format('Role "%s" may not write into table %s, whose changes it logs.', current_user, relation);
 END $$;
 
--- The trigger for the markers that TRUNCATE writes into a log.
+-- The trigger function for the markers that TRUNCATE writes into a log.
 CREATE FUNCTION inorder_internal.check_marker() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -41,8 +42,8 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of that function for the present state of the table. Regardless of the caller's settings, it finds nothing
--- by the search_path. Columns of the rows are not qualified by a table, because a qualified name may also mean a
+-- The body of that function for the present state of the table. The function runs with the search_path of the caller,
+-- and must not depend on it. Columns of the rows are not qualified by a table, because a qualified name may also mean a
 -- function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,7 @@
--- Bodies for the lookups of sql/ports/ports.sql that are in C in the extension. Here only queries can use an index.
--- These functions also replace table_proof.c and files.c: the proof of a table is read from the catalog, in the
--- snapshot in which rows are searched, under locks on the table and all of its partitions. The proof is not kept, so
--- each read has its full cost.
+-- Bodies for the functions of sql/ports/ports.sql that are in C in the extension. In this edition only queries can use
+-- an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the catalog, in
+-- the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof is not kept:
+-- each read makes it again.
 
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN
@@ -10,7 +10,8 @@ BEGIN
 END
 ---- proved_members: plpgsql STABLE keys
 BEGIN
-    -- This comes first, because some properties of a partition are not shown as of the snapshot.
+    -- The partitions are checked first, because some of their properties are shown as they are now, not as the snapshot
+    -- sees them.
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
@@ -205,7 +206,7 @@ END
 BEGIN
     -- Privileges on the table suffice for this lock.
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    -- LOCK TABLE finds the table by name, which may have led to another table at that time.
+    -- LOCK TABLE finds the table by name, and the name may have referred to another table at that time.
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN

@@ -1,8 +1,8 @@
--- The last file: the roles that may use inorder.
+-- The roles that may use inorder. This file is the last one.
 --
--- Each function runs with the privileges of its caller, so that no object of a third party runs as the role that
--- installed inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted write all of the
--- state, and trust each other; no other role has a privilege on anything here, and PUBLIC has none.
+-- Each function runs with the privileges of its caller: no object of a third party runs as the role that installed
+-- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
+-- and must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
 -- The objects of inorder, as GRANT names them, and what a role needs on each to use it.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (
@@ -55,7 +55,8 @@ BEGIN ATOMIC
     SELECT c.id FROM called AS c;
 END;
 
--- Set the privileges of a role, as GRANT names it: to use everything, only to write into tables, or none.
+-- Set the privileges of a role, which is given as GRANT names it: to use everything, only to write into tables, or
+-- none.
 CREATE FUNCTION inorder_internal.set_rights(role text, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Facts of the database about transactions.
+-- Transactions, as far as SQL shows them.
 
 -- Make the commit of this transaction flush the WAL, even if synchronous_commit is changed before the commit, for
 -- example by a function that is still running. The transaction cannot be prepared.

@@ -1,4 +1,5 @@
--- The role whose privileges count: that of SET ROLE, or of a SECURITY DEFINER function that makes the call.
+-- The role whose privileges are checked: that of SET ROLE, or the owner of a SECURITY DEFINER function that makes the
+-- call.
 CREATE FUNCTION inorder_internal.caller() RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN quote_ident(current_user)::regrole::oid;
