@@ -17,7 +17,7 @@ COMMENT ON SCHEMA inorder_internal IS
 -- better. In this schema only a superuser can create objects. The schema contains no state, and need not be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
-'Functions that texts of queries of the extension inorder, and of its tool, call.';
+'Functions that are called by the texts of queries of the extension inorder, and by its tool.';
 
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean

@@ -249,4 +249,4 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
-'Return the text of the query for the changes of a batch kept by the reader; reader_batch_query returns that for rows.';
+'Return the text of the query for the changes of a batch kept by the reader, as reader_batch_query does for its rows.';

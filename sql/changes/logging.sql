@@ -293,7 +293,7 @@ END $$;
 CREATE FUNCTION @extschema@.changes_prepare(relation regclass) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
-'Return the statement that logs the changes of a table; no row if they are logged.';
+'Return the statement that starts logging the changes of a table; no row if they are already logged.';
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -303,7 +303,7 @@ COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
 CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
-'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.';
+'Revert changes_enable, but keep the log and its feeds until the log is dropped.';
 
 CREATE FUNCTION @extschema@.changes_resync(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -3,4 +3,4 @@
 CREATE FUNCTION @extschema@.changes_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.changes_trigger() IS
-'Internal function: trigger that changes_enable creates, which writes the keys of changed rows into the log.';
+'Internal function: trigger created by changes_enable, which writes the keys of changed rows into the log.';

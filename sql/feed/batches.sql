@@ -407,17 +407,20 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT * FROM inorder_internal.seen_batches();
-COMMENT ON VIEW @extschema@.feed_batches IS 'Unfinished batches of workers, also dead ones.';
+COMMENT ON VIEW @extschema@.feed_batches IS 'Unfinished batches of workers, including dead batches.';
 COMMENT ON COLUMN @extschema@.feed_batches.number IS 'number of the batch';
-COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or is dead';
-COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
-COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'number of tries after which it is dead; null for never';
+COMMENT ON COLUMN @extschema@.feed_batches.worker IS
+'worker that has the batch; null if the batch was returned or is dead';
+COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'number of tries so far';
+COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS
+'number of tries after which the batch is dead; null for no limit';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'when another worker may get it or, if no worker has it, any worker; null for at once';
-COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
+'time from which another worker, or any worker if no worker has the batch, can get it; null for at once';
+COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when the batch last failed; null if never';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';
-COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'when it became dead; null if it is not';
-COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which it has all or some rows';
-COMMENT ON COLUMN @extschema@.feed_batches.share IS 'share of a feed with partition_by whose rows it has, from 0';
-COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of its rows; null without partition_by';
+COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'when the batch became dead; null if it is not dead';
+COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which the batch has all or some rows';
+COMMENT ON COLUMN @extschema@.feed_batches.share IS
+'number of the share that has the rows, from 0; null without partition_by';
+COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of rows; null without partition_by';

@@ -347,14 +347,12 @@ COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
-'Add the rows since the last fold to the stored number, so that exact_count reads fewer rows; return how many there '
-'were.';
+'Add the rows since the last fold to the stored number, so that exact_count reads fewer rows; return their number.';
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
-'Start an exact count: make the table readable and guarded by feed_enable, count the existing rows once, and return '
-'that number.';
+'Start an exact count: make the table readable by feed_enable, count the existing rows once, and return their number.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -3,5 +3,4 @@
 CREATE FUNCTION @extschema@.exact_count_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.exact_count_trigger() IS
-'Internal function: trigger that exact_count_start creates, which writes into the deltas what a statement adds to each '
-'group.';
+'Internal function: trigger created by exact_count_start, which counts the rows that a statement adds to each group.';

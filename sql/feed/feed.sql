@@ -304,13 +304,14 @@ COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS 'Allow ano
 CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS 'Revert feed_grant.';
+COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
+'Revoke from a role the right to move a feed, which feed_grant has given.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set the position of a feed to these transactions: they count as read, all others do not.';
+'Set the position of a feed to a set of transactions: these count as read, and no others.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -336,7 +337,8 @@ CREATE FUNCTION @extschema@.feed_apply(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
-'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it.';
+'Run a statement that reads the next rows of a feed as the table "batch", and move the position in the same '
+'transaction.';
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
@@ -355,7 +357,7 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it.';
+'Finish the unfinished batch with this number; the token is that which feed_take_batch returned with the batch.';
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean

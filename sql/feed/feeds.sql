@@ -84,7 +84,8 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Transactions in progress that delay rows, because they have written to a table or may do so; the oldest first.';
+'Return the transactions in progress that delay rows of a table, because they have written to it or may do so; the '
+'oldest first.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
@@ -105,37 +106,39 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
        f.namesake
 FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS 'Lag of each feed, and the transactions that delay rows.';
-COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if the table was dropped';
+COMMENT ON COLUMN @extschema@.feeds.relation IS 'table of the feed; null if the table was dropped';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
-'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
-COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
+'column that orders the rows of the transactions that have ended; null for the order of transaction numbers';
+COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'true if no batch ends inside a transaction';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely; null if there are too many';
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
 'number of the first unfinished batch; null if there is none';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction that was read in part, up to a key';
-COMMENT ON COLUMN @extschema@.feeds.batch_worker IS 'worker that has that batch; null if it was returned';
+COMMENT ON COLUMN @extschema@.feeds.batch_worker IS
+'worker that has the first unfinished batch; null if the batch was returned';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS 'when a reader last asked for rows';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'whether all committed rows were read, and all batches finished except dead ones; null if unknown';
+'true if all committed rows were read, and all batches are finished or dead; null if unknown';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
-'when a reader last asked for rows and was given all that were committed';
+'when a reader last asked for rows and got all committed rows';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
 '0 if caught up; otherwise an upper bound: the time since caught_up_at or, if there is none, since the feed was '
 'created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
-'number of their rows in this table, counted by its index up to 10000, which means 10000 or more';
+'number of rows of these transactions in the table, counted by the index; 10000 means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
-'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
-COMMENT ON COLUMN @extschema@.feeds.held_since IS 'start time of the oldest of them: no delayed row is older';
+'number of transactions in progress that delay rows of the table (see feed_holders); null if none';
+COMMENT ON COLUMN @extschema@.feeds.held_since IS
+'start time of the oldest of these transactions: no delayed row is older';
 COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
-'number of unfinished batches of workers, without dead ones: see feed_batches';
+'number of unfinished batches of workers, without dead batches: see feed_batches';
 COMMENT ON COLUMN @extschema@.feeds.dead_batches IS 'number of dead batches; the backlog does not include them';
 COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers divide the feed; null if they do not';
-COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
+COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of shares; null without partition_by';
 COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
-'number of shares that a dead batch holds back; the backlog includes the batches after it';
+'number of shares that dead batches hold back; the backlog includes the later batches of these shares';
 COMMENT ON COLUMN @extschema@.feeds.namesake IS
-'another table that now has the name that the table of the feed had; null if there is none';
+'another table that now has the former name of the feed''s table; null if there is none';

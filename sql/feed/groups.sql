@@ -735,7 +735,8 @@ END $$;
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, by name[]) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
-'Count the rows of any table by up to four columns, or without columns ({}) as a whole; return the view.';
+'Create a view that counts the rows of any table by up to four columns, or all rows without columns ({}); return the '
+'view.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -745,7 +746,7 @@ COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass, name[]) IS
 CREATE FUNCTION @extschema@.exact_count_proof(relation regclass, deltas regclass, columns name[]) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count_proof(regclass, regclass, name[]) IS
-'Internal function: state of a table as text, for which a fold is valid; called by views of exact_count_start.';
+'Internal function: the state of a table, as text, for which a fold is valid; called by views of exact_count_start.';
 
 CREATE FUNCTION @extschema@.exact_count_writes(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -348,4 +348,4 @@ END $$;
 CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
-'Return the statements that make an existing table with any key readable, one per row.';
+'Return the statements that make an existing table, with any key, readable; one statement per row.';

@@ -139,4 +139,4 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
-'Revert feed_enable: drop the guard, which allows rows to be updated and deleted again.';
+'Revert feed_enable: drop the guard, so that rows can be updated and deleted again.';

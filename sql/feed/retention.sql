@@ -84,7 +84,7 @@ END $$;
 CREATE FUNCTION @extschema@.feed_passed(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
-'Return the transaction number below which all feeds of a table have read and finished everything.';
+'Return the transaction number below which all feeds of a table have read and finished all rows.';
 
 CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass) RETURNS SETOF regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

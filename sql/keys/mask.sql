@@ -4,11 +4,10 @@ CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, bytea, int) IS
-'Mask of a key: a uuid of version 4 that looks random without the secret key, and from which uuid_unmask returns the '
-'id.';
+'Mask of an id: a uuid of version 4 that looks random without the secret key, and that uuid_unmask converts back.';
 
 CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, bytea, int) IS
-'Id from which uuid_mask made this mask, with the same key and version.';
+'Id that uuid_mask has converted to this mask with the same key and version.';

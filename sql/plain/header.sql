@@ -52,4 +52,4 @@ RETURN '@version@'::text;
 -- The type with which the state refers to tables. A dump contains the name of the table. If there is no such table in
 -- the restored database, restoring the row is an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
-COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table as its oid, in a dump as its name.';
+COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table by its OID, in a dump by its name.';

@@ -113,7 +113,7 @@ BEGIN
     PERFORM inorder_internal.admit(role, false, false);
 END $$;
 COMMENT ON FUNCTION @extschema@.feed_dismiss(regrole) IS
-'Revert feed_admit: the role has no privilege on anything of inorder, except through other roles.';
+'Revert feed_admit: revoke all privileges of a role on objects of inorder.';
 
 -- Revoke privileges that default privileges have granted; in an update grant privileges on new objects to roles that
 -- were admitted before.

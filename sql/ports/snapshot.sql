@@ -6,7 +6,7 @@
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.xact_id_generated(bigint) IS
-'Number of the current transaction, as xact_id, for generated columns only.';
+'Number of the current transaction, as xact_id returns it; for generated columns only.';
 
 CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;

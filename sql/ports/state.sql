@@ -56,7 +56,7 @@ CREATE TABLE inorder_internal.feed_table (
     known_as name[],
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
-COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
+COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row per table.';
 
 -- The division of a feed among workers: the column by name and number, the hash function of its type, the number of
 -- shares, and a value that identifies the hash on this server: see new_share_key().
@@ -129,7 +129,7 @@ CREATE TABLE inorder_internal.feed_state (
 -- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, as after
 -- a transaction that was open for long.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
-COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row each.';
+COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row per feed.';
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
@@ -188,7 +188,7 @@ CREATE TABLE inorder_internal.share_worker (
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
     ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.share_worker IS
-'Worker that had a share last, for affinity; not dumped, since no guarantee depends on it.';
+'Worker that last had a share, for affinity; not dumped, since no guarantee depends on it.';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
@@ -214,7 +214,7 @@ COMMENT ON TABLE inorder_internal.count_part IS
 
 CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorder_internal.upgrade_mark);
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
-'Empty: pg_upgrade creates its foreign key after all tables, partitions and triggers, see are_upgraded().';
+'Empty table whose foreign key pg_upgrade creates after all tables, partitions and triggers: see are_upgraded().';
 
 -- A set of 10,000 ranges has 210 kB. The default compression reduces it to 73 kB in 50 ms, lz4 to 90 kB in 1 ms.
 DO $$

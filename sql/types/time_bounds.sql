@@ -34,7 +34,7 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner su
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
-'Internal function: filter that the planner adds to a comparison with bounds, an error if the key is not of version 7.';
+'Internal function: filter that the planner adds to a comparison with bounds; error if the key is not of version 7.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

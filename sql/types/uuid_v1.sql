@@ -41,7 +41,7 @@ AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAF
 COMMENT ON FUNCTION @extschema@.uuid(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
 
 CREATE CAST (uuid AS @extschema@.uuid_v1) WITH FUNCTION @extschema@.uuid_v1(uuid) AS ASSIGNMENT;
-COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; an error unless of version 1';
+COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; error if it is not of version 1';
 CREATE CAST (@extschema@.uuid_v1 AS uuid) WITH FUNCTION @extschema@.uuid(@extschema@.uuid_v1) AS ASSIGNMENT;
 COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
