@@ -20,12 +20,12 @@ BEGIN
         RAISE 'table % is not the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
-                          ELSE format('That is %s.', present) END;
+                          ELSE format('The log is %s.', present) END;
     ELSIF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'changes of table % may be missing from its log', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its columns, key, triggers or partitions are not those that it had when changes_enable() or '
-                       'changes_resync() was called last.',
+              DETAIL = 'Its columns, key, triggers or partitions have changed since the last changes_enable() or '
+                       'changes_resync().',
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);

@@ -116,7 +116,7 @@ BEGIN
     ELSIF columns.types <> columns.wanted THEN
         RAISE 'table % cannot be the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Its columns have the types (%s), those of a log (%s).',
+              DETAIL = format('Its columns have the types (%s); a log has (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
               HINT = 'Rename that table, which keeps its feeds; then call changes_enable() again.';
     END IF;

@@ -271,9 +271,9 @@ BEGIN
                 'from its worker. ' || hint;
     ELSE
         detail := format('Worker "%s" has it, by a later call of feed_take_batch().', b.worker);
-        hint := format('If this worker has another name, its lease was over: let it be longer, or call '
-                       'feed_renew_batch(). If this is worker "%s", it has asked for a batch '
-                       'again, or another process of that name has: give each process a name of its own.', b.worker);
+        hint := format('If this worker has another name, its lease has expired: pass a longer lease, or call '
+                       'feed_renew_batch(). If this is worker "%s", it has asked for a batch again, or another process '
+                       'has the same name: give each process its own name.', b.worker);
     END IF;
     RAISE 'batch % of feed "%" does not belong to the worker with this token', batch, feed_name
     USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;

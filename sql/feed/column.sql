@@ -36,7 +36,7 @@ BEGIN
                   HINT = 'Keys that are equal by it may be in different shares. Choose a column whose equal values '
                          'have equal bytes.';
         WHEN 'index' THEN
-            RAISE 'column % of table % is not the first one of a valid btree index', name, relation
+            RAISE 'column % of table % is not the first column of a valid btree index', name, relation
             USING ERRCODE = code, DETAIL = detail, HINT = format('CREATE INDEX ON %s (%s)', t.relation, name);
     END CASE;
 END $$;
@@ -116,12 +116,12 @@ DECLARE
     remedy text := ': restore that column, or call feed_seek(), which accepts the column that has the name now.';
 BEGIN
     IF divides THEN
-        RAISE 'column % of table % is not the one by which its feed was divided', quote_ident(column_name), relation
+        RAISE 'column % of table % is not the column by which its feed was divided', quote_ident(column_name), relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Workers divide its feed by the hash of that column.',
               HINT = 'It was renamed, dropped or created again, or its type was changed' || remedy;
     END IF;
-    RAISE 'column % of table % is not the one by which its feed is ordered', quote_ident(column_name), relation
+    RAISE 'column % of table % is not the column by which its feed is ordered', quote_ident(column_name), relation
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its feed delivers rows in the order of that column.',
           HINT = 'It was renamed, dropped or created again' || remedy;
 END $$;

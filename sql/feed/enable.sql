@@ -70,7 +70,7 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.require_read_committed(
-        'feed_enable', 'Rows that came without the guard since this transaction began would not be looked at.');
+        'feed_enable', 'Rows that were inserted without the guard since this transaction began would not be checked.');
     -- Dropping triggers takes a stronger lock than creating them.
     PERFORM inorder_internal.lock_owned(caller, relation, CASE
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
@@ -191,7 +191,7 @@ BEGIN
         RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
     ELSIF whole_transactions AND partition_by IS NOT NULL THEN
         RAISE 'whole_transactions and partition_by are mutually exclusive' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
+              DETAIL = 'The rows of a transaction may have several keys, and these may be in different batches.';
     END IF;
     PERFORM inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);

@@ -9,21 +9,21 @@ BEGIN
         WHEN 'beyond' THEN
             RAISE 'table % has transaction numbers that this server has not reached', t.relation
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to '
-                                  'come.', inorder_internal.next_transaction(0)),
-                  HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers are then above those in '
-                                'the table. Keys of another kind have no transaction number: feed_prepare(%1$L, '
+                  DETAIL = format('The next number is %s. Rows that were restored from another server may have such '
+                                  'numbers.', inorder_internal.next_transaction(0)),
+                  HINT = format('If the rows were restored, call feed_rebase(%1$L): new numbers are then above those '
+                                'in the table. Keys of another kind have no transaction number: feed_prepare(%1$L, '
                                 '''xact'') shows how to add a column with one.', t.relation);
         WHEN 'unnumbered' THEN
             RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
             USING ERRCODE = 'check_violation', DETAIL = 'No batch would include them, and no feed would deliver them.',
-                  HINT = format('Give them one while the guard is not on them (before feed_enable, or in a partition '
-                                'before it is attached): UPDATE %s SET %I = %s.',
+                  HINT = format('Give these rows a number while they are not guarded (before feed_enable, or in a '
+                                'partition before it is attached): UPDATE %s SET %I = %s.',
                                 t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
         WHEN 'passed' THEN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'It was attached, or detached and attached again, since the last read.',
+                  DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
                   HINT = 'If the feed has delivered its rows, or may skip them, continue by feed_seek(name, ''here'') '
                          'or, if the reader keeps the position, by reader_seek(table, position). Otherwise detach it, '
                          'then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it again in one '
@@ -32,16 +32,16 @@ BEGIN
             RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The same applies to the expression of a generated column. Rows may have been written '
-                           'without the guard, or have got numbers of transactions that the feed has passed.',
+                           'without the guard, or may have got numbers of transactions that the feed has already read.',
                   HINT = 'If there are no such rows, or the feed may skip them, call feed_seek(name, ''here'') or, if '
                          'the reader keeps the position, reader_seek(table, position). Otherwise start again.';
         WHEN 'joined' THEN
-            RAISE 'table % came with rows of transactions that are in the batch', member::regclass
+            RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'Since the batch was made it was attached, or detached and attached again, or its guard was '
-                           'disabled for a while: the batch may have other rows than when it was read before.',
+                  DETAIL = 'Since the batch was made, the table was attached, or its guard was disabled for a while. '
+                           'The batch may now have other rows than when it was first read.',
                   HINT = 'Renew the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
-                         'reader_seek(table, position); or detach a partition until it is finished.';
+                         'reader_seek(table, position); or detach the partition until the batch is finished.';
     END CASE;
 END $$;
 
@@ -163,8 +163,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this position on % is ahead of the server', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = format('It has read transactions up to %s, and the next one is %s.', highest, next),
-          HINT = format('After a restore call feed_rebase(%L, %s): new numbers then go on above these.', relation,
+          DETAIL = format('It has read transactions up to %s, and the next transaction is %s.', highest, next),
+          HINT = format('After a restore call feed_rebase(%L, %s): new numbers are then above these.', relation,
                         highest);
 END $$;
 
@@ -183,11 +183,11 @@ BEGIN
     END IF;
     RAISE 'this % is of another table than %', what, t.relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The table was dropped, restored or renamed, and this one has its name now. Rows of this one may '
-                   'have numbers that were passed in the other one.',
-          HINT = format('Start with a new position, by reader_start(%L). If this table has the rows of the other one '
-                        'with the same numbers, and no other rows, the position can take the members of a new one '
-                        'instead.', t.relation);
+          DETAIL = 'The table was dropped, restored or renamed, and this table has its name now. Rows of this table '
+                   'may have numbers that were read in the other table.',
+          HINT = format('Start with a new position, by reader_start(%L). If this table has the rows of the other '
+                        'table, with the same numbers and no other rows, copy the members of a new position into this '
+                        'position instead.', t.relation);
 END $$;
 
 -- Error if a position belongs to another table, or if it includes transactions but has no members, because a reader has

@@ -76,7 +76,7 @@ BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
         RAISE 'feed "%" was restored from a dump, and the numbers of its table were recomputed', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its position does not apply to the new numbers, so which rows it has read is not known.',
+              DETAIL = 'Its position does not apply to the new numbers: it is unknown which rows the feed has read.',
               HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
                             'feed_seek(%1$L, ''now'').', f.name);
     END IF;

@@ -73,7 +73,7 @@ BEGIN
               DETAIL = 'Their values are in no common order.',
               HINT = 'Give the column of each partition the default of the table.';
     ELSIF s.amount = 1 AND NOT s.is_right THEN
-        RAISE 'sequence % does not give values in the order in which they are drawn', s.name
+        RAISE 'sequence % may return values out of order', s.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed delivers rows in the order of column %I of %s.', order_column, t.relation),
               HINT = format('ALTER SEQUENCE %s INCREMENT BY 1 CACHE 1 NO CYCLE. Sessions that used it before may still '

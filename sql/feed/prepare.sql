@@ -147,8 +147,9 @@ BEGIN
         USING ERRCODE = 'wrong_object_type',
               HINT = CASE WHEN c.relispartition
                           THEN format('Prepare %s, of which it is a part.', pg_partition_root(relation))
-                          ELSE format('Without another column it can be followed by changes_enable(%L); from a shell: '
-                                      'inorder prepare %s --changes.', relation, inorder_internal.shell_word(relation))
+                          ELSE format('To follow the table without another column, call changes_enable(%L); from a '
+                                      'shell: inorder prepare %s --changes.', relation,
+                                      inorder_internal.shell_word(relation))
                           END;
     END IF;
 END $$;
@@ -187,7 +188,7 @@ BEGIN
     ELSIF column_number NOT IN (SELECT k.attnum FROM inorder_internal.key_columns(relation) AS k) THEN
         RAISE 'column % of % already exists and has no default that returns transaction numbers',
             quote_ident(key_column), relation USING ERRCODE = 'duplicate_column',
-              HINT = 'Pass the name of another column to be added or, if this one has such numbers, set its default, '
+              HINT = 'Pass another name for the new column. If this column has transaction numbers, set its default to '
                      'xact_id() or uuid_xact_nextval().';
     END IF;
     t.relation := relation;

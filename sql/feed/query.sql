@@ -109,7 +109,7 @@ BEGIN
     JOIN pg_type AS y ON y.oid = a.atttypid AND y.oid = ANY (inorder_internal.order_types())
     WHERE k.value IS NOT NULL;
     IF (amount > 0 AND amount = cardinality(key_values) AND amount = cardinality(t.order_columns)) IS NOT TRUE THEN
-        RAISE 'the position stands after the key %, which is not one of columns % of %', key_values, t.order_columns,
+        RAISE 'invalid position: key % does not match columns % of %', key_values, t.order_columns,
               t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;

@@ -60,7 +60,7 @@ BEGIN
     IF known <> key_column AND inorder_internal.is_enabled(relation, known) THEN
         RAISE 'table % is already readable by column %', relation, quote_ident(known)
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Positions of feeds are among the numbers in that column.',
+              DETAIL = 'The positions of its feeds consist of numbers in that column.',
               HINT = format('To read it by %I, call feed_drop() for its feeds, and feed_disable(%L), first.',
                             key_column, relation);
     END IF;
@@ -87,7 +87,7 @@ BEGIN
     IF FOUND THEN
         RAISE 'table % is in one partition tree with %, which is already readable', relation, other
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Use that one, or call feed_disable(%L) first.', other);
+              HINT = format('Use that table, or call feed_disable(%L) first.', other);
     END IF;
 END $$;
 

@@ -6,11 +6,11 @@ LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF origin <> inorder_internal.server_origin() THEN
         RAISE 'this position is of another server or timeline' USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('It was read on %s, this is %s (system identifier/timeline). What was read there may be '
-                              'missing here, and its numbers may be used again.',
+              DETAIL = format('It was read on %s, and this is %s (system identifier/timeline). Transactions that were '
+                              'read there may be missing here, and their numbers may be used again.',
                               origin, inorder_internal.server_origin()),
-              HINT = 'If nothing was lost on the way here, as in a switchover or pg_upgrade, continue by setting the '
-                     'origin of the position to null.';
+              HINT = 'If no transaction was lost, as in a switchover or pg_upgrade, set the origin of the position to '
+                     'null and continue.';
     END IF;
 END $$;
 
@@ -20,7 +20,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p.transactions IS NULL THEN
         RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
-              HINT = 'reader_start() gives one to begin with.';
+              HINT = 'Call reader_start() for an initial position.';
     ELSIF NOT inorder_internal.are_numbers(p.transactions) THEN
         RAISE 'the position holds transactions %, which must be between 0 and 281474976710655',
             inorder_internal.few_of(p.transactions)
@@ -43,7 +43,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF b.transactions IS NULL THEN
         RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed',
-              HINT = 'reader_next_batch() gives one.';
+              HINT = 'Call reader_next_batch() for a batch.';
     END IF;
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;

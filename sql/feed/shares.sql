@@ -23,8 +23,8 @@ BEGIN
     IF divided.fingerprint IS DISTINCT FROM inorder_internal.hash_fingerprint(divided.kind) THEN
         RAISE 'feed "%" was divided by another hash function than that of this server', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
-                              'unfinished batches would have other rows.', divided.fingerprint,
+              DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in other shares than '
+                              'before, and unfinished batches would have other rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
               HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it again '
                      'by feed_seek(), which discards unfinished batches.';

@@ -17,8 +17,8 @@ BEGIN
         RAISE 'feed "%" is divided among workers by column %', f.name,
               quote_ident((f.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'A reader of all its rows would not know which of them workers have.',
-              HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
+              DETAIL = 'A reader of all rows would not know which of them workers have.',
+              HINT = 'Call feed_take_batch(), even with a single worker. Or read another feed of the table, without '
                      'partition_by.';
     END IF;
     RAISE 'workers of feed "%" have unfinished batches', f.name
@@ -26,8 +26,8 @@ BEGIN
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
                                                    WHERE b.feed = f.feed_id AND b.written_here
                                                      AND (b.dead_since IS NULL OR inorder_internal.is_held(f)))),
-          HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another way: the view '
-                 'feed_batches shows them.';
+          HINT = 'Call feed_take_batch(). Or let workers finish these batches before the feed is read in another way: '
+                 'the view feed_batches shows them.';
 END $$;
 
 -- Error if a feed gets no rows because another table now has the name that writers use. No error while workers have
@@ -44,7 +44,7 @@ BEGIN
     END IF;
     RAISE 'feed "%" reads table %, and not %', f.name, relation, other
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its table was renamed, and another one has the name that it had when it was enabled. There is '
+          DETAIL = 'Its table was renamed, and another table has the name that it had when it was enabled. There is '
                    'nothing more to read.',
           HINT = format('To read the other one, call feed_drop(%L), then feed_create() for %s. To go on with this one, '
                         'let its owner call feed_enable(%L).', f.name, other, relation);

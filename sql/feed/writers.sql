@@ -86,8 +86,8 @@ DECLARE
 BEGIN
     IF inorder_internal.has_log(t.relation) THEN
         RAISE WARNING 'the changes of table % are logged, and it becomes insert-only', t.relation
-        USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log delivers what is updated and deleted, too.',
-              HINT = 'feed_create() of the log makes one; from a shell: inorder tail --changes.';
+        USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log also delivers updates and deletes.',
+              HINT = 'Create a feed of the log by feed_create(); from a shell: inorder tail --changes.';
     ELSIF counted.deleted > 0 OR counted.updated > 0 THEN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',
@@ -99,7 +99,7 @@ BEGIN
     IF keys IS NOT NULL THEN
         RAISE WARNING 'foreign keys delete or change rows of table %', t.relation
         USING ERRCODE = 'restrict_violation',
-              DETAIL = format('%s: where the guard refuses that, the statement on the other table fails.', keys),
+              DETAIL = format('%s: if the guard refuses such a change, the statement on the other table fails.', keys),
               HINT = logged;
     END IF;
     IF NOT t.is_generated AND EXISTS (SELECT FROM pg_subscription_rel AS s WHERE s.srrelid = ANY (members)) THEN

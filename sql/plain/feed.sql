@@ -45,7 +45,7 @@ BEGIN
     IF pg_catalog.jsonb_path_exists(plan, 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true) THEN
         RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING
             ERRCODE = 'feature_not_supported',
-            DETAIL = 'The position moves over the whole batch, also over the rows that are left out.',
+            DETAIL = 'The position moves over the whole batch, including the rows that are left out.',
             HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
     ELSIF NOT pg_catalog.jsonb_path_exists(plan, 'strict $.**."CTE Name" ? (@ == "rows of the batch")', '{}', true) THEN
         RAISE 'the statement does not read the batch' USING

@@ -77,7 +77,7 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table was restored without the state of inorder, as by pg_dump --schema-only or --table, or the '
                    'trigger was made by hand.',
-          HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to do without it.', root, root);
+          HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to drop the guard.', root, root);
 END $$;
 
 ---- feed_guard: plpgsql

@@ -39,7 +39,7 @@ DECLARE
 BEGIN
     -- On a standby a snapshot lists no transaction in progress.
     IF pg_is_in_recovery() THEN
-        RAISE 'the SQL edition of inorder does not know on a standby which transactions have ended'
+        RAISE 'the SQL edition of inorder cannot determine on a standby which transactions have ended'
         USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
     END IF;
     result := int8multirange(int8range(0, inorder_internal.plus_base(pg_snapshot_xmax(s)::text::bigint, base)));
@@ -64,7 +64,7 @@ END
 ---- server_origin: plpgsql keys
 BEGIN
     IF pg_is_in_recovery() THEN
-        RAISE 'the SQL edition of inorder does not know on a standby which timeline it follows'
+        RAISE 'the SQL edition of inorder cannot determine on a standby which timeline it follows'
         USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
     END IF;
     RETURN concat((SELECT s.system_identifier FROM pg_control_system() AS s), '/',

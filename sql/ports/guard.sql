@@ -29,7 +29,8 @@ CREATE FUNCTION inorder_internal.say_later_trigger(relation regclass, name text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It may give rows numbers that readers have passed.',
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'It may give rows numbers of transactions that readers have already read.',
           HINT = (WITH RECURSIVE above AS (
                       -- The trigger of a partition is renamed together with the trigger from which it was copied.
                       SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
@@ -61,8 +62,9 @@ DECLARE
 BEGIN
     RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
     USING ERRCODE = 'check_violation',
-          DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
-                          'the current one is %s.', c.relname, key_column, coalesce(said::text, 'none'), number),
+          DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this row has %s, '
+                          'and the current transaction is %s.',
+                          c.relname, key_column, coalesce(said::text, 'none'), number),
           HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
                       THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or '
                            'in a clone of the publisher see "Logical replication" in the manual.'
@@ -89,7 +91,7 @@ DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
-    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
+    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has read this row by the previous value.',
           HINT = concat('Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns '
                         'again: such a table must not be updated. ', inorder_internal.way_to_change(relation)),
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;

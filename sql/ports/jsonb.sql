@@ -41,12 +41,12 @@ BEGIN
     IF unknown IS NOT NULL THEN
         RAISE 'a % has no member %', pg_typeof(nothing), left(unknown, 200)
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = format('This one has format %s, and this version of inorder reads formats up to %s.',
+              DETAIL = format('The object has format %s, and this version of inorder reads formats up to %s.',
                               coalesce(left(value ->> 'format', 200), 'null'), known_format);
     ELSIF (written ->> 'format')::int NOT BETWEEN 1 AND known_format THEN
         RAISE 'this version of inorder does not read format % of a %', written ->> 'format', pg_typeof(nothing)
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = format('It reads formats up to %s. A later version may write others.', known_format);
+              DETAIL = format('It reads formats up to %s. A later version may write other formats.', known_format);
     END IF;
     RETURN jsonb_populate_record(nothing, value || jsonb_build_object('format', known_format));
 END $$;

@@ -28,9 +28,9 @@ DECLARE
 BEGIN
     IF missing IS NOT NULL THEN
         PERFORM inorder_internal.refuse_outdated(t);
-        RAISE 'table % has no valid btree index any more that begins with column %', leaves[missing],
+        RAISE 'table % no longer has a valid btree index that begins with column %', leaves[missing],
               quote_ident(t.key_column)
-        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Each read would look at all of its rows.',
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Each read would scan the whole table.',
               HINT = format('CREATE INDEX ON %s (%I). Let the owner call feed_enable(%L).', leaves[missing],
                             t.key_column, t.relation);
     END IF;
@@ -56,8 +56,8 @@ BEGIN
     PERFORM inorder_internal.refuse_outdated(t);
     RAISE 'table % has lost the guard of column %', member, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
-                   'readers have passed.',
+          DETAIL = 'Its triggers were disabled, dropped or changed. Rows that were written in the meantime may have '
+                   'numbers of transactions that readers have already read.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 

@@ -93,7 +93,7 @@ BEGIN
         RAISE 'table % is distributed by Citus: its shards can be read, not the table', distributed
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT '
-                       'PREPARED that another node has still to run: rows would be lost.',
+                       'PREPARED that another node has not executed yet: rows would be lost.',
               HINT = 'inorder citus makes its shards readable, each on its node; inorder tail --shards and inorder '
                      'count --shards read all of them.';
     END IF;
@@ -165,7 +165,7 @@ BEGIN
     RAISE '% is not the table that this query was made for', row_type
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
-          HINT = 'Have the query made again, in a new transaction.';
+          HINT = 'Create the query again, in a new transaction.';
 END $$;
 
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
@@ -292,7 +292,7 @@ BEGIN
         USING ERRCODE = CASE WHEN amount > 1 THEN 'ambiguous_column' ELSE 'undefined_column' END,
               DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
                        'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
-              HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
+              HINT = CASE WHEN amount > 1 THEN 'Pass the name of the column to use.'
                           ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     t.is_partial := inorder_internal.has_partial_index(relation, key_attnum);
@@ -542,8 +542,8 @@ BEGIN
               DETAIL = format('The feed has read up to a key of (%s); rows of one transaction are now ordered by (%s).',
                               array_to_string(was, ', '), array_to_string(is_now, ', ')),
               HINT = 'Restore that key, call feed_enable(), and continue reading until no transaction is read in part '
-                     'and no batch is unfinished. Or set by feed_seek(name, transactions) which transactions have '
-                     'been read, with or without this one.';
+                     'and no batch is unfinished. Or call feed_seek(name, transactions) with the transactions that '
+                     'have been read, with or without this transaction.';
     END IF;
 END $$;
 
@@ -608,15 +608,15 @@ BEGIN
     IF lacks IS NOT NULL THEN
         RAISE 'table % no longer has column %, on which its feed relies', t.relation, quote_ident(lacks)
         USING ERRCODE = 'undefined_column',
-              HINT = format('Give the column its name back, or let the owner call feed_enable(%L) again.', t.relation);
+              HINT = format('Rename the column back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
     -- In the SQL edition a restored table has a guard that was made for another OID. The error is then that the table
     -- was restored, and not that its guard was changed.
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. Rows written '
-                   'meanwhile may have numbers that readers have passed.',
+          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. Rows that '
+                   'were written in the meantime may have numbers of transactions that readers have already read.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
@@ -655,7 +655,7 @@ BEGIN
     RAISE 'table % was restored from a dump, and is not readable yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Its rows and the positions of its feeds have numbers of another server, or of another time.',
-          HINT = format('Let the owner of the table call feed_rebase(%L): new numbers then go on above these.',
+          HINT = format('Let the owner of the table call feed_rebase(%L): new numbers are then above these.',
                         relation);
 END $$;
 
@@ -740,6 +740,6 @@ BEGIN
     PERFORM inorder_internal.check_local(relation), inorder_internal.check_kind(relation);
     RAISE 'table % has not been made readable by transactions', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Without the guard its rows may have numbers that readers have passed.',
+          DETAIL = 'Without the guard, rows may have numbers of transactions that readers have already read.',
           HINT = inorder_internal.way_to_read(relation);
 END $$;

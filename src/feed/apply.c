@@ -160,7 +160,7 @@ check_batch_is_read(List *queries)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
-				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
+				 errdetail("The position moves over the whole batch, including the rows that are left out."),
 				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
 	if (use == NOT_READ)
 		ereport(ERROR,
@@ -185,8 +185,8 @@ batch_of(Query *query)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the statement must be one that can follow WITH batch AS (...)"),
-			 errhint("SELECT, INSERT, UPDATE, DELETE and MERGE can.")));
+			 errmsg("the statement cannot follow WITH batch AS (...)"),
+			 errhint("Pass a SELECT, INSERT, UPDATE, DELETE or MERGE statement.")));
 	return NULL;
 }
 

@@ -150,7 +150,7 @@ permute(FunctionCallInfo fcinfo, UuidWords words, bool encrypt)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("this server cannot mask keys"),
 			 errdetail("It has no OpenSSL, or the extension was built without the headers of OpenSSL."),
-			 errhint("Install them (Debian: libssl-dev), and build the extension again.")));
+			 errhint("Install the headers (Debian: libssl-dev), and build the extension again.")));
 	return words;
 }
 

@@ -70,7 +70,7 @@ refuse_vacuum(const char *function_name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot execute %s during VACUUM", function_name),
-				 errdetail("No snapshot shows that its transaction is in progress: readers would pass its rows.")));
+				 errdetail("Snapshots do not list its transaction as in progress: readers would miss its rows.")));
 }
 
 static uint64

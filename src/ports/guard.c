@@ -216,7 +216,7 @@ check_insert(TriggerData *data)
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" is of type %s; a feed reads by uuid or bigint",
+				 errmsg("column \"%s\" is of type %s, not uuid or bigint",
 						get_attname(RelationGetRelid(table), column, false), format_type_be(type))));
 }
 

@@ -198,7 +198,7 @@ check_query(Query *query, const Table *table)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table with OID %u cannot be read safely", table->oid),
-			 errdetail("Its name leads to another relation, or reading it would run functions or policies of other "
+			 errdetail("Its name refers to another relation, or reading it would run functions or policies of other "
 					   "roles.")));
 }
 

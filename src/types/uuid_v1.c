@@ -249,7 +249,7 @@ uuid_v1_nextval(PG_FUNCTION_ARGS)
 	if (unlikely(state.tick > V1_TICK_MAX))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("the system clock shows a time that no version-1 UUID holds"),
+				 errmsg("the system clock is outside the range of version-1 UUIDs"),
 				 errdetail("They hold %s.", V1_RANGE_TEXT)));
 	return uuid_datum((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)});
 }

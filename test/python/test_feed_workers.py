@@ -180,7 +180,7 @@ def test_another_name_gets_it_when_the_lease_is_over(feed: Connection, other: Co
     assert take(other, "b")[0] == number
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         feed.execute(FINISH.encode(), [number, token])
-    assert "If this worker has another name, its lease was over" in str(caught.value.diag.message_hint)
+    assert "If this worker has another name, its lease has expired" in str(caught.value.diag.message_hint)
 
 
 def test_what_the_hint_says(feed: Connection) -> None:

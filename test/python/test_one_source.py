@@ -19,7 +19,7 @@ OF_PORTS = {
     "Limit the rows by max_rows, as in feed_apply(name, statement, 10).",
     "Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
     "call feed_seek(name, 'now').",
-    "The position moves over the whole batch, also over the rows that are left out.",
+    "The position moves over the whole batch, including the rows that are left out.",
     "The position moves over the whole batch.",
     "The snapshot does not see the rows where they are now.",
     "The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).",

@@ -59,7 +59,7 @@ CHANGES = {
     "no index of a partition": (
         "parts",
         [SUPERUSER, "UPDATE pg_index SET indisvalid = false WHERE indrelid = 'part'::regclass", OWNER],
-        "has no valid btree index any more that begins with column id",
+        "no longer has a valid btree index that begins with column id",
     ),
     "another expression": (
         "made", ["DROP INDEX made_xact_idx",
@@ -131,7 +131,7 @@ LATER = {
     "{name} is made or changed by hand": (
         'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not for each row',
         "feed_guard() must be called as a trigger",
-        'column "…" is of type …; a feed reads by uuid or bigint',
+        'column "…" is of type …, not uuid or bigint',
         'table … takes no rows: trigger "…" is not as feed_enable() makes it for this table',
         "table … has lost the guard of column …",
     ),
@@ -153,7 +153,7 @@ LATER = {
         "table … has another primary key than when it was made readable",
         "partition … has rows of transactions that the feed has already read",
         "the guard of table … was disabled or replaced since the last read",
-        "table … came with rows of transactions that are in the batch", "this position on … remembers no partitions",
+        "table … may have new rows of transactions that are in the batch", "this position on … remembers no partitions",
     ),
     "feed_enable() is what is missing": ("table … has not been made readable by transactions",),
     "Citus": (
@@ -339,7 +339,7 @@ DRAWN = ("CREATE SEQUENCE drawn {}", "ALTER TABLE key ADD c bigint NOT NULL DEFA
 COLUMNS = {
     "does not exist": ([], ORDERED.format("nothing")),
     "may be null": (["CREATE INDEX ON key (note)"], ORDERED.format("note")),
-    "is not the first one of a valid btree index": ([FILLED.format("int", "")], ORDERED.format("c")),
+    "is not the first column of a valid btree index": ([FILLED.format("int", "")], ORDERED.format("c")),
     "is not a smallint, integer or bigint": ([], ORDERED.format("id")),
     "is generated": ([FILLED.format("int", " GENERATED ALWAYS AS (1) STORED"), "CREATE INDEX ON key (c)"],
                      ORDERED.format("c")),
@@ -350,11 +350,10 @@ COLUMNS = {
          FILLED.format("text COLLATE loose", "")], DIVIDED.format("c"),
     ),
     "is not a smallint, integer, bigint, uuid, text or varchar": ([FILLED.format("date", "")], DIVIDED.format("c")),
-    "does not give values in the order in which they are drawn": (
+    "may return values out of order": (
         [DRAWN[0].format("CACHE 2"), *DRAWN[1:]], ORDERED.format("c"),
     ),
-    "does not give values in the order, descending": ([DRAWN[0].format("INCREMENT -1"), *DRAWN[1:]],
-                                                      ORDERED.format("c")),
+    "may return values out of order, descending": ([DRAWN[0].format("INCREMENT -1"), *DRAWN[1:]], ORDERED.format("c")),
 }  # fmt: skip
 # Columns of two more tables: one is the number itself, the other is drawn in each partition.
 OTHER_COLUMNS = {
@@ -367,8 +366,8 @@ OTHER_COLUMNS = {
                   "ALTER TABLE rest ALTER c SET DEFAULT nextval('two')", "CREATE INDEX ON parts (c)"], "c",
     ),
 }  # fmt: skip
-LATER_OF_COLUMNS = ("column … of table … is not the one by which its feed was divided",
-                    "column … of table … is not the one by which its feed is ordered")  # fmt: skip
+LATER_OF_COLUMNS = ("column … of table … is not the column by which its feed was divided",
+                    "column … of table … is not the column by which its feed is ordered")  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", COLUMNS)

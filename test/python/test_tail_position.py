@@ -230,7 +230,7 @@ NO_POSITIONS = [
     (changed(table="\0"), 'p is the position in \\x00 in the database "tail", not in public.events'),
     (
         position_of(more=7),
-        "a public.feed_position has no member more\nDETAIL:  This one has format null, and this version",
+        "a public.feed_position has no member more\nDETAIL:  The object has format null, and this version",
     ),
     (position_of(members=[{"name": 5}]), "invalid position"),
     (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),

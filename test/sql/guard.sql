@@ -48,7 +48,7 @@ SELECT refused('INSERT INTO d VALUES (4, 1, -1)');
 SELECT refused('INSERT INTO d VALUES (4, 1, xact_id() + 4294967296)');
 SELECT refused('INSERT INTO d VALUES (4, 1, xact_id(1))');
 SELECT refused(format('INSERT INTO g VALUES (4, %s)', :'drawn_number'));
-SELECT error_of($$INSERT INTO d VALUES (4, 1, 1)$$) ~ '23514 .*says 1, the current one is \d+' AS detail;
+SELECT error_of($$INSERT INTO d VALUES (4, 1, 1)$$) ~ '23514 .*has 1, and the current transaction is \d+' AS detail;
 -- Its own, drawn first or inserted straight, in savepoints too.
 BEGIN;
 SELECT uuid_xact_nextval() AS mine, xact_id() AS mine_number \gset

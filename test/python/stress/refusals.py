@@ -18,7 +18,7 @@ ORIGIN = "origin"
 CAUSES = {
     "newer than the snapshot of this transaction": NOT_NOW,
     "has rows of transactions that the feed has already read": PASSED,
-    "came with rows of transactions that are in the batch": JOINED,
+    "may have new rows of transactions that are in the batch": JOINED,
     "was read in part": KEY,
     "was disabled or replaced since the last read": GUARD,
     "of another server or timeline": ORIGIN,
