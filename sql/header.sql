@@ -1,4 +1,4 @@
--- make concatenates this file and the others of this directory to inorder--VERSION.sql.
+-- make joins this file and the other files in sql/ into inorder--VERSION.sql.
 \echo Use "CREATE EXTENSION inorder" to load this file. \quit
 
 -- This script runs as a superuser, and other roles may have created objects in the schema of the extension.

@@ -1,4 +1,4 @@
--- Revoke all privileges on the objects of the internal schemas; rights.sql grants those that roles need.
+-- Revoke all privileges on the objects of the internal schemas; rights.sql grants the privileges that roles need.
 --
 -- Default privileges of the superuser who runs this script may have granted privileges on each object above.
 DO $$

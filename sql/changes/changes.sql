@@ -211,7 +211,7 @@ BEGIN
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;
-    -- The rows of the table are those of this snapshot, which may be later than the one in which the batch was found.
+    -- The rows of the table are those of this snapshot, which may be newer than that in which the batch was found.
     PERFORM inorder_internal.followed(caller, log, row_type), inorder_internal.make_durable(false);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),

@@ -123,8 +123,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that mark a table as the log of another table in its present state. They create the trigger that names
--- that table.
+-- The statements that mark a table as the log of another table, and store the present fingerprint of that table. They
+-- create the trigger that names it.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -138,8 +138,8 @@ CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RET
 LANGUAGE sql STABLE
 RETURN true;
 
--- True if all changes of a table since it was last read are in its log, and the log is unchanged. The key columns of
--- the log must have the types of those of the table, because comparing values of other types could run code of the
+-- True if no change of a table since changes_enable() or changes_resync() can be missing from its log. The key columns
+-- of the log must have the types of those of the table, because comparing values of other types could run code of the
 -- owner of these types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$

@@ -192,7 +192,7 @@ BEGIN
     END IF;
 END $$;
 
--- Give a worker an unfinished batch, its own or a free one; null if there is none. Batches that were tried too often
+-- Give a worker an unfinished batch, its own or a free batch; null if there is none. Batches that were tried too often
 -- die. A batch that the worker got in this transaction stays unchanged, because (feed_take_batch(...)).* calls the
 -- function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(

@@ -41,7 +41,7 @@ RETURN (SELECT inorder_internal.group_set(
                 concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The sets of groups of a table. Their columns are found by the columns of the view, which keep their names.
+-- The sets of groups of a table. Their columns are those of the views, which keep their names.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -539,8 +539,8 @@ BEGIN
 END $$;
 
 -- The statement that replaces the fold and the deltas that a snapshot sees by their sums. If the proof does not hold,
--- the view counts the table, and all rows are deleted: deltas of another server may have numbers that this one has not
--- reached.
+-- the view counts the table, and all rows are deleted: deltas of another server may have numbers that this server has
+-- not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('

@@ -172,7 +172,7 @@ BEGIN
         RAISE 'the number of a batch must be at most 9007199254740991, not %', batch
         USING ERRCODE = 'program_limit_exceeded',
               DETAIL = 'JSON numbers hold no larger integer exactly.',
-              HINT = 'Create another feed, and set its position to that of this one by feed_seek().';
+              HINT = 'Create another feed, and set its position to that of this feed by feed_seek().';
     END IF;
     RETURN batch;
 END $$;

@@ -8,8 +8,8 @@
 --  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
 --     ended, that of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier one.
 --  2. In the same set row 1 comes first, since its value was drawn first.
---  3. The set is fixed, its transactions have ended, and rows do not change: each is in exactly one piece, whatever the
---     values are. Rows of equal value are in the same piece.
+--  3. The set is fixed, its transactions have ended, and rows do not change: each row is in exactly one piece, whatever
+--     the values are. Rows of equal value are in the same piece.
 --
 -- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
 -- ordering.

@@ -138,8 +138,7 @@ BEGIN
     ELSE
         s := CASE WHEN s.walked_from IS NULL THEN inorder_internal.first_of_set(t, b, max_rows, nothing_read, caller)
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
-        -- The value at which the piece after this one begins; null if this one is the last. Rows of one value stay
-        -- together.
+        -- The value at which the next piece begins; null if this piece is the last. Rows of one value stay together.
         next := CASE WHEN s.amount <= max_rows THEN NULL WHEN s.highest > s.lowest THEN s.highest
                      WHEN s.highest < 9223372036854775807
                      THEN inorder_internal.find_number(t, inorder_internal.lowest_query(

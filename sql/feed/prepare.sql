@@ -312,7 +312,7 @@ BEGIN
     END IF;
     IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
         RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
-        USING DETAIL = 'It has no primary key by which they could be read in pieces.',
+        USING DETAIL = 'The table has no primary key by which the rows could be read in pieces.',
               HINT = 'Add one first, or create feeds with start ''now''.';
     END IF;
 END $$;

@@ -211,7 +211,7 @@ BEGIN
         low, inorder_internal.key_type(t), high), ending);
 END $$;
 
--- The source of a query that reads the table with all its partitions, or one share of its rows.
+-- The source of a query that reads a table with all its partitions, or one share of its rows.
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,

@@ -180,7 +180,7 @@ BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
         RAISE 'a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction',
-              HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
+              HINT = 'Use BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
     -- The rows are returned as this snapshot sees them; they may have been updated since the batch was found.

@@ -65,7 +65,7 @@ CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS vo
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 -- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump.
 -- On the server that stored the roles, a new role does not replace a dropped role of the same name. A role that has
--- since created another feed of the same name keeps that one.
+-- since created another feed of the same name keeps that feed.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f

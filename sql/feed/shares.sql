@@ -67,8 +67,8 @@ BEGIN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NULL THEN
         -- If the first batch ends inside a transaction, or the second begins inside one, the other rows of this share
-        -- in that transaction are in the other batch. No piece between the two batches has such rows: they would be in
-        -- the last batch of the share, which is the first batch here.
+        -- in that transaction are in the other batch. A piece between the two batches has no such rows: they would have
+        -- been added to the first batch, which is the last batch of the share.
         b.transactions := b.transactions + more.transactions;
         b.cut := more.cut;
         b.cut_after := more.cut_after;

@@ -106,8 +106,8 @@ BEGIN
         false, caller))[3:];
 END $$;
 
--- Transactions of a batch, in its order, and the number of rows that each stands for. In a large batch only some rows
--- are examined, and transactions with few rows may be missing.
+-- Transactions of a batch, in its order, and the estimated number of rows of each. In a large batch only some rows are
+-- examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )

@@ -204,7 +204,7 @@ BEGIN
                                  FROM inorder_internal.worker_batch AS b
                                  WHERE b.feed = feed AND b.number = number AND b.worker IS NOT NULL AND b.written_here),
                                 'It was finished, or there was none.'),
-              HINT = 'The view feed_batches shows them.';
+              HINT = 'The view feed_batches shows the batches.';
     END IF;
     -- The state is updated even if first_batch stays the same: a caller with an older snapshot, in which the batch is
     -- dead, then gets an error instead of passing the batch.

@@ -41,7 +41,7 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- The first roles that may write into a table, or into a view of it, but may not call the function that generates the
+-- Up to ten roles that may write into a table, or into a view of it, but may not call the function that generates the
 -- numbers; null if there are none. Relations with the same privileges are examined once, because writers may be
 -- waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text

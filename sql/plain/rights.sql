@@ -4,7 +4,7 @@
 -- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
 -- and must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
--- The objects of inorder, as GRANT names them, and what a role needs on each to use it.
+-- The objects of inorder, as GRANT names them, and the privileges that a role needs to use each of them.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (
     kind text, name text, needed text, object oid, owner oid, acl aclitem[]
 )

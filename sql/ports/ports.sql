@@ -1,4 +1,5 @@
--- Lookups in a table that are written in C. The rest of the code for feeds is common to both editions.
+-- Functions that are written in C in the extension: they lock, examine and read tables. The rest of the code for feeds
+-- is common to both editions.
 --
 -- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
 -- privileges of the caller matter, the caller is an argument.

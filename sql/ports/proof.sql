@@ -37,7 +37,7 @@ BEGIN
     RETURN indexes;
 END $$;
 
--- A table of the tree without the guard; null if there is none.
+-- A table of the tree that lacks the guard; null if all of them have it.
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$

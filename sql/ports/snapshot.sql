@@ -29,7 +29,7 @@ CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
--- never repeat. After a restore or a promotion the origin is another one, and numbers may repeat. Two servers that were
+-- never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers that were
 -- promoted from copies of one backup have the same origin, unless the second found the timeline history of the first.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;

@@ -178,8 +178,8 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- True if an index has all rows except those of number 0, which existed before feed_prepare() created it. An index of
--- numbers above 0 would have the same rows, but would not show that no number is below 0.
+-- True if the predicate of an index is that the number is not 0, or is above 0. Rows of number 0 existed before
+-- feed_prepare(). feed_prepare() uses <> 0: such an index also shows that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -307,7 +307,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- The columns that readers depend on, the one with the transaction number first.
+-- The columns that readers depend on. The first one has the transaction number.
 CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
@@ -721,7 +721,7 @@ BEGIN
         RAISE 'table % has another expression in column % than xact_id_generated() with the base of its feed', leaf,
               quote_ident(t.key_column)
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Rows of it may have numbers of other transactions.',
+              DETAIL = 'Its rows may have numbers of other transactions.',
               HINT = format('Give it that expression. Let the owner call feed_enable(%L).', t.relation);
     END IF;
 END $$;

@@ -1,7 +1,7 @@
 -- Time comparisons on keys: uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
 --
--- The planner rewrites each operator into comparisons of the key with a bound of its own type
--- (time_support.c), so btree and BRIN indexes, statistics and partition pruning apply.
+-- The planner rewrites each operator into comparisons of the key with a bound of its own type (time_support.c): btree
+-- and BRIN indexes, statistics and partition pruning then apply.
 --
 -- The range operators are not named <@ and @>. If one operand is a tstzrange and the other one a literal or an untyped
 -- parameter, operators of these names would match exactly, and be preferred to the polymorphic operators of the server.

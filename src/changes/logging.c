@@ -173,23 +173,20 @@ has_columns_of_log(const Log *log, Relation table)
 {
 	TupleDesc	row = RelationGetDescr(log->table);
 	int			last = log->columns + 1;
-	bool		has = log->columns > 0 && row->natts > last && TupleDescAttr(row, 0)->atttypid == UUIDOID &&
+	bool		fits = log->columns > 0 && row->natts > last && TupleDescAttr(row, 0)->atttypid == UUIDOID &&
 		TupleDescAttr(row, last)->atttypid == CHAROID;
 
-	for (int i = 0; has && i < log->columns; i++)
+	for (int i = 0; fits && i < log->columns; i++)
 	{
-		Form_pg_attribute from = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
+		Form_pg_attribute key = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
 			key_column(log, RelationGetDescr(table), i) : NULL;
 
-		/*
-		 * A dropped column has no type, and arrays of some types have no array
-		 * type.
-		 */
-		has = from != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
-			TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
-			TupleDescAttr(row, i + 1)->atttypmod == from->atttypmod;
+		/* A dropped column has the type 0, which get_array_type() returns for types without an array type. */
+		fits = key != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
+			TupleDescAttr(row, i + 1)->atttypid == get_array_type(key->atttypid) &&
+			TupleDescAttr(row, i + 1)->atttypmod == key->atttypmod;
 	}
-	return has;
+	return fits;
 }
 
 /*
@@ -370,10 +367,10 @@ is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 		Form_pg_attribute column = key_column(log, present->tts_tupleDescriptor, i);
 		bool		was_null,
 					is_null;
-		Datum		was = slot_getattr(former, column->attnum, &was_null);
-		Datum		is = slot_getattr(present, column->attnum, &is_null);
+		Datum		old_value = slot_getattr(former, column->attnum, &was_null);
+		Datum		new_value = slot_getattr(present, column->attnum, &is_null);
 
-		if (was_null || is_null || !datum_image_eq(was, is, column->attbyval, column->attlen))
+		if (was_null || is_null || !datum_image_eq(old_value, new_value, column->attbyval, column->attlen))
 			return false;
 	}
 	return true;
@@ -413,14 +410,14 @@ log_keys(Log *log, TriggerData *data)
 	read_from_beginning(data->tg_newtable);
 	for (;;)
 	{
-		bool		was = next_row(data->tg_oldtable, former);
-		bool		is = next_row(data->tg_newtable, present);
+		bool		has_former = next_row(data->tg_oldtable, former);
+		bool		has_present = next_row(data->tg_newtable, present);
 
-		if (!was && !is)
+		if (!has_former && !has_present)
 			break;
-		if (was && !(is && is_same_key(log, former, present)))
+		if (has_former && !(has_present && is_same_key(log, former, present)))
 			log_key(log, former);
-		if (is)
+		if (has_present)
 			log_key(log, present);
 	}
 	ExecDropSingleTupleTableSlot(former);

@@ -30,7 +30,7 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* Number of logs whose proofs are kept.  For one more log, all of them are discarded. */
+/* Number of logs whose proofs are kept.  When there are more, all proofs are discarded. */
 #define MOST_LOGS 256
 
 /* A log whose partitions were proved */

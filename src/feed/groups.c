@@ -159,7 +159,7 @@ function_of_set(TriggerData *data)
 	return InvalidOid;
 }
 
-/* Open and lock the table that has the name and the owner of the function; null if there is none. */
+/* Open and lock the table that has the name and the owner of the function; null if there is no such table. */
 static Relation
 open_deltas(Oid function, Oid owner)
 {

@@ -265,8 +265,8 @@ after_key(int ones, uint64 tick, uint64 tail)
  * ---------------------------------------------------------------------------
  *
  * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key.  At least
- * 2^30 keys fit: 2^73 + 2^30 * 2^43 = 2^74.  Whoever knows a key guesses the
- * next one with probability 2^-43.
+ * 2^30 keys fit: 2^73 + 2^30 * 2^43 = 2^74.  The next key can be guessed from a
+ * key with probability 2^-43.
  */
 #define XACT_NUMBER_MAX		UUID_FIELD48_MAX
 #define XACT_STEP_BITS		43

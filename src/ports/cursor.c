@@ -106,7 +106,7 @@ is_visible(Cursor *cursor)
 	return is_visible_to_all(cursor) || index_fetch_heap(cursor->scan, cursor->leaf.slot);
 }
 
-/* Move to an entry whose row is visible, from the current one on; false if there is none. */
+/* Move to the next entry whose row is visible, beginning with the current entry; false if there is no such entry. */
 bool
 find_visible(Cursor *cursor)
 {

@@ -194,7 +194,7 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 /*
  * Error unless a snapshot sees exactly the partitions that are read.  If some of
  * them were attached after the snapshot was taken, it sees fewer: each table but
- * the first has one parent, so counting is enough.  The snapshot may also see
+ * the first has one parent, and counting is enough.  The snapshot may also see
  * more: new snapshots see a commit before the server sends its invalidations,
  * and attaching a partition does not wait for readers.
  */

@@ -238,10 +238,10 @@ check_update(TriggerData *data)
 		Form_pg_attribute type = TupleDescAttr(RelationGetDescr(table), column - 1);
 		bool		was_null,
 					is_null;
-		Datum		was = slot_getattr(data->tg_trigslot, column, &was_null);
-		Datum		is = slot_getattr(data->tg_newslot, column, &is_null);
+		Datum		old_value = slot_getattr(data->tg_trigslot, column, &was_null);
+		Datum		new_value = slot_getattr(data->tg_newslot, column, &is_null);
 
-		if (was_null != is_null || (!is_null && !datum_image_eq(was, is, type->attbyval, type->attlen)))
+		if (was_null != is_null || (!is_null && !datum_image_eq(old_value, new_value, type->attbyval, type->attlen)))
 			say("say_changed", relation_value(table), column_value(table, column));
 	}
 }

@@ -30,7 +30,7 @@ typedef struct Feed
 	Row			order;			/* the ordering of the position */
 	Datum		table;			/* feed_table: the description of its table; 0 if there is none */
 	bool		is_divided;		/* divided among workers by a column */
-	bool		is_shared;		/* workers have unfinished batches of it */
+	bool		is_shared;		/* workers have unfinished batches of the feed */
 	bool		is_poll_due;	/* a poll that finds nothing should be recorded */
 	bool		is_renamed;		/* the owner was renamed */
 	TimestampTz asked;			/* time of the read */

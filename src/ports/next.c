@@ -92,7 +92,7 @@ is_usual(Table *table, const Row *position, Numbers set)
 	return table->proof->leaf_count < MANY_LEAVES && is_remembered(table, position);
 }
 
-/* Find what the active snapshot sees of a set in a table that is locked */
+/* Find out if the active snapshot sees rows of a set of transactions in a locked table */
 static ProbeResult
 probe_files(const Table *table, Numbers set)
 {

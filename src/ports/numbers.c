@@ -175,7 +175,7 @@ are_numbers(Numbers set)
 	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
 }
 
-/* Combine two sets, by the function of the server if one of them is unbounded */
+/* Combine two sets.  If one of them is unbounded, a function of the server does it. */
 static Datum
 combine_arguments(FunctionCallInfo fcinfo, Holds holds, Oid server)
 {

@@ -109,9 +109,9 @@ can_count(const Table *table, const MultirangeType *numbers)
 
 /*
  * True if one leaf has rows of these transactions that the active snapshot
- * sees.  Callers pass leaves in about the order of proof->leaves, so the
- * search starts after the previous match.  A leaf that is not found is assumed
- * to have rows.
+ * sees.  The search for the leaf starts after the previous match, because
+ * callers pass leaves in about the order of proof->leaves.  A leaf that is not
+ * found is assumed to have rows.
  */
 static bool
 leaf_has(const Table *table, Oid oid, int *at, Datum numbers)

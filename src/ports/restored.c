@@ -250,8 +250,8 @@ is_receiving(Relation table, const Trigger *guard)
 }
 
 /*
- * Error if a row is inserted into a table that was restored from a dump, and
- * that its owner has not accepted by feed_rebase()
+ * Error if a row is inserted into a table that was restored from a dump, before
+ * its owner has called feed_rebase()
  */
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)

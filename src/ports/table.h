@@ -69,7 +69,7 @@ typedef struct TableProof
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: the tables as a position remembers them */
-	/* the next transaction at the time of the proof: transactions that the proof depends on are older */
+	/* the next transaction when the proof was made: those whose changes the proof includes are older */
 	TransactionId next;
 	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
 	AttrNumber	share_column;	/* column that was proved to divide the rows into shares; 0 if there is none */

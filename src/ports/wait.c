@@ -89,14 +89,14 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Pause between two reads of the counter, by the time that the call has waited so far */
+/* Pause between two readings of the counter; it grows with the time that the call has waited so far */
 static double
 counter_pause(double waited)
 {
 	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
 }
 
-/* Pause between two checks, by the CPU time of the last check and the time waited so far */
+/* Pause between two checks; it depends on the CPU time of the last check and on the time waited so far */
 static double
 check_pause(double used, double waited)
 {

@@ -1,7 +1,6 @@
 /*
  * time_bounds.h
- *	  The mark by which a function that returns a bound recognizes a call by
- *	  the planner.
+ *	  The mark of calls that the planner makes of functions that return bounds.
  */
 #ifndef INORDER_TIME_BOUNDS_H
 #define INORDER_TIME_BOUNDS_H
