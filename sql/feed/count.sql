@@ -159,7 +159,7 @@ DECLARE
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
-    -- Rows with numbers of this set may still be received or removed.
+    -- As long as the table is not accepted, a subscription may add and remove rows of transactions that were counted.
     PERFORM inorder_internal.say_unaccepted(t.relation) WHERE t.written_here IS NOT TRUE;
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);

@@ -483,7 +483,7 @@ BEGIN
               HINT = format('SET ROLE %s', quote_ident(inorder_internal.role_name(owner)));
     ELSIF problem IS NOT NULL THEN
         RAISE 'cannot count % by group: it %', relation, problem USING ERRCODE = 'wrong_object_type',
-              HINT = 'A table must be permanent, and have no children except partitions. Instead of a partition count '
+              HINT = 'A table must be permanent, and have no children except partitions. Instead of a partition, count '
                      'the table above it.';
     END IF;
     SELECT format('column %I %s', c.name, g.problem) INTO problem

@@ -46,8 +46,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch, changed so that it is read by number if it is a whole set. By the order column, the range of the index would
--- have no upper bound: if the share was held back for long, a read would walk over all rows that were inserted since.
+-- A batch in the form in which it is stored for a share: a whole set is read by number. If it were read by the index of
+-- the order column, the range would have no upper bound, and a read of a share that was held back for long would walk
+-- over all rows that were inserted since.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -19,8 +19,8 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated columns '
                               'again.', recomputing.name, recomputing.relation),
-              HINT = format('Drop the trigger; or read the table by a number that is a default: feed_prepare(%L, name) '
-                            'adds a column of that name.', t.relation);
+              HINT = format('Drop the trigger; or read the table by another column, whose default makes the number: '
+                            'feed_prepare(%L, name) adds a column of that name.', t.relation);
     END IF;
 END $$;
 

@@ -33,7 +33,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN base >= 0::bigint AND base <= 281474976710655 - xact THEN xact + base
             ELSE inorder_internal.say_beyond_base(xact, base) END;
 
--- Error unless a uuid is of a version of RFC 9562.
+-- Error unless a uuid has the given version, and the variant of RFC 9562.
 CREATE FUNCTION inorder_internal.check_version(id uuid, version int) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -306,7 +306,7 @@ become_caller(Oid caller)
 
 	self.state = find_table("feed", &self.schema);
 	GetUserIdAndSecContext(&self.user, &self.context);
-	/* The caller is an argument of internal functions, on which EXECUTE may have been granted by hand. */
+	/* EXECUTE on internal functions, which have the caller as an argument, may have been granted by hand. */
 	if (caller != self.user && OidIsValid(self.state) && self.user != owner_of_table(self.state))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

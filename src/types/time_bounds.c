@@ -43,7 +43,7 @@ next_us(TimestampTz us)
 	return us == PG_INT64_MAX ? us : us + 1;
 }
 
-/* The smallest value of a microsecond; if no value is so late, a bound above all values: see V1_ABOVE_ALL */
+/* The smallest value of a microsecond; after the last microsecond, a bound above all values: see V1_ABOVE_ALL */
 static UuidWords
 v1_bound(TimestampTz us)
 {
@@ -56,7 +56,7 @@ v1_bound(TimestampTz us)
 	return bound;
 }
 
-/* The smallest key of a microsecond; if no key is so late or so early, the greatest or the lowest uuid */
+/* The smallest key of a microsecond; outside the range of keys, the lowest or the greatest uuid */
 static UuidWords
 v7_bound(TimestampTz us)
 {
