@@ -17,8 +17,8 @@ BEGIN
         WITH RECURSIVE up AS (
             SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
-            -- This uses the index for each parent, as in tree(): a join would read all of pg_inherits for each
-            -- partition.
+            -- OFFSET 0 makes the planner use the index for each parent, as in tree(): a join would read all of
+            -- pg_inherits for each partition.
             SELECT i.* FROM up AS u CROSS JOIN LATERAL (
                 SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
                 WHERE p.inhrelid = u.inhparent OFFSET 0

@@ -98,7 +98,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- This finds faults for which reads would refuse the table, including those of partitions.
+            -- prove_table() finds faults for which reads would refuse the table, including those of partitions.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
@@ -157,7 +157,8 @@ DECLARE
     described record;
     base bigint;
 BEGIN
-    -- This waits for all unfinished transactions, because none of their rows may have the old base.
+    -- The lock waits for all transactions that use the table, because none of them may still write rows with the old
+    -- base.
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO described FROM inorder_internal.describe_restored(relation, coalesce(beyond, 0));
     t := described.t;

@@ -34,7 +34,7 @@ BEGIN
         FROM pg_constraint AS c
         WHERE c.conrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND c.contype = 'f' AND c.conparentid = 0
           AND (c.confdeltype = 'c'
-               -- These are SET NULL, SET DEFAULT and, for ON UPDATE, CASCADE.
+               -- SET NULL, SET DEFAULT and ON UPDATE CASCADE matter only for columns that readers depend on.
                OR (c.confdeltype IN ('n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
                   AND EXISTS (SELECT FROM pg_attribute AS a
                               WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)

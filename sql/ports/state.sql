@@ -347,7 +347,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint;
 BEGIN
-    -- This does not wait for another session that deletes the same rows. In REPEATABLE READ it could fail.
+    -- Rows that another session is deleting are skipped. In REPEATABLE READ a row that was deleted since the snapshot
+    -- would be an error.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
