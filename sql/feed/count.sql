@@ -3,7 +3,8 @@
 -- table.
 --
 -- The stored number and its set are read under the same snapshot as the rows. If that snapshot sees the fold that wrote
--- them, all transactions of the set had ended before the fold. Each row is therefore in exactly one of the two numbers.
+-- them, all transactions of the set had ended before the fold. Each row is therefore counted in exactly one of the two
+-- numbers.
 
 -- Text that identifies the file for which a stored count is valid: system identifier, file, and the versions of the
 -- attachments of a partition and of its guard. "is_placed" is true if the result is compared with a stored text.

@@ -492,8 +492,8 @@ END $$;
 -- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark: they have not changed since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
--- The difference of the ids is compared. By age, ids of two billion transactions later would appear to be older than
--- the mark.
+-- The constraint is the mark: its id minus that of each row, modulo 2^32, is at most 2^24. age() would not do, because
+-- ids from two billion transactions later would appear to be older than the mark.
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint

@@ -4,9 +4,10 @@
  *
  * All keys of a block are adjacent in the index: at any time, inserts write to
  * one part of the index.  The block number wraps around: index pages that
- * deletes have emptied are used again.  Two keys do not show the age or the
- * order of their rows.  Names, arguments, defaults and prefix are those of the
- * sequential_uuids extension (reference P3 in docs/keys.md).
+ * deletes have emptied are used again.  A key therefore does not show the age
+ * of its row, nor two keys which row is older.  Names, arguments, defaults and
+ * prefix are those of the sequential_uuids extension (reference P3 in
+ * docs/keys.md).
  */
 #include "postgres.h"
 

@@ -132,8 +132,8 @@ xact_id(PG_FUNCTION_ARGS)
  * The same number, from a function that is declared IMMUTABLE, as a generated
  * column requires.  There the executor evaluates the call when it starts a
  * statement, and never in a cached plan: each row gets the number of its
- * transaction.  In any other place the declaration would be wrong.  This is
- * therefore a separate function.
+ * transaction.  In any other place the declaration would be wrong: xact_id()
+ * is therefore another function, which is STABLE.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

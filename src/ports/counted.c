@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(may_fold);
 #define KEPT_COUNTS 16
 #define MOST_ROWS 500			/* more rows are counted by a query */
 
-/* Columns of the type known_count, in their order; the last constant is their number. */
+/* Columns of the type known_count, in their order; the last constant is the number of columns. */
 enum
 {
 	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_MORE, KNOWN_COLUMNS

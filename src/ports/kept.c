@@ -35,7 +35,7 @@
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last constant is their number. */
+/* Columns of the state, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,

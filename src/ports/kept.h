@@ -7,7 +7,7 @@
 
 #include "ports/probe.h"
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last constant is their number. */
+/* Columns of the state, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	STATE_FEED, STATE_SEQ, STATE_PAGE, STATE_RELATION, STATE_POSITION, STATE_BATCH, STATE_BATCH_ORIGIN, STATE_FIRST_BATCH,

@@ -181,7 +181,7 @@ up_to(Numbers set, int64 number)
 	return difference(set, (Numbers) {1, &above});
 }
 
-/* Attributes of the type found_batch, in their order; the last constant is their number. */
+/* Attributes of the type found_batch, in their order; the last constant is the number of attributes. */
 enum
 {
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS

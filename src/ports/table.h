@@ -29,7 +29,7 @@ typedef struct Reading
 	ArrayType  *order_columns;	/* name[] */
 } Reading;
 
-/* Columns of feed_table, in the order of sql/ports/state.sql; the last constant is their number. */
+/* Columns of feed_table, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	TABLE_RELATION, TABLE_KEY_COLUMN, TABLE_IS_UUID, TABLE_IS_GENERATED, TABLE_ORDER_COLUMNS, TABLE_BASE, TABLE_IS_PARTIAL,
