@@ -121,8 +121,8 @@ DECLARE
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
     no_row text := format('LEFT JOIN LATERAL (SELECT e.* FROM %s WHERE false) AS e ON true', source);
     ended int8multirange := inorder_internal.ended_transactions(t.base);
-    gone text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, false));
-    there text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, true));
+    deleted_version text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, false));
+    existing_version text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, true));
 BEGIN
     RETURN concat(
         'WITH k AS MATERIALIZED (SELECT DISTINCT ON (e.is_marker, ', p.different, ') e.*', p.texts, ' FROM (SELECT ',
@@ -131,13 +131,13 @@ BEGIN
         'x AS MATERIALIZED (SELECT k.*, ', p.taken, ', ', p.is_there, ' AS is_there, ',
         concat_ws(' AND ', p.is_there, p.is_same), ' AS is_same FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE ', typed, p.is_equal, ' OFFSET 0) AS e ON true WHERE NOT EXISTS (SELECT FROM m)) ',
-        'SELECT ''resync''::pg_catalog.text AS op, ', gone, ' AS version, ', format(form, p.columns),
+        'SELECT ''resync''::pg_catalog.text AS op, ', deleted_version, ' AS version, ', format(form, p.columns),
         ' FROM m ', no_row,
-        ' UNION ALL SELECT ''upsert'', ', there, ', ', format(form, p.columns),
+        ' UNION ALL SELECT ''upsert'', ', existing_version, ', ', format(form, p.columns),
         ' FROM ', source, ' WHERE ', typed, 'EXISTS (SELECT FROM m)',
-        ' UNION ALL SELECT ''delete'', ', gone, ', ', format(form, p.gone),
+        ' UNION ALL SELECT ''delete'', ', deleted_version, ', ', format(form, p.gone),
         ' FROM x ', no_row, ' WHERE NOT x.is_same',
-        ' UNION ALL SELECT ''upsert'', ', there, ', ', format(form, p.present),
+        ' UNION ALL SELECT ''upsert'', ', existing_version, ', ', format(form, p.present),
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 

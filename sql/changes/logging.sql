@@ -107,7 +107,7 @@ CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETU
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns record := inorder_internal.log_columns(relation, log);
-    other regclass;
+    logged_table regclass;
 BEGIN
     IF (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation)
        <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
@@ -127,12 +127,13 @@ BEGIN
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
     -- The log may belong to another table that is still logged, and for which log_name() returns the name of this log.
-    SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
+    SELECT g.tgrelid INTO logged_table FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
-    IF other IS NOT NULL THEN
-        RAISE 'table % is the log of the changes of %', log, other
+    IF logged_table IS NOT NULL THEN
+        RAISE 'table % is the log of the changes of %', log, logged_table
         USING ERRCODE = 'duplicate_table',
-              HINT = format('Rename %s; or, if it was a part of %2$s, call changes_resync(%2$L).', relation, other);
+              HINT = format('Rename %s; or, if it was a part of %2$s, call changes_resync(%2$L).',
+                            relation, logged_table);
     END IF;
 END $$;
 

@@ -245,16 +245,16 @@ CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch big
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
-    other bigint;
+    batch_of_token bigint;
     detail text;
     hint text := 'Ask for another batch by feed_take_batch().';
 BEGIN
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
-    SELECT w.number INTO other FROM inorder_internal.worker_batch AS w
+    SELECT w.number INTO batch_of_token FROM inorder_internal.worker_batch AS w
     WHERE w.feed = say_lost.feed AND w.token = say_lost.token AND w.written_here;
-    IF other IS NOT NULL THEN
-        detail := format('The token is that of batch %s.', other);
+    IF batch_of_token IS NOT NULL THEN
+        detail := format('The token is that of batch %s.', batch_of_token);
         hint := 'Pass a number and a token of one call of feed_take_batch().';
     ELSIF batch > (inorder_internal.state_of(feed)).batch IS NOT FALSE THEN
         detail := 'The feed has no batch of this number yet.';

@@ -59,14 +59,14 @@ RETURNS inorder_internal.count_part
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p inorder_internal.count_part;
-    now text := inorder_internal.storage(t.relation, leaf, true);
+    present text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
     -- A set with numbers that this server has not reached is from the server of the dump. As long as a restored table
     -- is not accepted, a subscription may add and remove rows of transactions that were counted.
-    IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
+    IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(present, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
-                                         string_to_array(split_part(now, ' ', 2), '/')::bigint[])
+                                         string_to_array(split_part(present, ' ', 2), '/')::bigint[])
        AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
         RETURN p;
     END IF;
@@ -235,16 +235,16 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known inorder_internal.known_count;
     k record;
-    wanted boolean[];
+    has_others boolean[];
 BEGIN
     t := inorder_internal.lock_table(t, caller);
     known.counted.members := inorder_internal.seen_members(t.relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
-    wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
+    has_others := inorder_internal.leaves_with(t, k.leaves, k.others);
     known.folded := k.stored;
-    known.amount := CASE WHEN true = ANY (wanted)
+    known.amount := CASE WHEN true = ANY (has_others)
                          THEN inorder_internal.count_as_caller(t, inorder_internal.count_query(
-                             t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
+                             t, caller, k.leaves, k.others, k.stored, has_others), false, caller)
                          ELSE k.stored END;
     known.counted.members := inorder_internal.unchanged_members(
         t, inorder_internal.seen_members(t.relation, (known.counted).members));

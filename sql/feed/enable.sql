@@ -18,26 +18,26 @@ END $$;
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    was inorder_internal.feed_table;
+    former inorder_internal.feed_table;
     was_guarded boolean;
-    before inorder_internal.found_batch.members%TYPE;
-    after inorder_internal.found_batch.members%TYPE;
+    former_members inorder_internal.found_batch.members%TYPE;
+    new_members inorder_internal.found_batch.members%TYPE;
 BEGIN
-    SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
-    was_guarded := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
+    SELECT * INTO former FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
+    was_guarded := former.relation IS NOT NULL AND inorder_internal.unguarded_member(former) IS NULL;
     -- The table is locked: no row is written between the two guards, and feeds may take the new guard for the old one.
     IF was_guarded THEN
-        before := inorder_internal.members(was, true);
+        former_members := inorder_internal.members(former, true);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s)
         || ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
     IF was_guarded THEN
-        after := inorder_internal.members(t);
+        new_members := inorder_internal.members(t);
         UPDATE inorder_internal.feed_state AS s
-        SET position.members = inorder_internal.renewed((s.position).members, before, after)
+        SET position.members = inorder_internal.renewed((s.position).members, former_members, new_members)
         WHERE s.relation = t.relation AND s.written_here;
         UPDATE inorder_internal.worker_batch AS b
-        SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
+        SET batch.members = inorder_internal.renewed((b.batch).members, former_members, new_members)
         WHERE b.relation = t.relation AND b.written_here;
     END IF;
 END $$;

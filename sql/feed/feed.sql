@@ -206,7 +206,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed bigint := inorder_internal.lock_named_feed(caller, name, owner);
     f inorder_internal.feed;
-    rest inorder_internal.role_ref[];
+    new_movers inorder_internal.role_ref[];
 BEGIN
     IF role IS NULL THEN
         RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -216,12 +216,12 @@ BEGIN
         RAISE 'role with OID % does not exist', role USING ERRCODE = 'undefined_object';
     END IF;
     -- Grants to dropped roles are removed, too.
-    rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
-                  WHERE m.id <> role AND inorder_internal.role_name(m.id) IS NOT NULL);
+    new_movers := ARRAY(SELECT m FROM unnest(f.movers) AS m
+                        WHERE m.id <> role AND inorder_internal.role_name(m.id) IS NOT NULL);
     IF allowed THEN
-        rest := rest || ROW(role, inorder_internal.role_name(role))::inorder_internal.role_ref;
+        new_movers := new_movers || ROW(role, inorder_internal.role_name(role))::inorder_internal.role_ref;
     END IF;
-    UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
+    UPDATE inorder_internal.feed AS known SET movers = new_movers WHERE known.id = feed;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole) RETURNS void

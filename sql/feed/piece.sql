@@ -127,7 +127,7 @@ DECLARE
     n inorder_internal.found_batch;
     s inorder_internal.order_search;
     goes_on boolean := (b.ordering).from_value IS NOT NULL;
-    next bigint;
+    next_piece bigint;
 BEGIN
     s.walked_from := (b.ordering).from_value;
     s.up_to := (b.ordering).up_to;
@@ -139,20 +139,20 @@ BEGIN
         s := CASE WHEN s.walked_from IS NULL THEN inorder_internal.first_of_set(t, b, max_rows, nothing_read, caller)
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
         -- The value at which the next piece begins; null if this piece is the last. Rows of one value stay together.
-        next := CASE WHEN s.amount <= max_rows THEN NULL WHEN s.highest > s.lowest THEN s.highest
-                     WHEN s.highest < 9223372036854775807
-                     THEN inorder_internal.find_number(t, inorder_internal.lowest_query(
-                         t, b, (b.ordering).column_name, s.highest + 1), true, caller) END;
-        IF next IS NOT NULL AND s.up_to IS NULL THEN
+        next_piece := CASE WHEN s.amount <= max_rows THEN NULL WHEN s.highest > s.lowest THEN s.highest
+                           WHEN s.highest < 9223372036854775807
+                           THEN inorder_internal.find_number(t, inorder_internal.lowest_query(
+                               t, b, (b.ordering).column_name, s.highest + 1), true, caller) END;
+        IF next_piece IS NOT NULL AND s.up_to IS NULL THEN
             s.up_to := inorder_internal.find_number(
                 t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
         END IF;
     END IF;
     n.batch := b;
     n.batch.ordering.walked_from := s.walked_from;
-    IF next IS NOT NULL THEN
+    IF next_piece IS NOT NULL THEN
         n.batch.ordering.up_to := s.up_to;
-        n.batch.ordering.next_value := next;
+        n.batch.ordering.next_value := next_piece;
     END IF;
     n.has_rows := CASE WHEN max_rows IS NULL
                        THEN inorder_internal.has_row(

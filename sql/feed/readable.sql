@@ -77,17 +77,17 @@ RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgna
 CREATE FUNCTION inorder_internal.check_alone(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    other regclass;
+    readable_table regclass;
 BEGIN
-    SELECT f.relation INTO other FROM inorder_internal.feed_table AS f
+    SELECT f.relation INTO readable_table FROM inorder_internal.feed_table AS f
     WHERE f.relation <> check_alone.relation AND inorder_internal.has_own_guard(f.relation)
       AND f.relation = ANY (inorder_internal.tree(check_alone.relation)
                             || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
     IF FOUND THEN
-        RAISE 'table % is in one partition tree with %, which is already readable', relation, other
+        RAISE 'table % is in one partition tree with %, which is already readable', relation, readable_table
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Use that table, or call feed_disable(%L) first.', other);
+              HINT = format('Use that table, or call feed_disable(%L) first.', readable_table);
     END IF;
 END $$;
 

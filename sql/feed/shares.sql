@@ -108,16 +108,16 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     first_place bigint := ((inorder_internal.state_of(feed)).places)[share + 1];
     place bigint;
-    last record;
+    last_batch record;
     b inorder_internal.worker_batch;
 BEGIN
-    SELECT w.*, inorder_internal.page_of(w.ctid) AS in_page INTO last FROM inorder_internal.worker_batch AS w
+    SELECT w.*, inorder_internal.page_of(w.ctid) AS in_page INTO last_batch FROM inorder_internal.worker_batch AS w
     WHERE w.feed_share = feed * 1024 + share AND w.written_here
       AND w.place >= coalesce(first_place, -9223372036854775808)
     ORDER BY w.place DESC LIMIT 1;
-    place := coalesce(last.place, first_place, -4611686018427387904 + share) + 1024;
-    IF last.is_open AND (last.rows + rows > max_rows) IS NOT TRUE THEN
-        b.batch := inorder_internal.joined(last.batch, part);
+    place := coalesce(last_batch.place, first_place, -4611686018427387904 + share) + 1024;
+    IF last_batch.is_open AND (last_batch.rows + rows > max_rows) IS NOT TRUE THEN
+        b.batch := inorder_internal.joined(last_batch.batch, part);
     END IF;
     IF b.batch IS NOT DISTINCT FROM NULL THEN
         b.feed := feed;
@@ -129,13 +129,13 @@ BEGIN
         b.rows := rows;
         b := inorder_internal.keep_batch(b);
         RETURN;
-    ELSIF last.page <> last.in_page IS NOT TRUE THEN
-        place := last.place;
+    ELSIF last_batch.page <> last_batch.in_page IS NOT TRUE THEN
+        place := last_batch.place;
     END IF;
     UPDATE inorder_internal.worker_batch AS w
-    SET number = place, place = place, batch = b.batch, rows = last.rows + rows, page = last.in_page
-    WHERE w.feed = feed AND w.number = last.number;
-    IF place > last.place THEN
+    SET number = place, place = place, batch = b.batch, rows = last_batch.rows + rows, page = last_batch.in_page
+    WHERE w.feed = feed AND w.number = last_batch.number;
+    IF place > last_batch.place THEN
         UPDATE inorder_internal.feed_state AS s
         SET places[share + 1] = (SELECT min(w.place) FROM inorder_internal.worker_batch AS w
                                  WHERE w.feed_share = feed * 1024 + share AND w.written_here

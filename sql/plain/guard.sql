@@ -86,7 +86,7 @@ DECLARE
     is_uuid boolean;
     number bigint;
     key text;
-    said bigint;
+    key_number bigint;
     changed name;
     differs boolean;
 BEGIN
@@ -118,13 +118,13 @@ BEGIN
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
         -- The value is converted by the output function of its type: a cast could be a function of another role.
         EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
-        said := CASE WHEN NOT is_uuid THEN key::bigint
+        key_number := CASE WHEN NOT is_uuid THEN key::bigint
                      WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
                      THEN concat('x', left(replace(key, '-', ''), 12))::bit(48)::bigint END;
-        IF said = number THEN
+        IF key_number = number THEN
             PERFORM inorder_internal.say_other_guard(TG_RELID, TG_NAME);
         END IF;
-        PERFORM inorder_internal.say_foreign(TG_RELID, names[1], is_uuid, key, said, number);
+        PERFORM inorder_internal.say_foreign(TG_RELID, names[1], is_uuid, key, key_number, number);
     ELSIF TG_NAME = 'zz_inorder_guard' THEN
         RETURN NULL;  -- zz_inorder_update compares the columns
     END IF;

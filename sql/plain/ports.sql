@@ -21,7 +21,7 @@ BEGIN
 END
 ---- seen_members: plpgsql STABLE keys
 DECLARE
-    seen regclass[];
+    seen_tables regclass[];
     rewritten regclass;
     not_seen CONSTANT text := 'The snapshot does not see the rows where they are now.';
 BEGIN
@@ -33,17 +33,17 @@ BEGIN
         RETURN members;
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
-    seen := inorder_internal.tree(relation);
+    seen_tables := inorder_internal.tree(relation);
     -- A later change of the file by this transaction is another row of the catalog, which does not hide the row that
     -- the snapshot sees.
     rewritten := (SELECT c.oid FROM pg_class AS c
-                  WHERE c.oid = ANY (seen) AND c.relkind = 'r'
+                  WHERE c.oid = ANY (seen_tables) AND c.relkind = 'r'
                     AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
     IF rewritten IS NOT NULL THEN
         RAISE 'table % was rewritten after the snapshot of this transaction was taken', rewritten
         USING ERRCODE = 'serialization_failure', DETAIL = not_seen, HINT = 'Try again in a new transaction.';
     ELSIF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'p')
-       AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
+       AND seen_tables <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
         RAISE 'partitions of % were attached, detached or dropped after the snapshot of this transaction was taken',
               relation
         USING ERRCODE = 'serialization_failure', DETAIL = not_seen, HINT = 'Try again in a new transaction.';

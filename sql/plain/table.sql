@@ -67,11 +67,11 @@ DECLARE
     called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
                     JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
     written text := pg_get_expr(expression, 0::oid);
-    rest text := CASE WHEN starts_with(written, called) THEN substr(written, length(called) + 1) END;
+    arguments text := CASE WHEN starts_with(written, called) THEN substr(written, length(called) + 1) END;
 BEGIN
-    RETURN CASE WHEN rest = '()' THEN 0
-                ELSE substring(rest, concat('^[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?',
-                                            '(?:::(?:bigint|integer))?[)]$'))::bigint END;
+    RETURN CASE WHEN arguments = '()' THEN 0
+                ELSE substring(arguments, concat('^[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?',
+                                                 '(?:::(?:bigint|integer))?[)]$'))::bigint END;
 END
 ---- guarded: plpgsql keys
 BEGIN

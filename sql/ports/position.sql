@@ -78,11 +78,11 @@ RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(in
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    more bigint := (SELECT count(*) FROM unnest(numbers)) - 4;
+    omitted bigint := (SELECT count(*) FROM unnest(numbers)) - 4;
 BEGIN
-    RETURN CASE WHEN more > 0
+    RETURN CASE WHEN omitted > 0
                 THEN format('%s and %s ranges more',
-                            (SELECT range_agg(r) FROM (SELECT r FROM unnest(numbers) AS r LIMIT 4) AS f), more)
+                            (SELECT range_agg(r) FROM (SELECT r FROM unnest(numbers) AS r LIMIT 4) AS f), omitted)
                 ELSE numbers::text END;
 END $$;
 

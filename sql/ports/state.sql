@@ -345,17 +345,17 @@ END $$;
 CREATE FUNCTION inorder_internal.sweep() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    gone bigint;
+    dropped_feed bigint;
 BEGIN
     -- Rows that another session is deleting are skipped. In REPEATABLE READ a row that was deleted since the snapshot
     -- would be an error.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    FOR gone IN SELECT f.id FROM inorder_internal.feed AS f
+    FOR dropped_feed IN SELECT f.id FROM inorder_internal.feed AS f
                 WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation)
                   AND NOT inorder_internal.has_unfinished(f.id) FOR UPDATE SKIP LOCKED LOOP
-        PERFORM inorder_internal.forget_feed(gone);
+        PERFORM inorder_internal.forget_feed(dropped_feed);
     END LOOP;
     DELETE FROM inorder_internal.share_worker WHERE (feed, share) IN (
         SELECT w.feed, w.share FROM inorder_internal.share_worker AS w

@@ -533,14 +533,14 @@ CREATE FUNCTION inorder_internal.check_order(
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    was text[] := (SELECT k.ordered_by FROM unnest(remembered) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
-    is_now text[] := inorder_internal.order_definition(t);
+    former text[] := (SELECT k.ordered_by FROM unnest(remembered) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
+    present text[] := inorder_internal.order_definition(t);
 BEGIN
-    IF remembered IS NOT NULL AND was IS DISTINCT FROM is_now THEN
+    IF remembered IS NOT NULL AND former IS DISTINCT FROM present THEN
         RAISE 'the key of % has changed since transaction % was read in part', t.relation, number
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed has read up to a key of (%s); rows of one transaction are now ordered by (%s).',
-                              array_to_string(was, ', '), array_to_string(is_now, ', ')),
+                              array_to_string(former, ', '), array_to_string(present, ', ')),
               HINT = 'Restore that key, call feed_enable(), and continue reading until no transaction is read in part '
                      'and no batch is unfinished. Or call feed_seek(name, transactions) with the transactions that '
                      'have been read, with or without this transaction.';

@@ -125,11 +125,11 @@ oid_argument(const Trigger *trigger, int number)
 static bool
 is_log_of(Relation log, Oid table, Oid function)
 {
-	TriggerDesc *all = log->trigdesc;
+	TriggerDesc *trigdesc = log->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *trigger = &all->triggers[i];
+		Trigger    *trigger = &trigdesc->triggers[i];
 
 		if (trigger->tgfoid == function && trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
 			strcmp(trigger->tgname, MARK) == 0)
@@ -236,11 +236,11 @@ is_trusted(Oid function, Oid owner)
 static void
 refuse_strange_triggers(Relation table, Oid owner)
 {
-	TriggerDesc *all = table->trigdesc;
+	TriggerDesc *trigdesc = table->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *trigger = &all->triggers[i];
+		Trigger    *trigger = &trigdesc->triggers[i];
 
 		if (TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_INSERT(trigger->tgtype) &&
 			trigger->tgenabled != TRIGGER_DISABLED &&

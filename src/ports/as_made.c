@@ -82,11 +82,11 @@ key_of(Relation table, const Reading *reading)
 static Oid
 guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
 {
-	TriggerDesc *all = table->trigdesc;
+	TriggerDesc *trigdesc = table->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		const Trigger *t = &all->triggers[i];
+		const Trigger *t = &trigdesc->triggers[i];
 
 		if (strcmp(t->tgname, name) != 0)
 			continue;

@@ -74,11 +74,11 @@ of_wrong_trigger(void)
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
 {
-	TriggerDesc *all = table->trigdesc;
+	TriggerDesc *trigdesc = table->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *trigger = &all->triggers[i];
+		Trigger    *trigger = &trigdesc->triggers[i];
 
 		if ((trigger->tgtype & event) != 0 && TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
 			trigger->tgenabled != TRIGGER_DISABLED && trigger->tgfoid != function && strcmp(trigger->tgname, guard) > 0)
@@ -91,11 +91,11 @@ void
 refuse_later_triggers(Oid table)
 {
 	Relation	relation = table_open(table, NoLock);
-	TriggerDesc *all = relation->trigdesc;
+	TriggerDesc *trigdesc = relation->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *guard = &all->triggers[i];
+		Trigger    *guard = &trigdesc->triggers[i];
 
 		if (!TRIGGER_FOR_BEFORE(guard->tgtype))
 			continue;
@@ -132,11 +132,11 @@ is_guard_function(Oid function)
 int64
 guard_base(Relation table)
 {
-	TriggerDesc *all = table->trigdesc;
+	TriggerDesc *trigdesc = table->trigdesc;
 
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *trigger = &all->triggers[i];
+		Trigger    *trigger = &trigdesc->triggers[i];
 
 		if (TRIGGER_FOR_INSERT(trigger->tgtype) && TRIGGER_FOR_ROW(trigger->tgtype) && trigger->tgnattr > 0 &&
 			trigger->tgattr[0] == 1 && is_guard_function(trigger->tgfoid))
@@ -149,13 +149,13 @@ guard_base(Relation table)
 static Trigger *
 columns_of(TriggerData *data)
 {
-	TriggerDesc *all = data->tg_relation->trigdesc;
+	TriggerDesc *trigdesc = data->tg_relation->trigdesc;
 
 	if (data->tg_trigger->tgnattr > 0)
 		return data->tg_trigger;
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
-		if (all->triggers[i].tgfoid == data->tg_trigger->tgfoid && all->triggers[i].tgnattr > 0)
-			return &all->triggers[i];
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
+		if (trigdesc->triggers[i].tgfoid == data->tg_trigger->tgfoid && trigdesc->triggers[i].tgnattr > 0)
+			return &trigdesc->triggers[i];
 	ereport(ERROR, (of_wrong_trigger(), errmsg("trigger \"%s\" names no column", data->tg_trigger->tgname)));
 	return NULL;
 }

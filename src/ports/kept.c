@@ -449,7 +449,7 @@ move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 	set_column(&state, STATE_POLLED, TimestampTzGetDatum(feed->asked));
 	if (is_all)
 		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(feed->asked));
-	/* The new row version is on another page: see state_of() in sql/ports/state.sql. */
+	/* The present version has left its page since the last update: see next_seq() in sql/ports/state.sql. */
 	if (state.nulls[STATE_PAGE] || DatumGetInt64(state.values[STATE_PAGE]) != page)
 		state.values[STATE_SEQ] = Int64GetDatum(DatumGetInt64(state.values[STATE_SEQ]) + 1);
 	set_column(&state, STATE_PAGE, Int64GetDatum(page));

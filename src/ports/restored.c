@@ -236,15 +236,15 @@ is_known(const KnownTable *known, Oid guard, uint64 transaction)
 bool
 is_receiving(Relation table, const Trigger *guard)
 {
-	TriggerDesc *all = table->trigdesc;
+	TriggerDesc *trigdesc = table->trigdesc;
 	Verdict		verdict;
 
 	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
 		return false;
 	/* Partitions do not inherit the trigger for TRUNCATE. */
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
-		if (all->triggers[i].tgfoid == guard->tgfoid && all->triggers[i].tgisclone)
-			guard = &all->triggers[i];
+	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
+		if (trigdesc->triggers[i].tgfoid == guard->tgfoid && trigdesc->triggers[i].tgisclone)
+			guard = &trigdesc->triggers[i];
 	verdict = verdict_of(guarded_table(guard->tgoid));
 	return verdict == FOUND_NOTHING || verdict == FOUND_RESTORED;
 }

@@ -1,8 +1,7 @@
 /*
  * table_ref.c
- *	  The type table_ref, by which the state names a table: like regclass, but it accepts
- *	  missing tables; and the function namesake(), which finds the table that now has the
- *	  name of another.
+ *	  The type table_ref, and the function namesake(), which finds the table that now
+ *	  has the name of another.
  *
  * The state refers to tables by the type table_ref, which is like regclass but
  * accepts missing tables.  A dump includes the state of all tables, even of those
