@@ -40,9 +40,9 @@ class Times:
         chunk share is computed in Python's integers, and the rest fits into 64 bits.
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
-        base, remainder = divmod(begin * self.span, self.count)
+        base, begun = divmod(begin * self.span, self.count)
         whole, remainder = divmod(self.span, self.count)
-        shares = (ordinals * np.uint64(remainder) + np.uint64(remainder)) // np.uint64(self.count)
+        shares = (ordinals * np.uint64(remainder) + np.uint64(begun)) // np.uint64(self.count)
         return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:

@@ -30,7 +30,7 @@ from sql_edition import BUILT, TESTED
 from standby import Standby
 from waiting import PATIENCE
 
-ROWS = 5_000_000 if LONG_RUN else 100_000
+ROWS = 5_000_000 if LONG_RUN else 300_000
 # Autovacuum is off, because some tables must have no statistics.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",

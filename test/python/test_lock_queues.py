@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
 from attack import refusal
 from conftest import text
 from ground import roles, run
+from sql_edition import TESTED
 from waiting import blocked
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -146,20 +148,20 @@ def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection
         assert waiting.result() == DENIED
 
 
-def documented() -> list[str]:
-    """The statements that create the event trigger of docs/security.md."""
-    block = next(
-        block_text for block_text in text("docs/security.md").split("```sql\n") if "CREATE EVENT TRIGGER" in block_text
-    )
-    return block.partition("```")[0].split(";\n\n")
-
-
 def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
-    """The event trigger of docs/security.md, which test_examples.py creates as well."""
-    run(fresh, *documented())
+    """The event trigger to which docs/security.md refers."""
+    run(fresh, text("docs/refuse-rules.sql"))
     assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:
         assert waiting.result() == DENIED
     run(fresh, "COMMIT", "CREATE RULE r AS ON UPDATE TO s.t DO ALSO NOTHING", "DROP RULE r ON s.t")
+
+
+@pytest.mark.skipif(TESTED == "sql", reason="the event trigger is of DROP EXTENSION")
+def test_an_event_trigger_keeps_columns(fresh: Connection) -> None:
+    """The event trigger to which docs/install.md refers."""
+    run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")
+    with pytest.raises(psycopg.errors.RaiseException, match="columns would lose their default, or be dropped"):
+        fresh.execute("DROP EXTENSION inorder CASCADE")
