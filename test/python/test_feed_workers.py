@@ -157,7 +157,7 @@ def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connect
             feed.execute(f"SELECT {call}".encode(), [number, token])
         diagnostics = caught.value.diag
         assert diagnostics.message_detail == 'Worker "a" has it, by a later call of feed_take_batch().'
-        assert "another process of that name has" in str(diagnostics.message_hint)
+        assert "another process has the same name" in str(diagnostics.message_hint)
     assert scalar(other, FINISH, number, other_token) is True
 
 

@@ -66,7 +66,7 @@ CHANGES = {
     "### `xact_id`\n": "### `xact_ids`\n",
     "Rename a feed of": "Name a feed of",
     "| `tries` | integer |": "| `tries` | bigint |",
-    "| `tries` | integer | how often": "| `tries` | integer | when",
+    "| `tries` | integer | number": "| `tries` | integer | when",
     "moment not later than the key": "moment later than the key",
     "### `feed_revoke`": "## `feed_revoke`",
 }
