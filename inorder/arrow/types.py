@@ -19,7 +19,7 @@ IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
 # The driver makes a list of every array, or refuses it without naming the column. Arrays that are not lists are
-# selected as null, and DIMENSIONS tells them from nulls.
+# selected as null, and are distinguished from nulls by DIMENSIONS.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"

@@ -239,7 +239,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Raise the error about a batch and a token that do not belong together. The detail tells what has happened to the
+-- Raise the error about a batch and a token that do not belong together. The detail says what has happened to the
 -- batch.
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -251,7 +251,7 @@ is_one_free(const Feed *feed, Datum worker)
 
 /*
  * Set the members of a feed that its row and state do not have.  False if
- * must_read is true and its table cannot be read by transaction on this server.
+ * must_read is true and its table cannot be read by transactions on this server.
  */
 static bool
 read_details(Feed *feed, bool must_read)

@@ -134,7 +134,7 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 	return true;
 }
 
-/* An array that tells which leaves have rows of these transactions */
+/* For each leaf, whether it has rows of these transactions */
 static bool *
 leaves_with(const Table *table, Value numbers)
 {

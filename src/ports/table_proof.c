@@ -128,8 +128,8 @@ invalidations_noticed(void)
 }
 
 /*
- * Forget tables that were dropped.  An invalidation does not tell a drop from
- * other changes.
+ * Forget tables that were dropped.  An invalidation does not show whether a
+ * table was dropped or changed.
  */
 static void
 forget_dropped(void)

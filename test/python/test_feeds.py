@@ -209,7 +209,7 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
             assert other.execute(read).fetchone() == (None,) and fresh.execute(read).fetchone() == (False,)
         assert other.execute(read).fetchone() == (None,)  # unknown: the files are newer than the snapshot
         fresh.execute("SET lock_timeout = '10s'")
-        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # whoever changes the table is not blocked, either
+        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # this change of the table is not blocked, either
 
 
 def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:
