@@ -221,7 +221,8 @@ RETURN (SELECT '
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
 -- The rows of a fold have as "xact" its "bound" plus this number, so that one index finds deltas and folds. With two
--- indexes, each with a condition, a statement of one row took a tenth longer.
+-- indexes, each with a condition, a statement of one row took a tenth longer. As the index does not have the group, a
+-- read of one of 5,000 groups takes 2.6 ms instead of 1.6; with 100 groups there is no difference.
 CREATE FUNCTION inorder_internal.fold_base() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '9223372036854775808'::text;
