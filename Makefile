@@ -1,8 +1,8 @@
-# The extension: `make`, `make install`, `make installcheck`, as any PGXS module.
-# Out of tree, too: mkdir build && make -C build -f ../Makefile
+# Builds the extension like any PGXS module: `make`, `make install`, `make installcheck`.
+# To build it out of tree: mkdir build && make -C build -f ../Makefile
 
-# A server that was itself built in tree leaves VPATH out of its PGXS, and its
-# VERSION is the server's: so both are our own, set before the include.
+# PGXS of a server that was built in tree does not set VPATH, and its VERSION is the version of the server. VPATH is
+# therefore set here, before the include, and the version of the extension is in EXTVERSION.
 HERE       := $(dir $(firstword $(MAKEFILE_LIST)))
 ifneq ($(HERE),./)
 VPATH      := $(HERE)
@@ -14,13 +14,13 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
-# Variables of PGXS that the environment may have for something else.
+# PGXS would use these variables if the environment contained them for another purpose.
 DOCS        =
 MODULES     =
 PROGRAM     =
 SCRIPTS     =
 
-# The install script is the sources joined, in this order.
+# The install script is the concatenation of these files.
 SQL_SOURCES = \
     header.sql \
     keys/keys.sql \
@@ -75,13 +75,14 @@ SQL_SOURCES = \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-# Updates from earlier versions. Those to this version end like the install script: with who may do what.
+# Scripts that update earlier versions. Scripts that update to this version end with the files that set privileges, like
+# the install script.
 UPDATES     = $(patsubst $(HERE)sql/update/%,%,$(wildcard $(HERE)sql/update/inorder--*.sql))
 NEW_UPDATES = $(filter inorder--%--$(EXTVERSION).sql,$(UPDATES))
 DATA        = $(addprefix sql/update/,$(filter-out $(NEW_UPDATES),$(UPDATES)))
 DATA_built += $(NEW_UPDATES)
 
-# In this order: some tests use what earlier ones have made.
+# The order matters: some tests use objects that earlier tests create.
 REGRESS = \
     install \
     sequence_keys \
@@ -120,7 +121,8 @@ REGRESS = \
     feeds \
     changes \
     uuid_extras
-# pg_regress looks for a test in its output folder first: in tree ./sql/feed.sql, a source, would be taken for one.
+# pg_regress searches its output directory for tests first. The default is the current directory, in which ./sql has
+# sources of the extension.
 REGRESS_OPTS   = --inputdir=$(HERE)test --outputdir=output_regress
 ISOLATION = \
     xact_order \
@@ -143,8 +145,8 @@ ISOLATION = \
     exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
-# Out of tree the folders of the objects do not exist yet; as targets they would
-# be taken for those of the sources.
+# An out-of-tree build needs directories for the objects. As targets, these directories would be found among the
+# sources, through VPATH.
 $(shell mkdir -p $(sort $(dir $(OBJS))))
 EXTRA_CLEAN = $(OBJS:.o=.bc) output_regress inorder-sql--*$(EXTVERSION).sql
 
@@ -152,7 +154,7 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-# Only sources are looked for elsewhere: VPATH would find what was built there, perhaps for another server.
+# Search the source tree only for sources. VPATH would also find files that were built there for another server.
 ifneq ($(HERE),./)
 srcdir := $(HERE)
 VPATH  :=
@@ -160,20 +162,21 @@ vpath %.c $(HERE)
 vpath %.control $(HERE)
 endif
 
-# AES for masks (src/keys/mask.c): if the server has OpenSSL, and its headers are there.
+# Link the library of AES (src/keys/mask.c) if the server was built with OpenSSL, and the headers are installed.
 ifeq (yes,$(shell echo '\#include <openssl/evp.h>' | $(CC) $(CPPFLAGS) -xc -E - >/dev/null 2>&1 && echo yes))
 SHLIB_LINK += $(filter -lcrypto,$(LIBS))
 endif
 
-# The server before 16 shows the functions of a library to those that are loaded later, which may have one of a name.
+# Before 16, the functions of a library are visible to other libraries, which may have functions of the same names. With
+# this option, the library calls its own functions.
 OWN_SYMBOLS = -Wl,-Bsymbolic
 SHLIB_LINK += $(if $(filter linux,$(PORTNAME)),$(OWN_SYMBOLS))
 
-# Servers built with gcc 14 or later record this warning among their own flags;
-# an older compiler stops at an option it does not know.
+# A server that was built with gcc 14 or later has this option in its CFLAGS. An older compiler does not know the
+# option, and would fail.
 override CFLAGS := $(filter-out -Wmissing-variable-declarations,$(CFLAGS))
 
-# PGXS removes the bitcode, and leaves the folder, which it made where the server's package brought none.
+# PGXS removes the bitcode, but not its directory, which `make install` may have created.
 uninstall: uninstall-bitcode
 .PHONY: uninstall-bitcode
 uninstall-bitcode:
@@ -186,13 +189,13 @@ src/inorder.o src/ports/version.o: $(HERE)inorder.control
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control $(HERE)Makefile
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
 
-# Sources: no pattern makes them.
+# These files are sources: without this rule, make would search for a pattern rule that builds them.
 $(addprefix $(HERE)sql/update/,$(UPDATES)): ;
 
 $(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights.sql)
 	cat $^ > $@
 
-# For servers on which C cannot be installed: docs/hosted.md. Needs Python 3.
+# The SQL edition, for servers on which no C library can be installed: see docs/hosted.md. Building it needs Python 3.
 SQL_UPDATES = $(patsubst $(HERE)sql/released/inorder-sql--%.sql,inorder-sql--%--$(EXTVERSION).sql,$(filter-out %--$(EXTVERSION).sql,$(wildcard $(HERE)sql/released/inorder-sql--*.sql)))
 SQL_EDITION = $(wildcard $(HERE)sql/*.sql $(HERE)sql/*/*.sql) $(HERE)script/sql-edition $(wildcard $(HERE)script/edition/*.py) $(HERE)Makefile $(HERE)inorder.control
 .PHONY: sql-edition
