@@ -195,7 +195,7 @@ END
 BEGIN
     IF NOT isfinite(moment) OR moment < '1970-01-01 00:00:00+00' OR moment > '10889-08-02 05:31:50.655999+00' THEN
         RAISE 'timestamp % is outside the range of version-7 UUIDs', moment USING ERRCODE = 'datetime_field_overflow',
-              DETAIL = 'They hold 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00.';
+              DETAIL = 'Version-7 UUIDs hold 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00.';
     END IF;
     RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(
         (extract(epoch FROM moment) * 1000000)::bigint), 0);

@@ -1,7 +1,7 @@
 /*
  * v7.c
- *	  Version-7 UUIDs that ascend within a session, and their time; keys that
- *	  sort after random keys, and ascend within a session.
+ *	  Version-7 UUIDs, their time, and keys that sort after random keys.  The
+ *	  keys of either kind ascend within a session.
  *
  * v7_advance() in uuid_layout.h computes a key from the last one.  Each
  * backend has its own state.  The two generators are PARALLEL RESTRICTED,
@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(uuid_after_random_nextval);
 PG_FUNCTION_INFO_V1(uuid_v7_time);
 PG_FUNCTION_INFO_V1(uuid_v7_floor);
 
-/* Seconds since 1970 at which the 48 bits of milliseconds are full: year 10889. */
+/* The first second since 1970, in the year 10889, whose milliseconds do not all fit into 48 bits */
 #define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
 
 static V7State last_key;
@@ -53,7 +53,7 @@ uuid_v7_nextval(PG_FUNCTION_ARGS)
 /*
  * uuid_after_random_nextval(leading_ones int)
  *
- * A session that changes the argument continues from the tick that it has reached.
+ * If a session changes the argument, its keys continue after the tick of the last key.
  */
 Datum
 uuid_after_random_nextval(PG_FUNCTION_ARGS)
@@ -77,7 +77,7 @@ uuid_v7_time(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(v7_tick_us(v7_key_tick(key)) - POSTGRES_EPOCH_US);
 }
 
-/* uuid_v7_floor(timestamptz) -> the smallest key of this time or later */
+/* uuid_v7_floor(timestamptz) -> the smallest key that is not older than this time */
 Datum
 uuid_v7_floor(PG_FUNCTION_ARGS)
 {
@@ -87,6 +87,6 @@ uuid_v7_floor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("timestamp %s is outside the range of version-7 UUIDs", timestamptz_to_str(time)),
-				 errdetail("They hold %s.", V7_RANGE_TEXT)));
+				 errdetail("Version-7 UUIDs hold %s.", V7_RANGE_TEXT)));
 	return uuid_datum(v7_key(v7_us_tick(time + POSTGRES_EPOCH_US), 0));
 }

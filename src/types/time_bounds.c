@@ -5,7 +5,7 @@
  * floor(t) is the smallest key of the microsecond of t, and after(t) is the
  * smallest key of the next microsecond.  If t is earlier than all keys, as
  * -infinity is, the bound is the lowest value of the type.  If t is later than
- * all keys, the bound is a value above all others.  The planner replaces the
+ * all keys, the bound is a value above all keys.  The planner replaces the
  * operators by comparisons with these bounds: see time_support.c.
  */
 #include "postgres.h"
@@ -36,14 +36,14 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * and maximum stand for infinity.
  */
 
-/* The next microsecond; the last microsecond has none, and is returned itself */
+/* The next microsecond, or the same microsecond if it is the last */
 static inline TimestampTz
 next_us(TimestampTz us)
 {
 	return us == PG_INT64_MAX ? us : us + 1;
 }
 
-/* The smallest value of a microsecond; after the last microsecond, a bound above all values: see V1_ABOVE_ALL */
+/* The smallest value of a microsecond; for later times V1_ABOVE_ALL, and for earlier times the lowest value */
 static UuidWords
 v1_bound(TimestampTz us)
 {
@@ -71,19 +71,19 @@ v7_bound(TimestampTz us)
 }
 
 static void
-check_time(TimestampTz us, TimestampTz first, TimestampTz last, const char *version, const char *detail)
+check_time(TimestampTz us, TimestampTz first, TimestampTz last, unsigned version, const char *range)
 {
 	if (unlikely(us < first || us > last))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp %s is outside the range of %s UUIDs", timestamptz_to_str(us), version),
-				 errdetail("They hold %s.", detail)));
+				 errmsg("timestamp %s is outside the range of version-%u UUIDs", timestamptz_to_str(us), version),
+				 errdetail("Version-%u UUIDs hold %s.", version, range)));
 }
 
 static void
 check_v1_time(TimestampTz us)
 {
-	check_time(us, -V1_POSTGRES_EPOCH_US, V1_US_MAX - V1_POSTGRES_EPOCH_US, "version-1", V1_RANGE_TEXT);
+	check_time(us, -V1_POSTGRES_EPOCH_US, V1_US_MAX - V1_POSTGRES_EPOCH_US, UUID_VERSION_TIME_LOW_FIRST, V1_RANGE_TEXT);
 }
 
 static TimestampTz
@@ -94,8 +94,8 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * A bound as the result of a function.  The bound above all values is not a
- * UUID: only calls by the planner return it, and other calls raise an error.
+ * A bound as the result of a function.  The bound above all values is not a UUID.
+ * Calls that the planner has created return it; other calls raise an error.
  */
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
@@ -183,7 +183,7 @@ uuid_v7_ceiling(PG_FUNCTION_ARGS)
 {
 	TimestampTz us = PG_GETARG_TIMESTAMPTZ(0);
 
-	check_time(us, -POSTGRES_EPOCH_US, V7_US_MAX - POSTGRES_EPOCH_US, "version-7", V7_RANGE_TEXT);
+	check_time(us, -POSTGRES_EPOCH_US, V7_US_MAX - POSTGRES_EPOCH_US, UUID_VERSION_TIME, V7_RANGE_TEXT);
 	return uuid_datum(v7_key(v7_us_tick(us + POSTGRES_EPOCH_US + 1) - 1, UUID_FIELD62_MAX));
 }
 
@@ -198,7 +198,7 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/* The words of a version-7 key.  Keys of other versions have no time, but would sort somewhere among the bounds. */
+/* The words of a version-7 key; error for keys of other versions, which would compare with bounds, but have no time */
 static UuidWords
 v7_words(Datum id)
 {
@@ -210,15 +210,15 @@ v7_words(Datum id)
 				 errmsg("uuid %s cannot be compared with a time: it is not of version %u",
 						DatumGetCString(DirectFunctionCall1(uuid_out, id)), UUID_VERSION_TIME),
 				 errdetail(UUID_VERSION_DETAIL),
-				 errhint("Compare a column of type timestamptz, or version-1 UUIDs as uuid_v1. "
-						 "uuid_v7_floor(timestamptz) is a bound that any uuid can be compared with.")));
+				 errhint("Compare a column of type timestamptz, or convert version-1 UUIDs to uuid_v1. "
+						 "To compare any uuid, use the bound uuid_v7_floor(timestamptz).")));
 	return key;
 }
 
 /*
  * uuid_v7_checked(uuid, "any"): true, or an error if the key is not of version
- * 7.  The second argument is the other operand of the comparison.  It makes the
- * planner evaluate the check together with that comparison.
+ * 7.  The second argument is the other operand of the comparison.  With this
+ * argument, the planner evaluates the check together with the comparison.
  */
 Datum
 uuid_v7_checked(PG_FUNCTION_ARGS)
@@ -235,7 +235,7 @@ words_below(UuidWords a, UuidWords b)
 
 typedef UuidWords (*BoundOf) (TimestampTz us);
 
-/* Compare the microsecond of a key with another: -1 if it is earlier, 0 if it is the same, 1 if it is later */
+/* Compare a key with a microsecond: -1 if the key is earlier, 0 if it is of this microsecond, 1 if it is later */
 static inline int
 compare_time(UuidWords key, TimestampTz us, BoundOf bound)
 {
@@ -253,7 +253,7 @@ in_range(FunctionCallInfo fcinfo, UuidWords key, Datum range, BoundOf bound)
 		words_below(key, bound(range_end(fcinfo, times, true)));
 }
 
-/* Each macro ends without a semicolon, like PG_FUNCTION_INFO_V1. */
+/* These macros end without a semicolon, like PG_FUNCTION_INFO_V1. */
 #define TIME_COMPARISON(type, words, bound, name, test) \
 PG_FUNCTION_INFO_V1(uuid_##type##_##name##_time); \
 PG_FUNCTION_INFO_V1(time_##name##_uuid_##type); \

@@ -23,10 +23,10 @@
  * operators refuse such a key.  The rewritten form calls uuid_v7_checked(id, t)
  * in addition to the bounds.  This check has a higher cost than the comparisons
  * with the bounds, and needs the same columns.  Every kind of scan and join
- * therefore evaluates it last, for the rows that an index scan would find.  Keys
- * without a time are then noticed only if they are between the bounds.  If the
- * default of a column makes such keys, the comparison is therefore always
- * refused.
+ * therefore evaluates the check last, for the rows that an index scan would find.
+ * Keys without a time are then noticed only if they are between the bounds.  The
+ * comparison is therefore always refused for a column whose default makes such
+ * keys.
  */
 #include "postgres.h"
 
@@ -106,7 +106,7 @@ calls_timeless(Node *node, void *context)
 
 /*
  * The expression that a column of a join, a grouping or a subquery stands for;
- * NULL if it is not available.
+ * NULL if the expression is not available.
  */
 static Node *
 meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
@@ -137,9 +137,9 @@ plain_column(Node *node)
 
 /*
  * The range table of the query that is this number of levels up, or NIL.  When the
- * planner has built its relations, all expressions of the query have been simplified.
- * After that, only CHECK constraints of tables are simplified.  Their columns do not
- * refer to the range table of the query, and the result is NIL.
+ * planner builds its relations, all expressions of the query have been simplified.
+ * Later, only CHECK constraints of tables are simplified.  The result is then NIL,
+ * because columns in CHECK constraints do not refer to the range table of the query.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -152,8 +152,8 @@ range_table(PlannerInfo *root, Index levels)
 }
 
 /*
- * The table and column if an expression is a column of a table, directly or
- * through subqueries and views; otherwise InvalidOid.
+ * The table of an expression that is a column, directly or through subqueries and
+ * views; InvalidOid for other expressions.  *column is set to the column's number.
  */
 static Oid
 column_of(PlannerInfo *root, Node *node, AttrNumber *column)
@@ -197,11 +197,11 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 						get_attname(table, column, false), RelationGetRelationName(relation)),
 				 errdetail("The default of the column calls %s(), which makes no version-7 keys.", search.found),
 				 errhint("Compare a column of type timestamptz, or let uuid_v7_nextval() make the keys. "
-						 "uuid_v7_floor(timestamptz) is a bound that any uuid can be compared with.")));
+						 "To compare any uuid, use the bound uuid_v7_floor(timestamptz).")));
 	table_close(relation, NoLock);
 }
 
-/* Support function of uuid_v7_checked().  Its result is true or an error: it leaves the expected number of rows. */
+/* Support function of uuid_v7_checked(), which never returns false: the check does not change the number of rows. */
 Datum
 uuid_v7_checked_support(PG_FUNCTION_ARGS)
 {
@@ -257,7 +257,10 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 	return own_function(namespace, name, is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID);
 }
 
-/* floor(t) or, if second is true, after(t); for a range, its lower or upper bound.  Evaluated if it is constant. */
+/*
+ * floor(t) or, if second is true, after(t); for a range, the lower or the upper
+ * bound.  If the operand is constant, the bound is evaluated.
+ */
 static Node *
 bound_expression(Comparison *comparison, bool second)
 {
@@ -287,9 +290,9 @@ clause_of(Comparison *comparison, Oid operator, Node *bound)
 }
 
 /*
- * id < bound, or its negation id >= bound.  If the bound is above all values,
- * the key is compared with the greatest value instead, which EXPLAIN can show
- * and postgres_fdw can send to another server.
+ * id < bound, or its negation id >= bound.  If the bound is above all values, the
+ * key is instead compared with the greatest value by <= or >.  EXPLAIN can show
+ * this value, and postgres_fdw can send it to another server.
  */
 static Node *
 below(Comparison *comparison, bool second, bool negated)
@@ -338,11 +341,11 @@ bounds(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * Add the check of the key to the comparisons.  The check comes first: where the
- * planner keeps the order, as in the select list, a key without a time is then not
- * compared.  The second argument only determines where the check is evaluated.  A
- * constant is therefore replaced by true: all checks of one key are then equal, as
- * the predicates of partial indexes require.
+ * Add the check of the key to the comparisons.  Where the planner keeps the order
+ * of conditions, as in the select list, the check is evaluated first, and a key
+ * without a time is not compared.  The second argument only determines where the
+ * check is evaluated.  A constant is replaced by true, so that all checks of a key
+ * are equal.  Otherwise the planner could not prove predicates of partial indexes.
  */
 static Node *
 with_check(Comparison *comparison, Node *compared)
@@ -358,8 +361,9 @@ with_check(Comparison *comparison, Node *compared)
 }
 
 /*
- * The rewritten comparison, or NULL.  If the key is a constant, or must not be
- * evaluated twice, the operator is not rewritten: its function checks the key.
+ * The rewritten comparison, or NULL to keep the operator, whose function checks
+ * the key.  The operator is kept if the key is a constant, or must not be evaluated
+ * twice.
  */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)

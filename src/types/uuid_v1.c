@@ -2,9 +2,9 @@
  * uuid_v1.c
  *	  The type uuid_v1: text and binary forms, casts, parts of a value, and the generator of values.
  *
- * Text and binary forms are those of uuid, so that clients need no support
- * for the type.  Input in either form refuses a value that is not a version-1 UUID
- * of the RFC's variant.
+ * The text and binary forms are the same as for uuid, so that clients need no
+ * support for the type.  The input functions refuse a value that is not a version-1
+ * UUID of the RFC's variant.
  */
 #include "postgres.h"
 
@@ -38,9 +38,9 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 #define NODE_BYTES 6
 
 /*
- * Collect the 32 digits of any form that uuid accepts: optional braces around the
- * value, and an optional hyphen after each group of four digits.  False for any
- * other form.  The digits are checked later.
+ * Collect the 32 digits of any text that uuid accepts: with optional braces around
+ * the value, and an optional hyphen after each group of four digits.  False for any
+ * other text.  The caller checks the digits.
  */
 static bool
 collect_digits(const char *text, char *digits)
@@ -127,7 +127,7 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 
 /*
  * Convert a value to the standard form; error for V1_ABOVE_ALL, which is only an
- * operand of comparisons.  As a UUID it would be another value.
+ * operand of comparisons.  The standard form has no room for this time.
  */
 static UuidWords
 words_of_value(UuidWords value)
@@ -182,7 +182,7 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 	int64		ticks = (int64) uuid_load(PG_GETARG_UUID_P(0)).high - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
 	/*
-	 * Seconds and fraction are converted separately: ticks have more digits than a double, and would be rounded twice.
+	 * Seconds and fraction are converted separately.  Ticks have more digits than a double, and would be rounded twice.
 	 */
 	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
 					 (double) (ticks % V1_TICKS_PER_SECOND) / (double) V1_TICKS_PER_SECOND);
@@ -250,12 +250,12 @@ uuid_v1_nextval(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("the system clock is outside the range of version-1 UUIDs"),
-				 errdetail("They hold %s.", V1_RANGE_TEXT)));
+				 errdetail("Version-1 UUIDs hold %s.", V1_RANGE_TEXT)));
 	return uuid_datum((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)});
 }
 
 /* ---------------------------------------------------------------------------
- * min() and max(), including those of uuid on servers that lack them
+ * min() and max() of uuid_v1, and of uuid on servers that lack them
  * ---------------------------------------------------------------------------
  */
 
