@@ -23,8 +23,9 @@
 
 /*
  * Since 16, input functions and the parser of names can return an error; in 15
- * they raise it.  16 also has one function that checks privileges on any kind
- * of object, and computes the conversion of a row for a partition on demand.
+ * they always raise it.  16 also has one function that checks privileges on any
+ * kind of object, and one that computes the conversion of a row for a partition
+ * when the conversion is needed.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"

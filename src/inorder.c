@@ -1,9 +1,9 @@
 /*
  * inorder.c
- *	  The module itself: magic block and nothing else.
+ *	  The magic block of the module.
  *
- * There is no _PG_init: nothing is preloaded, configured or hooked.
- * Where things are is in CONTRIBUTING.md.
+ * There is no _PG_init, because the module defines no settings and no hooks.
+ * CONTRIBUTING.md describes the files.
  */
 #include "postgres.h"
 

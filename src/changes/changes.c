@@ -3,8 +3,8 @@
  *	  Return changes of a table to the caller.
  *
  * sql/changes/changes.sql describes which rows are read, and why a copy that
- * applies the changes equals the table.  The query returns the columns of the
- * table one by one, since a query text cannot name the table's type.  The
+ * applies the changes equals the table.  The query returns each column of the
+ * table separately, since a query text cannot name the table's type.  The
  * functions below make a row of that type from these columns.
  */
 #include "postgres.h"
@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(changes_read);
 #define CHANGE_COLUMNS 3
 #define CHANGED 2
 
-/* Receives the rows of the query */
+/* A receiver of the rows of the query */
 typedef struct Composing
 {
 	DestReceiver pub;

@@ -4,9 +4,9 @@
  *
  * The trigger writes the keys of the rows of a statement into the log, a table of the
  * same owner, as COPY writes rows: through the executor, which fires the guard of the
- * log, finds the partition and fills the indexes.  All of that runs as the role that
- * writes into the table.  That role needs no privilege on the log: it reads nothing
- * there, and it can add only keys of rows that it may write.
+ * log, finds the partition and fills the indexes.  All of this runs as the role that
+ * writes into the table.  The role needs no privilege on the log, because the trigger
+ * reads nothing there, and adds only keys of rows that the role may write.
  *
  * Any role with the privilege TRIGGER on a table may create a trigger with this
  * function.  A table is therefore a log only if it belongs to the owner of the logged
@@ -45,8 +45,8 @@
 PG_FUNCTION_INFO_V1(changes_trigger);
 
 /*
- * Maximum number of keys in a row of the log.  The number is small: rows are
- * seldom compressed, and readers can limit a batch.
+ * Maximum number of keys in a row of the log.  With so few keys, rows are seldom
+ * compressed, and a limit on the rows of a batch also limits its keys.
  */
 #define MOST_KEYS 32
 
@@ -69,7 +69,7 @@ typedef struct Log
 	ResultRelInfo *target;
 	ModifyTableState *state;	/* to find partitions; null if the log is not partitioned */
 	PartitionTupleRouting *routing;
-	ResultRelInfo *checked;		/* the partition of the last row: its triggers were checked */
+	ResultRelInfo *checked;		/* the partition of the last row, whose triggers were checked */
 	TupleTableSlot *row;
 	MemoryContext memory;		/* memory for the row to be inserted */
 } Log;
@@ -95,10 +95,11 @@ refuse_log(Relation table)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the owner of table %s has no log of its changes", relation_name(RelationGetRelid(table))),
 			 errdetail("The log was dropped, restored, changed, or given to another role."),
-			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
+			 errhint("Let the owner of the table call changes_resync(%s).",
+					 quote_literal_cstr(relation_name(root_of(table))))));
 }
 
-/* True if a relation is a table, and not temporary: the trigger may name any relation */
+/* True for a table that is not temporary.  The trigger may name any relation. */
 static bool
 is_table(Relation log)
 {
@@ -120,7 +121,7 @@ oid_argument(const Trigger *trigger, int number)
 
 /*
  * True if a trigger on the log names the table.  Other roles with TRIGGER on the log could create such a
- * trigger, too.  But only the owner can set it to ENABLE ALWAYS, and replacing the trigger resets that.
+ * trigger, too.  But only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets this.
  */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
@@ -139,9 +140,10 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * Open and lock the log.  The trigger names it by its OID, because another table may
- * have its name for some time.  Null if it is not the log of this table, for example if
- * this table is a detached partition, or if another role created the trigger.
+ * Open and lock the log.  The trigger names the log by OID, because another table may
+ * temporarily have its name.  Error if the log does not exist, or has another owner than
+ * the table.  Null if it is the log of another table, for example if this table is a
+ * detached partition, or if another role created the trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -190,9 +192,9 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * Find the key columns that the trigger names.  The table may have another primary key now, and may get the former one
- * back before the log is read.  The trigger for rows that move is created on the partitioned table.  The server copies
- * it to partitions, in which the columns may have other numbers.
+ * Find the key columns that the trigger names.  The table may have another primary key now, and may get its former key
+ * back before the log is read.  The trigger for rows that move to another partition is created on the partitioned
+ * table.  The server copies this trigger to partitions, in which the columns may have other numbers.
  */
 static void
 find_columns(Log *log, TriggerData *data)
@@ -217,7 +219,7 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
-/* True if the function is the guard's, or belongs to the owner of the log or to a superuser */
+/* True for the function of the guard, and for functions of the owner of the log or of a superuser */
 static bool
 is_trusted(Oid function, Oid owner)
 {
@@ -252,10 +254,7 @@ refuse_strange_triggers(Relation table, Oid owner)
 	}
 }
 
-/*
- * Prepare to write rows, as the server's worker.c does for logical
- * replication
- */
+/* Prepare to write rows, as the server does for logical replication (worker.c) */
 static void
 begin_log(Log *log)
 {
@@ -293,7 +292,7 @@ end_log(Log *log)
 	MemoryContextDelete(log->memory);
 }
 
-/* Find the partition of the row; return the row with the columns of that partition */
+/* Find the partition of the row, and return the row with the columns of the partition */
 static TupleTableSlot *
 find_partition(Log *log, ResultRelInfo **target)
 {

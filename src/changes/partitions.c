@@ -8,7 +8,7 @@
  * without a plan.
  *
  * The partitions to which rows are routed are in the partition directory.
- * Examining a thousand of them for every statement would cost more than the
+ * Examining a thousand partitions for every statement would cost more than the
  * statement.  The result is therefore kept for the session, until the server
  * invalidates the log or a partition (ports/table_proof.c).
  */
@@ -52,14 +52,13 @@ check_partition(Oid partition, Oid owner)
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || owner_of_table(partition) != owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition %s of a log of changes is not a table of the owner of the log",
+				 errmsg("partition %s of a log is not a table, or has another owner than the log",
 						relation_name(partition))));
 }
 
 /*
- * Count a table and the partitions below it in the directory, and append them to the list if one is given.  The lookup
- * evaluates constants of the partition key.  The owner of a table is therefore checked before its partitions are looked
- * up.
+ * Count a table and the partitions below it in the directory; append them to the list, unless the list is null.  The
+ * lookup of partitions evaluates constants of the partition key.  The owner of each table is therefore checked first.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
@@ -130,10 +129,10 @@ keep_proof(Oid log, uint64 since, const List *tree)
 
 /*
  * Error unless all partitions of a log are tables of its owner.  The partition
- * directory is created as the server creates it.  It looks up all partitions before a
- * kept proof is used: a partition that is attached later gets no row of this statement.
- * An older snapshot includes partitions that are being detached; the number of
- * partitions then differs from the number that was proved.
+ * directory is created as the server creates it.  All partitions are looked up in the
+ * directory before a kept proof is used.  A partition that is attached later therefore
+ * gets no row of this statement.  An older snapshot includes partitions that are being
+ * detached; the number of partitions then differs from the number that was proved.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

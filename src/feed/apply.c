@@ -3,9 +3,10 @@
  *	  The statement of feed_apply, which is given rows as the table "batch".
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
- * another table of that name would lose the whole batch.  A statement that reads
- * the batch below LIMIT or OFFSET may lose part of it, whatever else it reads.
- * Rows that WHERE, a join or an aggregate leaves out are left out on purpose.
+ * another table named "batch" would lose the whole batch, and a statement that
+ * reads the batch below LIMIT or OFFSET may lose rows.  Such statements are
+ * refused.  Rows that WHERE, a join or an aggregate leaves out are left out on
+ * purpose.
  */
 #include "postgres.h"
 
@@ -58,9 +59,9 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * True if a query reads all of its input, even below a limit: a statement that
+ * True if a query reads all of its input, even below a limit.  A statement that
  * writes runs to its end, and an aggregate without groups reads all rows to
- * return one.
+ * return one row.
  */
 static bool
 takes_all(const Query *query)
@@ -101,7 +102,7 @@ use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* Search the subqueries in expressions.  They run to their end, even if the outer query is limited. */
+/* Search the subqueries in expressions.  These subqueries run to their end, even if the outer query is limited. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -119,7 +120,7 @@ search_expressions(Node *node, void *context)
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* How a query reads the batch.  Every reference to a WITH query is followed, even a repeated one. */
+/* How a query reads the batch.  Each reference to a WITH query is followed, even if another one was followed before. */
 static BatchUse
 use_of(Level *level, bool limited)
 {
@@ -237,7 +238,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	int			code;
 
 	SPI_connect();
-	/* The caller's statement keeps all settings, except those that would let the owner of the table run code. */
+	/* With the other values of this setting, the planner would evaluate CHECK constraints of the table's owner. */
 	nest = NewGUCNestLevel();
 	(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));

@@ -1,19 +1,18 @@
 /*
  * caller.c
- *	  Check that the caller of feed_read or changes_read takes all of its
- *	  rows.
+ *	  Check that the caller of feed_read or changes_read takes all rows.
  *
  * These functions move the position over all rows that they return, before the
- * caller takes the first one: rows that the caller never takes would be lost.
- * A caller that may stop early is therefore refused, before anything is locked
- * or moved, if the plan around the call or its portal shows it: LIMIT or EXISTS
- * above the call, and a cursor.  A caller that takes all rows and then filters
- * them (WHERE, a join, an aggregate) is accepted.
+ * caller takes the first row.  Rows that the caller does not take would be lost.
+ * A call is therefore refused, before anything is locked or moved, if its caller
+ * may stop early: below LIMIT or EXISTS, which the plan of the statement shows,
+ * and in a cursor, which the portal shows.  A caller that takes all rows and then
+ * filters them (WHERE, a join, an aggregate) is accepted.
  *
- * Plan and portal do not show how many rows the client or procedural language
- * takes (a fetch size, SELECT INTO): docs/feed.md has a table of these cases.
- * The call is identified by the address of its expression, which the executor
- * does not copy.
+ * The plan and the portal do not show how many rows the client or a procedural
+ * language takes (a fetch size, SELECT INTO); docs/feed.md has a table of these
+ * cases.  The call is identified by the address of its expression, which the
+ * executor does not copy.
  */
 #include "postgres.h"
 
@@ -56,8 +55,8 @@ makes_call(const Plan *plan, const Node *call)
 }
 
 /*
- * The limit that applies below a node.  A node that writes, and an aggregate
- * without groups, always take all rows.
+ * The limit that applies below a node, or NULL.  A node that writes and an
+ * aggregate without groups always take all rows.
  */
 static const char *
 through(const Plan *plan, const char *cut)
@@ -189,7 +188,7 @@ check_caller(FunctionCallInfo fcinfo)
 	if (search.statement != NULL)
 		search_statement(&search);
 	if (!search.is_whole && search.cut == NULL)
-		refuse(reader, "where the query around it cannot be seen");
+		refuse(reader, "in a query whose plan does not show the call");
 	if (is_cursor(state))
 		refuse(reader, "through a cursor");
 	if (!search.is_whole)

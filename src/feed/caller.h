@@ -1,6 +1,6 @@
 /*
  * caller.h
- *	  Check that the caller of feed_read takes all of its rows.
+ *	  Check that the caller of feed_read or changes_read takes all rows.
  */
 #ifndef INORDER_CALLER_H
 #define INORDER_CALLER_H

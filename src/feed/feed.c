@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
-/* True if the present row type of the table is the one that the executor of the query expects */
+/* True if a row type has the columns that the running query expects */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
 {
@@ -48,9 +48,9 @@ has_columns(Oid row_type, TupleDesc expected)
 }
 
 /*
- * Check that row_type, given as null::table, is the type of the table.
- * Naming a type locks nothing: the columns may have changed before the table
- * was locked.
+ * Check that row_type, given as null::table, is the type of the table.  A query
+ * that names a type takes no lock.  The columns may therefore have changed before
+ * the table was locked.
  */
 static void
 check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
@@ -85,7 +85,7 @@ found_column(HeapTupleHeader result, const char *name, Oid type)
 	return value;
 }
 
-/* Call an internal function that finds rows; store the table and, if the function has proved it, the proof */
+/* Call an internal function that finds rows; store the table and, if the function has proved the table, the proof */
 HeapTupleHeader
 look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments)
 {
@@ -108,7 +108,7 @@ look_up_batch(const char *function, int count, const Value *arguments)
 	return found;
 }
 
-/* The text of a query for the rows of a batch */
+/* The text of a query that returns the rows of a batch */
 static char *
 query_for(const FoundRows *found, bool in_order)
 {
@@ -120,10 +120,10 @@ query_for(const FoundRows *found, bool in_order)
 }
 
 /*
- * Find the next batch by the indexes, in a feed without workers, and move the feed over it.  False if the SQL
- * functions have to search, or to raise an error; then only locks have been taken.
+ * Find the next batch by the indexes, in a feed without workers, and move the feed over the batch if "moves" is true.
+ * False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
  *
- * The function looks up no name, and calls no function of a user.  It therefore need not become the owner of the state.
+ * The code looks up no name, and calls no function of a user.  It therefore need not run as the owner of the state.
  */
 static bool
 take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, FoundRows *found)
@@ -150,8 +150,8 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 }
 
 /*
- * Find an unfinished batch that belongs to no share.  False if the quick checks cannot prove that its rows are
- * readable.
+ * Find an unfinished batch that belongs to no share.  False if the quick checks cannot prove that the rows of the batch
+ * are readable.
  */
 static bool
 look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)

@@ -9,12 +9,13 @@
  * rules of the deltas are not executed.
  *
  * Any role with the privilege TRIGGER on a table may create a trigger with this function.
- * The deltas are therefore found by the row trigger of the set: only the owner of the
- * table may create triggers with its function.  A detached partition has no row trigger,
- * and is not counted.  Unusual cases are left to the function of the row trigger.
+ * The deltas are therefore found through the row trigger of the set, because only the
+ * owner of the table may create triggers with the function of that trigger.  A detached
+ * partition has no row trigger, and is not counted.  Unusual cases are left to the
+ * function of the row trigger.
  *
- * Deltas of a partitioned table keep a hash of its partitions: if a partition is dropped
- * later, its deltas are not counted.
+ * Each delta of a partitioned table has a hash of the partitions at the time of the
+ * statement.  If the partitions have changed since, the view counts the table instead.
  */
 #include "postgres.h"
 
@@ -51,7 +52,7 @@ PG_FUNCTION_INFO_V1(exact_count_trigger);
 #define MOST_COLUMNS 4
 #define MOST_GROUPS 10000		/* in memory */
 
-/* Columns of deltas, which follow the columns of the group.  Columns that are not set are null. */
+/* The fixed columns of deltas, after the columns of the group.  Columns that are not set are null. */
 enum
 {
 	DELTA_N, DELTA_XACT, DELTA_OPEN, DELTA_PROOF, DELTA_COLUMNS
@@ -192,8 +193,9 @@ has_type(TupleDesc row, int place, Oid type)
 }
 
 /*
- * Find the columns that the trigger names.  False if the deltas have other
- * columns than these and the fixed ones, or generated columns.
+ * Find the columns that the trigger names.  False unless the table of deltas has
+ * exactly these columns and the fixed columns, has no generated column, and is no
+ * partition.
  */
 static bool
 find_columns(Counter *counter)
@@ -238,9 +240,9 @@ root_of(Relation table)
 }
 
 /*
- * A hash of the present partitions, including those that are being detached, as delta_tree() in
- * sql/feed/groups.sql computes it.  Partitions into which this statement has written are locked.  The other
- * partitions are not locked, and may be dropped meanwhile.
+ * A hash of the present partitions, including those that are being detached, computed as by delta_tree() in
+ * sql/feed/groups.sql.  Partitions into which this statement has written are locked.  Other partitions are not
+ * locked, and may be dropped meanwhile.
  */
 static uint64
 hash_of_tree(Oid root)
@@ -295,7 +297,7 @@ static void
 write_deltas(Counter *counter)
 {
 	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *target = makeNode(ResultRelInfo);	/* without the triggers, because they would be copied */
+	ResultRelInfo *target = makeNode(ResultRelInfo);	/* InitResultRelInfo() would copy the triggers, too */
 	TupleTableSlot *row = table_slot_create(counter->deltas, NULL);
 	CommandId	command = GetCurrentCommandId(true);
 	FullTransactionId transaction = GetTopFullTransactionId();
@@ -436,8 +438,8 @@ may_have_moved(TriggerData *data)
 
 /*
  * Fold the deltas in one of 2,000 transactions.  The fold runs as the owner of the table, under the same restrictions
- * as index expressions in ANALYZE.  A fold takes as long as about 80 statements of one row.  With one fold in 1,000
- * transactions, folds took 8 % of the time of such statements.
+ * as index expressions in ANALYZE.  A fold takes about as long as 80 statements that insert one row.  With one fold in
+ * 1,000 transactions, folds took 8 % of the time of such statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)
@@ -468,8 +470,8 @@ is_empty(Tuplestorestate *rows)
 }
 
 /*
- * exact_count_trigger() -> trigger: fires after a statement.  The first
- * argument distinguishes the sets of groups; the others are the columns.
+ * exact_count_trigger() -> trigger: fires after a statement.  The first argument
+ * distinguishes the sets of groups; the other arguments are names of columns.
  */
 Datum
 exact_count_trigger(PG_FUNCTION_ARGS)

@@ -5,21 +5,20 @@
  * pg_strong_random() takes about as long for 4 KiB as for 16 bytes, because
  * most of the time is spent in the call itself (a system call, or OpenSSL's
  * locking).  gen_random_uuid() makes such a call for every value; the pool makes
- * one for 512 words.
+ * one call for 512 words.
  *
  * Guarantees:
  *	- A word is handed out once and overwritten with zero at that moment, so
  *	  that a core file or a stray read shows no word that is already in a key.
- *	- A process never uses words that its parent drew: the pool remembers which
- *	  process filled it.
- *	- A statement never uses words that were drawn more than a second before it
- *	  began, because two clones of a virtual machine have the same pool and the
- *	  same processes.  Words that pg_strong_random() returns differ between
- *	  clones as soon as the hypervisor has informed the kernel.  Reading the start
- *	  time of the statement costs no call.  If the clock of a clone is set,
- *	  forward or back, the pool is refilled.
- *	- After an error while filling, the pool is empty, and the next call tries
- *	  again.
+ *	- A process never uses words that its parent process drew, because the pool
+ *	  stores which process filled it.
+ *	- A statement never uses words that were drawn more than a second before the
+ *	  statement began.  Otherwise two clones of a virtual machine, which start with
+ *	  the same pool, would use the same words.  Words that pg_strong_random()
+ *	  returns differ between clones as soon as the hypervisor has informed the
+ *	  kernel.  Reading the start time of the statement takes no system call.  If
+ *	  the clock of a clone is set, forward or back, the pool is refilled.
+ *	- If filling the pool fails, the pool is empty, and the next call fills it.
  */
 #include "postgres.h"
 

@@ -5,14 +5,14 @@
  * A mask is a permutation of the 122 bits that version and variant leave free.
  * AES permutes blocks of 128 bits, of which one in 64 is a UUID of version 4.
  * A key is therefore converted to version 4, and encrypted repeatedly until the
- * block is of version 4 again.  This is cycle walking (Black and Rogaway,
+ * block is of version 4 again.  This method is cycle walking (Black and Rogaway,
  * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as
- * hard to distinguish from a random permutation as that of AES.  uuid_unmask()
- * decrypts the block as many times.
+ * hard to distinguish from a random permutation as the output of AES.
+ * uuid_unmask() decrypts the block as many times.
  *
  * The walk takes 64 steps on average, and more than 1,000 steps once in 10^7
- * calls.  It always ends, because repeating a permutation returns to the start,
- * which is of version 4.
+ * calls.  The walk always ends, because repeating a permutation returns to the
+ * first block, which is of version 4.
  */
 #include "postgres.h"
 

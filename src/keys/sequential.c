@@ -2,12 +2,11 @@
  * sequential.c
  *	  Keys in blocks: a wrapping block number, then random bits.
  *
- * All keys of a block are adjacent in the index: at any time, inserts write to
- * one part of the index.  The block number wraps around: index pages that
- * deletes have emptied are used again.  A key therefore does not show the age
- * of its row, nor two keys which row is older.  Names, arguments, defaults and
- * prefix are those of the sequential_uuids extension (reference P3 in
- * docs/keys.md).
+ * All keys of a block are adjacent in the index, and inserts write to one part of
+ * it at a time.  The block number wraps around, and index pages that deletes have
+ * emptied are used again.  A key therefore does not show the age of its row, and
+ * two keys do not show which row is older.  Names, arguments, defaults and prefix
+ * are the same as in the extension sequential_uuids (study P3 in docs/keys.md).
  */
 #include "postgres.h"
 
@@ -83,8 +82,8 @@ uuid_sequence_nextval(PG_FUNCTION_ARGS)
 /*
  * uuid_time_nextval(interval_length int, interval_count int)
  *
- * Block number: (Unix seconds / interval_length) mod interval_count.  Whole
- * seconds are enough: time() reads the kernel's coarse clock, in a few ns.
+ * Block number: (Unix seconds / interval_length) mod interval_count.  time()
+ * returns whole seconds from the kernel's coarse clock in a few nanoseconds.
  */
 Datum
 uuid_time_nextval(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Conversion between keys of two words and the server's uuid; keys and numbers of transactions.
+ *	  Conversion between UuidWords and the server's type uuid, and the functions of xact.c.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H
@@ -24,7 +24,7 @@ uuid_datum(UuidWords words)
 #define UUID_VERSION_DETAIL \
 	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
 
-/* The words of an argument; error unless it is a uuid of this version */
+/* The words of an argument; error unless the argument is a uuid of this version */
 static inline UuidWords
 uuid_arg_of_version(Datum arg, unsigned version)
 {

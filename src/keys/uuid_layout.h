@@ -2,10 +2,11 @@
  * uuid_layout.h
  *	  The layout of the bits of every key.
  *
- * Pure arithmetic: nothing here allocates, reports an error, reads a clock or
- * draws a random number.  Callers pass time and random bits.  A key is two
- * 64-bit words whose big-endian bytes are the UUID: comparing (high, low) as
- * numbers gives the same order as the server's memcmp() of the 16 bytes.
+ * The functions of this file only compute: they allocate no memory, report no
+ * error, read no clock and draw no random number.  Callers pass time and random
+ * bits.  A key is two 64-bit words whose big-endian bytes are the UUID.  Comparing
+ * (high, low) as numbers therefore gives the same order as the server's memcmp()
+ * of the 16 bytes.
  *
  *	  high  bits 63..16  first 48 bits      low  bits 63..62  variant, 10
  *			bits 15..12  version				 bits 61..0   last 62 bits
@@ -87,14 +88,14 @@ uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
 }
 
 /* ---------------------------------------------------------------------------
- * Blocks: a wrapping block number in front, the rest random (version 8)
+ * Blocks: a wrapping block number, then random bits (version 8)
  * ---------------------------------------------------------------------------
  */
 
 /*
- * (position / size) mod count, both rounded towards minus infinity.  With a
- * descending sequence, or a clock before 1970, the block number therefore
- * descends evenly, instead of staying twice as long at 0.
+ * (position / size) mod count, where division and modulo round towards minus
+ * infinity.  With a descending sequence, or a clock before 1970, the block number
+ * therefore descends evenly, instead of staying twice as long at 0.
  */
 static inline uint32
 block_number(int64 position, int32 size, int32 count)
@@ -111,8 +112,8 @@ block_number(int64 position, int32 size, int32 count)
  *	  count		1	2..256	..65536  ..2^24  ..2^31-1
  *	  bytes		0	   1	   2	    3	    4
  *
- * The loop ends after at most four rounds: each takes eight bits off a 31-bit
- * number.
+ * The loop ends after at most four rounds, because each round removes eight bits
+ * of a 31-bit number.
  */
 static inline int
 block_prefix_bytes(int32 count)
@@ -135,7 +136,7 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
 }
 
 /* ---------------------------------------------------------------------------
- * Version 7: 48 bits of Unix milliseconds, 12 bits of their fraction, 62 bits
+ * Version 7: 48 bits of Unix milliseconds, 12 bits of fraction, 62 other bits
  * ---------------------------------------------------------------------------
  *
  * A tick is the first 60 bits as one number: milliseconds * 4096 + fraction
@@ -179,7 +180,7 @@ v7_clock_tick(int64 seconds, int32 nanoseconds)
 }
 
 /*
- * The last key of a session.  Tick 0, the first one of 1970, means that there is
+ * The last key of a session.  Tick 0, the first tick of 1970, means that there is
  * no key yet.
  */
 typedef struct V7State
@@ -191,12 +192,12 @@ typedef struct V7State
 /*
  * Compute the next key, which is always greater than the last.
  *
- * A key of the clock and 62 random bits would not always be greater: several
- * calls may share a tick (six, at 25 million calls a second), and the clock may
- * step back.  If the tick is not newer than the last one, the last 62 bits are
- * therefore increased by a random step of up to 2^48.  A tick has room for at
- * least 2^14 such steps.  When they are used up, the tick is increased by one,
- * that is, by 244 ns.
+ * A key made of the clock and 62 random bits would not always be greater.  Several
+ * calls may share a tick (six calls, at 25 million calls a second), and the clock
+ * may step back.  If the tick is not newer than the tick of the last key, the last
+ * 62 bits are therefore increased by a random step of up to 2^48.  A tick has room
+ * for at least 2^14 such steps.  When the steps are used up, the tick is increased
+ * by one, that is, by 244 ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14
@@ -232,12 +233,12 @@ v7_key_tick(UuidWords key)
 }
 
 /* ---------------------------------------------------------------------------
- * After random keys: one bits, then 54 bits of a tick, the rest random (version 8)
+ * Keys after random keys: one bits, then 54 bits of a tick, then random bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * Of n random keys, n / 2^ones keys begin with that number of one bits.  A tick
- * of 54 bits lasts until 2109.  Its upper bits are in the first 60 bits of the
- * key, its lower bits in the last 62.
+ * "ones" is the number of one bits.  A random key begins with as many one bits
+ * with probability 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of
+ * the tick are in the first 60 bits of the key, and the lower bits in the last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48
@@ -265,8 +266,8 @@ after_key(int ones, uint64 tick, uint64 tail)
  * ---------------------------------------------------------------------------
  *
  * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key.  At least
- * 2^30 keys fit: 2^73 + 2^30 * 2^43 = 2^74.  The next key can be guessed from a
- * key with probability 2^-43.
+ * 2^30 keys fit into a transaction: 2^73 + 2^30 * 2^43 = 2^74.  The next key can
+ * be guessed from a key with probability 2^-43.
  */
 #define XACT_NUMBER_MAX		UUID_FIELD48_MAX
 #define XACT_STEP_BITS		43
@@ -285,7 +286,7 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 	return tail;
 }
 
-/* Increase the 74 bits.  False once they are used up, and in all later calls, because the high part only grows. */
+/* Increase the 74 bits.  False when the bits are used up, and in all later calls, because the high part only grows. */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)
 {

@@ -4,11 +4,11 @@
  *
  * The number is the top-level 64-bit transaction id, as pg_current_xact_id()
  * shows it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
- * but their rows carry the number of the top-level transaction: a reader needs
- * to know which transaction commits.  The functions assign an id to a
- * transaction that has none; a standby cannot do that.  They are PARALLEL
- * UNSAFE, because the keys of a parallel worker would not continue those of the
- * leader.
+ * but their rows carry the number of the top-level transaction, because a reader
+ * needs to know which transaction commits.  The functions assign an id to a
+ * transaction that has none, and therefore fail on a standby.  They are PARALLEL
+ * UNSAFE, because the keys of a parallel worker would not continue the keys of
+ * the leader.
  */
 #include "postgres.h"
 
@@ -27,8 +27,8 @@ PG_FUNCTION_INFO_V1(uuid_xact_id);
 PG_FUNCTION_INFO_V1(uuid_xact_floor);
 
 /*
- * The last key of this session: its transaction id, and its last 74 bits.  A
- * 64-bit transaction id is never reused: a new transaction has another id.
+ * The last key of this session: its transaction id, and its last 74 bits.  No two
+ * transactions have the same 64-bit id.
  */
 static uint64 tail_xact = 0;	/* InvalidTransactionId */
 static XactTail tail;
@@ -59,9 +59,9 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * Error during VACUUM.  Snapshots do not list the transaction of a VACUUM, and
- * readers would treat it as ended.  VACUUM executes functions of users when it
- * summarizes a BRIN index.
+ * Error during VACUUM and logical decoding.  Snapshots do not list these
+ * transactions, and readers would treat them as ended.  VACUUM executes functions
+ * of users when it summarizes a BRIN index.
  */
 static void
 refuse_vacuum(const char *function_name)
@@ -70,7 +70,7 @@ refuse_vacuum(const char *function_name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot execute %s during VACUUM", function_name),
-				 errdetail("Snapshots do not list its transaction as in progress: readers would miss its rows.")));
+				 errdetail("Snapshots do not list the transaction of VACUUM as in progress, and readers would miss its rows.")));
 }
 
 static uint64
@@ -129,11 +129,11 @@ xact_id(PG_FUNCTION_ARGS)
 /*
  * xact_id_generated(base bigint) -> bigint
  *
- * The same number, from a function that is declared IMMUTABLE, as a generated
- * column requires.  There the executor evaluates the call when it starts a
- * statement, and never in a cached plan: each row gets the number of its
- * transaction.  In any other place the declaration would be wrong: xact_id()
- * is therefore another function, which is STABLE.
+ * Returns the same number as xact_id(), but is declared IMMUTABLE, as a generated
+ * column requires.  The executor evaluates the call in a generated column when it
+ * starts a statement, and the result is not stored in a cached plan.  Each row
+ * therefore gets the number of its transaction.  In any other place the
+ * declaration would be wrong: xact_id() is therefore STABLE.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

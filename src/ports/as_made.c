@@ -4,9 +4,9 @@
  *
  * If the check does not succeed, the queries of prove_table()
  * (sql/ports/proof.sql) report the fault, or find that the table is readable
- * nevertheless.  These queries are expensive in a new session: it compiles
- * functions and plans queries over ten catalogs, and thereby accesses hundreds
- * of pages, and a hundred more for each partition.
+ * nevertheless.  These queries are expensive in a new session, which has to
+ * compile functions and to plan queries over ten catalogs.  This accesses hundreds
+ * of pages, and a hundred more pages for each partition.
  */
 #include "postgres.h"
 
@@ -35,9 +35,9 @@
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * True if the number is in a uuid column that is not generated, and this column
- * alone orders the rows.  In other tables the primary key, or the expression of
- * the generated number, has to be examined, too.
+ * True if the transaction number is in a uuid column that is not generated, and
+ * this column alone orders the rows.  In other tables the primary key, or the
+ * expression of the generated number, has to be examined, too.
  */
 static bool
 is_usual(const Reading *reading)
@@ -75,9 +75,9 @@ key_of(Relation table, const Reading *reading)
 }
 
 /*
- * The function of the trigger of this name, if the trigger is as feed_enable()
- * creates it (without a column list if the key is 0); otherwise none.  Nothing
- * here may rebuild the relation cache.
+ * The function of the trigger with this name, if the trigger is as feed_enable()
+ * creates it (without a column list if the key is 0); otherwise InvalidOid.  The
+ * loop must not rebuild the relation cache, which contains the triggers.
  */
 static Oid
 guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
@@ -150,7 +150,7 @@ finds_rows(Oid index, AttrNumber key)
 	return result;
 }
 
-/* The first index that can find the rows of a table by their key, or none */
+/* The first index that can find the rows of a table by their key, or InvalidOid */
 static Oid
 index_of(Relation table, const Reading *reading)
 {

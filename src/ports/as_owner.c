@@ -2,9 +2,9 @@
  * as_owner.c
  *	  Public functions whose bodies run as the owner of the extension's tables.
  *
- * The body of a function AS 'MODULE_PATHNAME', 'as_owner' is in its twin in
- * the internal schema: a PL/pgSQL function of the same name, whose first
- * argument is the role of the caller, followed by the same arguments.  A twin
+ * A public function AS 'MODULE_PATHNAME', 'as_owner' calls its twin: a PL/pgSQL
+ * function of the same name in the internal schema, whose first argument is the
+ * role of the caller, followed by the arguments of the public function.  A twin
  * accesses only catalogs and the state, and nothing that a user made: see
  * state.c.  A set is computed completely before the caller sees its first row.
  *
@@ -45,8 +45,9 @@ twin_of(Oid face, Oid schema)
 }
 
 /*
- * The twin is looked up at each call, under the lock of become_owner(): the
- * extension may have been created again since the last call.
+ * The twin, as it is called.  It is looked up at each call, under the lock of
+ * become_owner(), because the extension may have been created again since the last
+ * call.
  */
 static FmgrInfo *
 body_of(FunctionCallInfo face, Oid schema)
@@ -76,7 +77,8 @@ allow_materialize_only(ReturnSetInfo *set)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	modes = set->allowedModes;
-	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;	/* chooses Materialize */
+	/* An SQL function with these modes materializes its set. */
+	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;
 	return modes;
 }
 

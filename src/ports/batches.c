@@ -2,8 +2,9 @@
  * batches.c
  *	  Give batches to workers, and finish them.
  *
- * As in kept.c, the executor is not used. take_batch() in sql/feed/batches.sql
- * gives out the batches of shares, and batches that another worker had before.
+ * As in kept.c, rows are found without a query.  take_batch() in
+ * sql/feed/batches.sql gives out the batches of shares, and batches that another
+ * worker had before.
  */
 #include "postgres.h"
 
@@ -67,7 +68,7 @@ insert_row(Relation table, HeapTuple row)
 	CommandCounterIncrement();
 }
 
-/* Store a batch under its number.  If a row has that number already, it comes from a restore, and is replaced. */
+/* Store a batch under its number.  If a row with this number was restored from a dump, it is replaced. */
 static void
 store_batch(Row *batch)
 {
@@ -112,7 +113,7 @@ new_token(void)
 	return (int64) (token & ((UINT64CONST(1) << (8 * TOKEN_BYTES)) - 1));
 }
 
-/* A new batch that is given to its first worker; given() in SQL makes the same */
+/* The row of a new batch that is given to its first worker; given() in SQL makes the same row */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
@@ -139,7 +140,7 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
  * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
  *
  * Give a new batch to a worker, if the feed is not in the order of a column and has no batch that could be given
- * again.  If no rows follow the position, the result has a feed and no number.  Null if the SQL functions have to
+ * again.  If no rows follow the position, the result has only the id of the feed.  Null if the SQL functions have to
  * search.
  */
 Datum
@@ -189,7 +190,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if feed_finish_batch() may delete a batch: it has the given token or, if no token is given, it is dead */
+/* True if delete_batch() may delete a locked batch: one with the given token or, if the token is null, a dead batch */
 static bool
 is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {
@@ -202,8 +203,8 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 }
 
 /*
- * True if the caller may move the feed, and its table exists.  Both may have changed while this call waited for the
- * lock on the batch.
+ * True if the caller may move the feed, and the table of the feed exists.  Both may have changed while this call waited
+ * for the lock on the batch.
  */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
@@ -219,8 +220,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 /*
  * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
  *
- * Delete a batch with this token or, if the token is null, a dead batch.  False unless the batch exists, and the
- * caller may finish it.
+ * Delete a batch with this token or, if the token is null, a dead batch.  False if there is no such batch, or if the
+ * caller may not finish it.
  */
 Datum
 delete_batch(PG_FUNCTION_ARGS)

@@ -2,9 +2,9 @@
  * bounds.c
  *	  A batch as ranges of keys.
  *
- * With keys of type uuid, the rows of a batch are in the order of the keys: a part of a transaction is a range,
- * too.  With numbers of type bigint only whole transactions are ranges, because other columns give the order
- * of the rows of a transaction.
+ * With keys of type uuid, the rows of a batch are in the order of the keys, and a part of a transaction is a
+ * range, too.  With numbers of type bigint only whole transactions are ranges, because other columns determine
+ * the order of the rows of a transaction.
  */
 #include "postgres.h"
 
@@ -19,10 +19,7 @@
 #include "keys/uuid_datum.h"
 #include "ports/bounds.h"
 
-/*
- * Flipping the sign bit makes numbers of type bigint compare like the words of
- * keys
- */
+/* With the sign bit inverted, numbers of type bigint compare like unsigned words. */
 #define SIGN_BIT (UINT64CONST(1) << 63)
 
 UuidWords
@@ -116,7 +113,7 @@ append_range(Bounds *bounds, UuidWords low, UuidWords high)
 	return true;
 }
 
-/* Append the keys of one transaction that are above the key "above" and up to the key "up_to", if these are given */
+/* Append the keys of a transaction; only those after the key "above", and up to the key "up_to", if these are not 0 */
 static bool
 append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
 {

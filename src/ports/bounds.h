@@ -8,7 +8,10 @@
 #include "keys/uuid_layout.h"
 #include "ports/table.h"
 
-/* Keys from low to below high, in the order of the index on the number; a number of type bigint is in the high word */
+/*
+ * Keys that are at least low and less than high, in the order of the index on the
+ * transaction number.  A number of type bigint is in the high word of its key.
+ */
 typedef struct KeyRange
 {
 	UuidWords	low;
@@ -26,7 +29,7 @@ typedef struct Bounds
 {
 	int			count;
 	KeyRange   *ranges;
-	bool		rest_first;		/* the first range is not in the order of the others */
+	bool		rest_first;		/* the first range is such a rest, and not in the order of the other ranges */
 } Bounds;
 
 static inline int

@@ -1,11 +1,11 @@
 /*
  * counted.c
- *	  Exact counts of this session.  Later counts add only the new rows.
+ *	  Exact counts that are kept for the session, so that later counts only add the new rows.
  *
  * A count is the number of rows of some transactions.  It is valid in each snapshot in
  * which all of these transactions have ended, if the table is unchanged (next.c).  The
- * file of the table must also be the same: a partition that was created after the guard
- * can be truncated, and then has another file.
+ * file of the table must also be the same, because a partition that was created after
+ * the guard can be truncated, and then has another file.
  */
 #include "postgres.h"
 
@@ -103,8 +103,8 @@ known_count(PG_FUNCTION_ARGS)
 /*
  * keep_count(relation oid, leaf oid, counted feed_position, amount bigint, folded bigint) -> void
  *
- * A transaction that may have written rows stores no count, since its rows may be rolled
- * back.
+ * A transaction that may have written rows stores no count, since these rows may be
+ * rolled back.
  */
 Datum
 keep_count(PG_FUNCTION_ARGS)
@@ -134,7 +134,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  Stores the count at that time.
+ * True if this query may write, and its snapshot is newer than its locks.  If the session keeps a count of the table,
+ * the amount is stored there.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

@@ -3,7 +3,7 @@
  *	  A walk along the index of a table, through ranges of keys.
  *
  * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code of
- * the table's owner runs: the first column of the index is a uuid or a bigint with the server's own comparison
+ * the table's owner runs, because the first column of the index is a uuid or a bigint with the server's own comparison
  * (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  In an all-visible page even this
  * check is not necessary, as in an index-only scan.
  */
@@ -129,8 +129,9 @@ skip_ranges(Cursor *cursor, int count)
 
 /*
  * Find the visible rows of one page, from the current entry on, under one lock
- * on the page.  The lock is not held while the index is read: a session that
- * checks a key in the index holds a lock there, and waits for the page.
+ * on the page.  The lock is not held while the index is read, because a session
+ * that checks a key for uniqueness locks a page of the index, and then waits for
+ * the page of the table.
  */
 static void
 read_page(Cursor *cursor)

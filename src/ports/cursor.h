@@ -47,7 +47,7 @@ typedef struct Cursor
 	int			passed;			/* the cursor is at the row of the last of these keys */
 } Cursor;
 
-/* The direction in which a scan returns ascending numbers, since the index may be on (number DESC) */
+/* The direction in which a scan returns ascending numbers.  The index may be on (number DESC). */
 static inline ScanDirection
 ascending(IndexScanDesc scan)
 {

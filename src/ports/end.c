@@ -3,8 +3,8 @@
  *	  The end of a batch: the last row within a limit, found by the indexes.
  *
  * The entries of the indexes are counted first, up to one more than the limit.  If they do not exceed the limit, the
- * batch has all rows.  Otherwise any number of these entries may belong to dead rows: the rows that the active snapshot
- * sees are then counted, in the order of the batch.
+ * batch has all rows.  Otherwise the rows that the active snapshot sees are counted, in the order of the batch, because
+ * any number of the entries may belong to dead rows.
  */
 #include "postgres.h"
 
@@ -30,12 +30,12 @@ typedef struct End
 	bool		has_row;		/* a visible row was found */
 	int64		rows;			/* number of rows or entries, at most one more than the limit */
 	UuidWords	key;			/* key of the last row within the limit */
-	int64		number;			/* its transaction */
-	int64		place;			/* its place among the rows of its transaction */
+	int64		number;			/* transaction number of this row */
+	int64		place;			/* place of this row among the rows of the transaction */
 	bool		is_inside;		/* the next row is of the same transaction */
 } End;
 
-/* Count the entries of all indexes, and find out if any row is visible. */
+/* Count the entries of all indexes, and find out if any of their rows is visible. */
 static void
 count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 {
@@ -73,7 +73,7 @@ pass_row(End *end, const Cursor *cursor)
 	return true;
 }
 
-/* A binaryheap returns its largest element first: the order of the keys is reversed. */
+/* Compare in reverse order of the keys, because a binaryheap returns its largest element first. */
 static int
 compare_cursors(Datum a, Datum b, void *unused)
 {
@@ -131,8 +131,8 @@ key_text(UuidWords key)
 }
 
 /*
- * The end of a batch that is limited to a number of rows; false if its rows are not ranges of the index.  The
- * table is locked and proved.
+ * Find the end of a batch that is limited to a number of rows; false if the rows of the batch are not ranges of the
+ * index.  The table must be locked and proved.
  */
 bool
 find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result)

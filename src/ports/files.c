@@ -33,9 +33,9 @@
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
- * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless it is
- * NoLock.  The list is empty if the table was dropped, for example while the caller waited for its lock:
- * find_all_inheritors() would raise an internal error.
+ * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless the mode is
+ * NoLock.  The list is empty if the table was dropped, for example while the caller waited for its lock.  For such a
+ * table, find_all_inheritors() would raise an internal error.
  */
 List *
 tree_of(Oid relation, LOCKMODE mode)
@@ -127,8 +127,8 @@ others_wrote(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if a snapshot sees the present file of a table.  A catalog row that is as
- * old as the snapshot needs no further check.
+ * True if a snapshot sees the present file of a table.  If the snapshot sees the
+ * present row of pg_class, no further check is needed.
  */
 static bool
 sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
@@ -192,11 +192,11 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees exactly the partitions that are read.  If some of
- * them were attached after the snapshot was taken, it sees fewer: each table but
- * the first has one parent, and counting is enough.  The snapshot may also see
- * more: new snapshots see a commit before the server sends its invalidations,
- * and attaching a partition does not wait for readers.
+ * Error unless a snapshot sees exactly the partitions that are read.  The snapshot
+ * sees fewer partitions if some were attached after it was taken.  It may also see
+ * more partitions, because new snapshots see a commit before the server sends its
+ * invalidations, and attaching a partition does not wait for readers.  Comparing
+ * the numbers is enough, because each partition has one parent.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

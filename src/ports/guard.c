@@ -6,12 +6,12 @@
  * ended.  A row must therefore carry the number of the transaction that
  * inserts it, the number must never change, and the row must never be deleted.
  *
- * Two triggers fire for rows.  The first fires for INSERT and DELETE.  In UPDATE OF …
- * it names the columns that readers rely on, and the column with the number is the
- * first of them.  The server therefore tracks these columns when they are renamed, and
- * in partitions where they have other attribute numbers.  The second trigger fires for
- * every UPDATE, since UPDATE OF does not fire when another trigger changes the column.
- * A third trigger refuses TRUNCATE.  The argument of each trigger is the base.
+ * Two triggers fire for rows.  The first fires for INSERT, for DELETE, and for
+ * UPDATE OF the columns that readers rely on, beginning with the column of the number.
+ * Since the trigger names these columns, the server tracks them when they are renamed,
+ * and in partitions, where they may have other attribute numbers.  The second trigger
+ * fires for every UPDATE, since UPDATE OF does not fire when another trigger changes a
+ * column.  A third trigger refuses TRUNCATE.  The argument of each trigger is the base.
  */
 #include "postgres.h"
 
@@ -66,10 +66,10 @@ of_wrong_trigger(void)
 }
 
 /*
- * Error if another trigger fires after the guard, whose name is given: that trigger may
- * change what the guard has checked.  Triggers fire in the order of their names.  The
- * guard makes this check, too, because a trigger that was dropped leaves no trace for
- * readers.
+ * Error if another trigger fires after the guard, and may thus change values that the
+ * guard has checked.  Triggers fire in the order of their names; "guard" is the name of
+ * the guard's trigger.  Readers make the same check, but would not notice a trigger that
+ * was dropped meanwhile.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -86,7 +86,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Error if a trigger of a locked table fires after its guard: the check that readers make */
+/* Error if a trigger of a locked table fires after the guard.  Readers make this check. */
 void
 refuse_later_triggers(Oid table)
 {
@@ -126,8 +126,8 @@ is_guard_function(Oid function)
 }
 
 /*
- * The base of the keys in the first column of a table, from its guard; 0
- * without a guard, since no feed reads the table
+ * The base of the keys in the first column of a table, from its guard.  0 if the
+ * table has no guard; no feed reads such a table.
  */
 int64
 guard_base(Relation table)

@@ -2,11 +2,11 @@
  * kept.c
  *	  Find a feed by its name, read its present state, and move the feed.
  *
- * Each read of a feed needs its state.  Starting the executor would take ten
- * times as long as finding the rows by their keys.  The rows are therefore found
- * as the server finds rows of the catalog: by the index, in a snapshot.  The
+ * Each read of a feed needs the state of the feed.  Starting the executor would
+ * take ten times as long as finding the rows of the state by their keys.  The rows
+ * are therefore found by index scans, like rows of the server's catalogs.  The
  * tables of the state are locked by become_owner() or state_owner().  If a feed
- * cannot be read, SQL reports why (checked_feed(), find_feed()).
+ * cannot be read, SQL functions report why (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 
@@ -35,13 +35,14 @@
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last constant is the number of columns. */
+/* Attributes of the type feed_view (sql/feed/kept.sql), in their order; the last constant is their number. */
 enum
 {
 	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,
 	VIEW_SHARED_BY, VIEW_IS_POLL_DUE, VIEW_IS_RENAMED, VIEW_ASKED, VIEW_NEXT, VIEW_IS_FOUND, VIEW_COLUMNS
 };
 
+/* Attributes of the type share_key, likewise */
 enum
 {
 	SHARE_COLUMN_NAME, SHARE_ATTNUM, SHARE_KIND, SHARE_COUNT, SHARE_FINGERPRINT, SHARE_COLUMNS
@@ -58,8 +59,8 @@ state_table(const char *name)
 }
 
 /*
- * Error unless the current role may write the state.  The functions that SQL calls make this check themselves: the role
- * of the caller is one of their arguments, and EXECUTE may have been granted on all functions of the schema.
+ * Error unless the current role may write the state.  Functions that are called from SQL make this check, because the
+ * role of the caller is one of their arguments, and EXECUTE may have been granted on all functions of the schema.
  */
 void
 check_state_writer(void)
@@ -101,8 +102,8 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 }
 
 /*
- * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is none; SQL
- * then also searches the feeds of other servers, or raises the error.
+ * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is no such
+ * feed; SQL functions then search the feeds of other servers, too, or raise the error.
  */
 static bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
@@ -186,9 +187,9 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number of an unfinished batch that satisfies a condition; 0 if
- * there is none.  If "dead" is true, all dead batches are searched; otherwise
- * the other batches, from the number "from" on.
+ * The lowest number of an unfinished batch that satisfies a condition, or 0.  If
+ * "dead" is true, all dead batches are searched; otherwise the batches that are not
+ * dead, from the number "from" on.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -220,7 +221,7 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* True if a poll that finds no rows should be recorded: the first after a poll with rows, then one every 30 seconds */
+/* True if a poll that finds no rows should be recorded: the first such poll after rows, then one every 30 seconds */
 static bool
 is_poll_due(const Feed *feed)
 {
@@ -250,8 +251,9 @@ is_one_free(const Feed *feed, Datum worker)
 }
 
 /*
- * Set the members of a feed that its row and state do not have.  False if
- * must_read is true and its table cannot be read by transactions on this server.
+ * Set the members of a feed that are derived from its row and its state.  False if
+ * must_read is true and the transaction numbers in its table may be those of
+ * another server.
  */
 static bool
 read_details(Feed *feed, bool must_read)
@@ -262,7 +264,6 @@ read_details(Feed *feed, bool must_read)
 	ScanKeyData key = equals(TABLE_RELATION + 1, InvalidOid, F_OIDEQ, feed->row.values[FEED_RELATION]);
 	Row			table = row_by_key("feed_table", TABLE_COLUMNS, "feed_table_pkey", 1, &key, ForwardScanDirection);
 
-	/* Transactions on this server must be able to read it. */
 	if (must_read && !DatumGetBool(table.values[TABLE_WRITTEN_HERE]) && !DatumGetBool(table.values[TABLE_IS_GENERATED]))
 		return false;
 	feed->table = table.tuple == NULL ? (Datum) 0 :
@@ -270,7 +271,7 @@ read_details(Feed *feed, bool must_read)
 	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
-	/* In a feed in the order of a column, no batch may overtake a dead one. */
+	/* In a feed in the order of a column, no batch may overtake a dead batch. */
 	feed->is_shared = !feed->is_divided &&
 		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
 		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));
@@ -284,8 +285,8 @@ read_details(Feed *feed, bool must_read)
 
 /*
  * Read the present state of a feed.  False unless the caller may move the feed.
- * If must_read is true, its table is locked first; false unless the caller may
- * read the table, too.
+ * If must_read is true, the table of the feed is locked first, and the result is
+ * false unless the caller may also read the table.
  */
 static bool
 read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
@@ -306,8 +307,9 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * Find a feed that the caller may move and read, in its present state.  If moves is true, first wait until no other
- * reader moves the feed.  False if there is none; SQL then raises the error, or finds the feed (see find_movable()).
+ * Find a feed that the caller may move and read, and read its present state.  If moves is true, first wait until no
+ * other reader moves the feed.  False if there is no such feed; SQL functions then raise the error, or find the feed
+ * (see find_movable()).
  */
 bool
 open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
@@ -320,7 +322,7 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 		take_turn(row.values[FEED_ID]);
 	if (read_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
 		return true;
-	/* Raise the error about a concurrent change, unless the change was undone */
+	/* This function raises the error about a concurrent change, unless the change was undone. */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) owner_call("checked_feed", 4, (Value[]) {
 		value_of(row.values[FEED_ID], INT8OID), value_of(ObjectIdGetDatum(caller), OIDOID),
@@ -379,9 +381,9 @@ state_to_move(const Feed *feed)
 }
 
 /*
- * The position after a batch that find_next_batch() has found: neither the
- * position nor the start of the batch is inside a transaction, and no column
- * gives the order.  advance() in SQL takes any batch.
+ * The position after a batch that find_next_batch() has found.  Neither the
+ * position nor the start of such a batch is inside a transaction, and the batch is
+ * not in the order of a column.  For other batches see advance() in SQL.
  */
 static Row
 position_after(const Feed *feed, HeapTupleHeader batch)
@@ -449,7 +451,7 @@ move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 	set_column(&state, STATE_POLLED, TimestampTzGetDatum(feed->asked));
 	if (is_all)
 		set_column(&state, STATE_CAUGHT_UP_AT, TimestampTzGetDatum(feed->asked));
-	/* The present version has left its page since the last update: see next_seq() in sql/ports/state.sql. */
+	/* If the row has left its page since the last update, seq is increased: see next_seq() in sql/ports/state.sql. */
 	if (state.nulls[STATE_PAGE] || DatumGetInt64(state.values[STATE_PAGE]) != page)
 		state.values[STATE_SEQ] = Int64GetDatum(DatumGetInt64(state.values[STATE_SEQ]) + 1);
 	set_column(&state, STATE_PAGE, Int64GetDatum(page));

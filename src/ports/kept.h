@@ -7,13 +7,14 @@
 
 #include "ports/probe.h"
 
-/* Columns of the state, in the order of sql/ports/state.sql; the last constant is the number of columns. */
+/* Columns of feed_state, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	STATE_FEED, STATE_SEQ, STATE_PAGE, STATE_RELATION, STATE_POSITION, STATE_BATCH, STATE_BATCH_ORIGIN, STATE_FIRST_BATCH,
 	STATE_PLACES, STATE_MOVED, STATE_POLLED, STATE_CAUGHT_UP_AT, STATE_WRITTEN_HERE, STATE_COLUMNS
 };
 
+/* Columns of worker_batch, likewise */
 enum
 {
 	KEPT_FEED, KEPT_NUMBER, KEPT_RELATION, KEPT_BATCH, KEPT_WORKER, KEPT_TOKEN, KEPT_TAKEN, KEPT_TRIES, KEPT_TRIED,

@@ -2,9 +2,9 @@
  * key_base.c
  *	  The base of an expression that makes transaction numbers.
  *
- * Such an expression is a call of one function, without an argument or with a
- * constant.  The expression is examined as a tree, and never evaluated,
- * because the owner of a table wrote it.
+ * Such an expression is a call of a function, without an argument or with a
+ * constant.  The expression is examined as a tree, and never evaluated, because
+ * it was written by the owner of a table.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * next.c
- *	  The batch that follows a position, if the indexes show it.
+ *	  Find the batch that follows a position by the indexes, where possible.
  *
  * Most searches find nothing, or rows of a few transactions, and the table is unchanged since the
  * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
@@ -32,9 +32,9 @@ PG_FUNCTION_INFO_V1(next_by_index);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * A probe that reads more pages than this is costly.  For example, the index entries of a load
- * that was rolled back are read by each probe until VACUUM removes them.  The full search that
- * follows a costly probe may move the position over such transactions: see
+ * A probe that reads more pages than this is costly.  For example, each probe reads the index
+ * entries of a load that was rolled back, until VACUUM removes the entries.  The full search
+ * that follows a costly probe may move the position over the transactions of such a load: see
  * find_next_batch().
  */
 #define COSTLY_PAGES 1000
@@ -47,7 +47,7 @@ static int64 pages_in_vain;		/* pages read by a costly probe, before the full se
 /* The format of positions and batches: position_format() in sql/ports/position.sql */
 #define FORMAT 1
 
-/* True if a position consists of whole transactions of this server, and is not inside an ordered set */
+/* True if a position consists of whole transactions of this server, and is not inside a set ordered by a column */
 static bool
 is_between(const Row *position, const Table *table, Numbers *read)
 {
@@ -68,7 +68,7 @@ are_members(const Table *table, Datum members)
 	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* True if the table that was proved, and the column that orders its rows, if any, are as the position remembers them */
+/* True if a position remembers the table as it was proved, and the same column that orders its rows, if any */
 static bool
 is_remembered(const Table *table, const Row *position)
 {
@@ -107,7 +107,10 @@ pages_used(void)
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
-/* False if a probe was costly: the full search must follow.  "before" is the value of pages_used() before the probe. */
+/*
+ * False if a probe was costly, and the full search must follow.  "before" is the
+ * value of pages_used() before the probe.
+ */
 static bool
 is_cheap(int64 before)
 {
@@ -232,7 +235,7 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 		*batch = batch_of(table, set, 0, (Datum) 0);
 	if (!probe.has_rows)
 		return true;
-	/* Without a limit, find only whether there is a row. */
+	/* Without a limit, only find out if there is a row. */
 	if (!find_end(table, *batch, request->is_limited ? request->max_rows : 0, end))
 		return false;
 	end->is_all = end->is_all || !request->is_limited;
@@ -260,8 +263,8 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	*end = (BatchEnd) {.is_all = true};
 	set = ended_numbers(table->reading.base, true);
 	/*
-	 * After a costly probe the full search follows, even if another probe
-	 * would be cheap: the first probe has removed dead index entries.
+	 * The full search must follow a costly probe.  Another probe might be cheap,
+	 * because the costly probe has marked dead index entries.
 	 */
 	if (pages_in_vain > 0 || !is_between(position, table, &read))
 		return false;
@@ -309,8 +312,8 @@ next_by_index(PG_FUNCTION_ARGS)
 /*
  * pages_read(t feed_table, begins boolean) -> bigint
  *
- * The number of buffers that this process has accessed.  If begins is true, those of the costly probe before this
- * search are left out: the difference to a later call then includes them.
+ * The number of buffers that this process has accessed.  If begins is true, the buffers of the costly probe before this
+ * search are subtracted; the difference to a later call then includes these buffers.
  */
 Datum
 pages_read(PG_FUNCTION_ARGS)

@@ -27,8 +27,8 @@ PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
 
 /*
- * Every fourth item is the offset of its range; the other items are the lengths
- * of the previous ranges (MULTIRANGE_ITEM_OFFSET_STRIDE)
+ * In a multirange, every fourth item is the offset of its range; each other item
+ * is the length of the previous range (MULTIRANGE_ITEM_OFFSET_STRIDE).
  */
 #define OFFSET_STRIDE 4
 #define OFFSET_BIT ((uint32) 0x80000000)
@@ -175,7 +175,7 @@ are_numbers(Numbers set)
 	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
 }
 
-/* Combine two sets.  If one of them is unbounded, a function of the server does it. */
+/* Combine two sets.  If one of the sets is unbounded, a function of the server combines them. */
 static Datum
 combine_arguments(FunctionCallInfo fcinfo, Holds holds, Oid server)
 {

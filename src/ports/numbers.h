@@ -9,7 +9,7 @@
 #include "access/xlogdefs.h"
 #include "utils/multirangetypes.h"
 
-/* Numbers from low to below high */
+/* Numbers that are at least low and less than high */
 typedef struct Range
 {
 	int64		low;

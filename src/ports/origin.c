@@ -2,9 +2,9 @@
  * origin.c
  *	  Identification of this server and its timeline.
  *
- * Transaction numbers are valid on one timeline of one server: after a
- * promotion, or a recovery to an earlier point, the numbers of transactions
- * that were lost are used again.
+ * Transaction numbers are valid on one timeline of one server, because after a
+ * promotion, or a recovery to an earlier point, the numbers of transactions that
+ * were lost are used again.
  *
  * Two servers that were promoted from copies of one backup, neither of which
  * knew of the other, have the same system identifier and the same timeline.

@@ -5,13 +5,13 @@
  * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
  * rows of a batch.  An index shows in a few microseconds whether its partition
  * has such rows.  The query names the table and not the partitions, because a
- * reader needs no privilege on partitions.  The query therefore gets a condition
- * that all rows of these partitions satisfy.  With this condition, the planner
- * leaves out other partitions.
+ * reader need not have privileges on partitions.  The query therefore gets a
+ * condition that all rows of the partitions with rows of the batch satisfy.  With
+ * this condition, the planner leaves out other partitions.
  *
- * The condition is taken from the bounds of partitions by range or list, for
- * the first column of each key.  The condition need not be exact: rows of other
- * partitions may satisfy it, too.
+ * The condition is made from the bounds of partitions by range or list, for the
+ * first column of each partition key.  The condition need not be exact: rows of
+ * other partitions may satisfy it, too.
  *
  * The bounds are constants of types of the server, read as they are stored.  The
  * relation cache and pg_get_partition_constraintdef() would simplify the
@@ -41,11 +41,11 @@
 
 PG_FUNCTION_INFO_V1(partition_bounds);
 
-/* With more partitions that have rows, or more values in a list, all partitions are read. */
+/* All partitions are read if more partitions than PARTS_MAX have rows, or if a list has more values than VALUES_MAX. */
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
-/* Types of partition keys.  With the settings below, the text of a value means the same value in every session. */
+/* Supported types of partition keys.  Text written with the settings below means the same value in every session. */
 static const struct
 {
 	Oid			type;
@@ -76,8 +76,8 @@ first_of(HeapTuple key, AttrNumber attribute)
 
 /*
  * The first column of the partition key of a table, if the key compares the
- * column as a query does; otherwise none.  The key is read from the catalog: the
- * relation cache would evaluate its expressions, which the owner wrote.
+ * column as a query does; otherwise NULL.  The key is read from the catalog,
+ * because the relation cache would evaluate the owner's expressions in the key.
  */
 static const char *
 key_column(Oid table)
@@ -171,8 +171,8 @@ compare_values(StringInfo to, const char *column, List *values)
 }
 
 /*
- * The condition that the rows of a partition satisfy by its bound; null if
- * nothing is known
+ * The condition that the rows of a partition satisfy by its bound; NULL if it is
+ * not known
  */
 static char *
 bound_condition(Oid partition, Oid above)
@@ -201,7 +201,7 @@ bound_condition(Oid partition, Oid above)
 
 /*
  * The condition that the rows of a leaf satisfy by its bound and the bounds of
- * the partitions above it; null if nothing is known
+ * the partitions above it; NULL if it is not known
  */
 static char *
 leaf_condition(Oid leaf, Oid root)
@@ -224,8 +224,8 @@ leaf_condition(Oid leaf, Oid root)
 }
 
 /*
- * A condition that all rows of the chosen leaves satisfy; null if there are too
- * many leaves, or if nothing is known about one of them
+ * A condition that all rows of the chosen leaves satisfy; NULL if there are too
+ * many leaves, or if the condition of a leaf is not known
  */
 static char *
 condition_of(const TableProof *proof, const bool *has)
@@ -260,7 +260,7 @@ begin_writing(void)
 	return nest;
 }
 
-/* partition_bounds(relation regclass, member regclass) -> text: a condition, which is "true" if nothing is known */
+/* partition_bounds(relation regclass, member regclass) -> text: the condition of a leaf; "true" if it is not known */
 Datum
 partition_bounds(PG_FUNCTION_ARGS)
 {
@@ -272,8 +272,9 @@ partition_bounds(PG_FUNCTION_ARGS)
 }
 
 /*
- * Store for this call which leaves have rows of these transactions.  The result
- * stays true during the call, because all of the transactions have ended.
+ * Store for this call the condition of the leaves that have rows of these
+ * transactions.  No other leaf gets such rows during the call, because the
+ * transactions have ended.
  */
 void
 note_parts(const Table *table, Value numbers, const bool *has)
@@ -292,7 +293,7 @@ note_parts(const Table *table, Value numbers, const bool *has)
 	MemoryContextSwitchTo(old);
 }
 
-/* Forget which leaves have rows: the next call may read other transactions. */
+/* Forget the condition, because the next call may read other transactions. */
 void
 forget_parts_of(TableProof *proof)
 {

@@ -3,7 +3,7 @@
  *	  Read the rows of a batch by a plan that is kept for the session.
  *
  * Parsing and planning a query takes longer than reading some hundred rows.  A batch that consists of ranges
- * of keys (bounds.c) is read by one of two queries, for one range or for several.  The bounds are
+ * of keys (bounds.c) is read by one of two queries, for one range or for several ranges.  The bounds are
  * parameters.  Both plans are kept for the session, as the plans of foreign keys are.  The plan cache
  * notices changes of the objects in the plan.  The executor checks the privileges of the caller, who may
  * have lost them since the plan was made.
@@ -29,10 +29,7 @@
 #include "ports/plan.h"
 #include "ports/query.h"
 
-/*
- * The number of plans that a session keeps; the least recently used is
- * dropped.
- */
+/* The number of plans that a session keeps.  When there are more, the least recently used plan is dropped. */
 #define KEPT_MAX 64
 
 typedef struct KeptPlan
@@ -61,10 +58,7 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
-	/*
-	 * Rows of number 0 may be the whole table, and are read by the primary
-	 * key.
-	 */
+	/* Rows with number 0 may be the whole table, and are read by the primary key. */
 	return table->proof->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 

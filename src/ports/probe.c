@@ -36,9 +36,9 @@ PG_FUNCTION_INFO_V1(count_by_index);
 #define PROBES_MAX 4096
 
 /*
- * The number of rows with number 0 in a leaf, up to a limit.  These rows existed
- * before feed_prepare().  A partial index lacks them, but they are at the
- * beginning of the table.
+ * The number of rows with number 0 in a leaf, up to a limit.  These rows are older
+ * than the column that feed_prepare() added.  A partial index lacks them, but they
+ * are at the beginning of the table.
  */
 static int64
 count_old(const Table *table, int leaf, int64 most)
@@ -134,7 +134,7 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 	return true;
 }
 
-/* For each leaf, whether it has rows of these transactions */
+/* An array that says for each leaf if it has rows of these transactions */
 static bool *
 leaves_with(const Table *table, Value numbers)
 {
@@ -173,8 +173,8 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 }
 
 /*
- * parts_with_rows(t feed_table, numbers int8multirange) -> text: a condition for the partitions that have rows of
- * these transactions, which have ended; null for all partitions
+ * parts_with_rows(t feed_table, numbers int8multirange) -> text: a condition that the rows of these transactions,
+ * which have ended, satisfy by the bounds of their partitions; null to read all partitions
  */
 Datum
 parts_with_rows(PG_FUNCTION_ARGS)
@@ -266,8 +266,8 @@ probe_numbers(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions, up to a limit.  The rows in the
- * indexes are counted first.  If there are few, either the indexes have all
- * rows, or the other rows are at the beginning of the table.
+ * indexes are counted first.  If they do not reach the limit, the rows that the
+ * indexes lack are counted, which are at the beginning of the table.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

@@ -11,7 +11,7 @@
 /* The result of a probe in the active snapshot */
 typedef struct ProbeResult
 {
-	bool		has_rows;		/* there are rows of these transactions */
+	bool		has_rows;		/* there are rows of the given transactions */
 	bool		has_beyond;		/* there is a row with a number that no transaction of this server has had yet */
 } ProbeResult;
 
@@ -21,7 +21,7 @@ typedef struct BatchEnd
 	bool		has_row;
 	bool		is_all;			/* there are no more rows */
 	int64		number;			/* the transaction of the last row within the limit */
-	int64		place;			/* place of that row in its transaction, if the transaction has later rows; else 0 */
+	int64		place;			/* place of that row in its transaction; 0 if it is the last row of the transaction */
 	Datum		last_key;		/* text[]: the key of that row, if it is a uuid */
 } BatchEnd;
 

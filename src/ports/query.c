@@ -3,13 +3,13 @@
  *	  Queries over one table, with the privileges of the caller.
  *
  * The texts are made by the internal functions (sql/feed/query.sql).  The parse
- * tree of each query is checked before the query is planned.  It may read only the
- * given table or partitions of it, and contain no policy.  It may call only
- * immutable functions of the server, and the extension's function that checks the
- * name of the table.  Therefore no view that has taken the place of the table, and
- * no function, operator or cast made by a user, runs as the caller.  (Some
- * volatile functions of the server run any SQL: ts_stat, query_to_xml,
- * table_to_xml.)
+ * tree of each query is checked before the query is planned.  The query may read
+ * only the given table or partitions of it, and must not contain a policy.  It may
+ * call only immutable functions of the server, and the extension's function that
+ * checks the name of the table.  Therefore no view that has taken the place of the
+ * table, and no function, operator or cast made by a user, runs as the caller.
+ * Volatile functions of the server are refused because some of them run any SQL
+ * (ts_stat, query_to_xml, table_to_xml).
  */
 #include "postgres.h"
 
@@ -50,15 +50,15 @@ typedef struct Setting
 } Setting;
 
 /*
- * Settings for counts.  With outdated statistics, the planner might use JIT
- * compilation as for a million rows when there are ten.
+ * Settings for counts.  With outdated statistics, the planner might otherwise use
+ * JIT compilation for ten rows.
  */
 static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"jit", "off"},
 	{"enable_memoize", "off"},
 	{"enable_seqscan", "on"},		/* unlike in queries of the state */
-	{"constraint_exclusion", "off"},	/* would evaluate the owner's CHECK constraints */
+	{"constraint_exclusion", "off"},	/* otherwise the owner's CHECK constraints are evaluated */
 	{NULL, NULL}
 };
 
@@ -85,8 +85,8 @@ static const Setting reading[] = {
 };
 
 /*
- * Settings for reading the first rows by an index.  The planner might instead
- * sort all rows of the index, if it expects few of them.
+ * Settings for reading the first rows by an index.  If the planner expects few
+ * rows, it might otherwise sort all rows of the index.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
@@ -123,8 +123,8 @@ begin_settings(const Table *table, const Setting *settings)
 
 /*
  * True if a query over a table may read this relation.  A partition that is
- * being detached has no ancestors any more, but older snapshots still read it;
- * it is in the tree of the proof.
+ * being detached has no ancestors any more, but older snapshots still read it.
+ * Such a partition is in the tree of the proof.
  */
 static bool
 belongs_to(Oid relation, const Table *table)
@@ -160,7 +160,7 @@ is_own_function(Oid function)
 	return result;
 }
 
-/* True if a query must not call this function.  concat() depends only on settings that are set here. */
+/* True if a query must not call this function.  concat() is stable, but depends only on settings that are set here. */
 static bool
 is_foreign_function(Oid function, void *context)
 {
@@ -198,8 +198,8 @@ check_query(Query *query, const Table *table)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table with OID %u cannot be read safely", table->oid),
-			 errdetail("Its name refers to another relation, or reading it would run functions or policies of other "
-					   "roles.")));
+			 errdetail("The name of the table refers to another relation, or a read would run functions or policies "
+					   "of other roles.")));
 }
 
 CachedPlanSource *
@@ -218,7 +218,7 @@ prepare_text(const char *query, int options)
 	return plan;
 }
 
-/* Check and run a query.  Its rows go to the destination or, without one, into SPI_tuptable. */
+/* Check and run a query.  Its rows go to the destination or, if the destination is null, into SPI_tuptable. */
 static void
 run(const Table *table, const char *query, bool stable, int options, DestReceiver *destination)
 {
@@ -247,7 +247,7 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	SPI_finish();
 }
 
-/* The text[] that a query returns; false if it has no row */
+/* Get the text[] that a query returns; false if the query returns no row, or null */
 static bool
 query_texts(const Table *table, const char *query, const Setting *more, Datum *texts)
 {
@@ -289,7 +289,7 @@ as_caller(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(texts);
 }
 
-/* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint, under the snapshot that is active */
+/* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint, in the active snapshot */
 Datum
 count_as_caller(PG_FUNCTION_ARGS)
 {
@@ -316,7 +316,7 @@ count_as_caller(PG_FUNCTION_ARGS)
 /*
  * feed_is_table(row_of anyelement, row_type oid) -> boolean
  *
- * In PL/pgSQL, a session would keep a compiled copy of the function for each row type.
+ * If this function were written in PL/pgSQL, a session would keep a compiled copy of it for each row type.
  */
 Datum
 feed_is_table(PG_FUNCTION_ARGS)

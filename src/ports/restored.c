@@ -17,9 +17,9 @@
  * wrote here remains until feed_disable() or a DROP deletes it; both also drop
  * the triggers.
  *
- * On a subscriber of logical replication, the state of a table was replicated or is
- * missing: the extension has not written it there.  Until feed_rebase() the table may
- * therefore receive rows of its publisher.
+ * On a subscriber of logical replication, the extension has not written the state of
+ * a table: the state is missing, or was replicated.  Until feed_rebase() is called,
+ * the table may receive rows of its publisher.
  */
 #include "postgres.h"
 
@@ -47,9 +47,9 @@
 PG_FUNCTION_INFO_V1(is_written_here);
 
 /*
- * is_written_here(anyelement) -> boolean, labelled immutable, as a generated column requires
+ * is_written_here(anyelement) -> boolean, declared IMMUTABLE, as a generated column requires
  *
- * Only state.c runs statements as a superuser in a context of this kind.
+ * Only state.c writes the state as a superuser in such a security context.
  */
 Datum
 is_written_here(PG_FUNCTION_ARGS)
@@ -58,9 +58,9 @@ is_written_here(PG_FUNCTION_ARGS)
 }
 
 /*
- * A table that passed the check.  If its state was written in this transaction,
- * or does not exist yet, a rollback may change the result: it is then kept only
- * until the transaction or savepoint ends.
+ * A table that passed the check.  If the state of the table was written in this
+ * transaction, or does not exist yet, a rollback may change the result of the check.
+ * The result is then kept only until the transaction or savepoint ends.
  */
 typedef struct KnownTable
 {
@@ -167,9 +167,9 @@ verdict_of(Oid table)
 }
 
 /*
- * The table for which feed_enable() created a guard; its partitions inherit the
- * guard.  A row of the state for a partition that inherits it does not count: no
- * restore inserts such a row, so another role must have done it.
+ * The table for which feed_enable() created a guard; partitions inherit the guard.
+ * State of a partition with an inherited guard is ignored: no restore inserts such
+ * a row, but another role may have done it.
  */
 static Oid
 guarded_table(Oid guard)
@@ -197,7 +197,7 @@ guarded_table(Oid guard)
 	return table;
 }
 
-/* Error if the state of a table was restored.  Otherwise the result is kept, unless an invalidation came meanwhile. */
+/* Error if the state of a table was restored; otherwise keep the result, unless an invalidation arrived meanwhile */
 static void
 check_state(Oid oid, const Trigger *guard, uint64 transaction)
 {
@@ -229,9 +229,8 @@ is_known(const KnownTable *known, Oid guard, uint64 transaction)
 }
 
 /*
- * True if rows of a publisher may be inserted and changed.  On this server no
- * feed reads the table before feed_enable() or feed_rebase(), which check all
- * numbers.
+ * True if logical replication may insert and change rows.  On this server no feed
+ * reads the table before feed_enable() or feed_rebase() has checked all numbers.
  */
 bool
 is_receiving(Relation table, const Trigger *guard)

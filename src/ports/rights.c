@@ -2,7 +2,8 @@
  * rights.c
  *	  The privileges of a role on a table and on a feed, and the kind of a table.
  *
- * Every call of an internal function checks privileges, which takes a microsecond.
+ * Every call of an internal function checks privileges.  The functions below take
+ * about a microsecond.
  */
 #include "postgres.h"
 
@@ -29,7 +30,7 @@ PG_FUNCTION_INFO_V1(is_plain);
 PG_FUNCTION_INFO_V1(hides_rows);
 PG_FUNCTION_INFO_V1(may_move);
 
-/* Columns of the type role_ref, in their order; the last one counts them. */
+/* Attributes of the type role_ref, in their order; the last constant is their number. */
 enum
 {
 	ROLE_ID, ROLE_NAME, ROLE_COLUMNS
@@ -69,7 +70,7 @@ may_read(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* Lock a table that the caller may read; false if the caller may not, or lost the privilege during the wait */
+/* Lock a table that the caller may read; false if the caller may not read it, before or after the wait for the lock */
 bool
 lock_readable(Oid caller, Oid relation)
 {
@@ -114,7 +115,7 @@ hidden_from(Oid role, Oid relation)
 	return check_enable_rls(relation, role, true) == RLS_ENABLED;
 }
 
-/* hides_rows(caller oid, relation regclass) -> boolean: valid until the rows are read, since the table is locked */
+/* hides_rows(caller oid, relation regclass) -> boolean: the lock keeps the result valid until the rows are read */
 Datum
 hides_rows(PG_FUNCTION_ARGS)
 {
@@ -122,7 +123,7 @@ hides_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* True if a role has this name, or if this server stored its OID, as in is_right() in sql/ports/state.sql */
+/* True if a stored OID still means the same role, since this server stored it, or the role has the stored name */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -160,7 +161,7 @@ is_mover(Oid caller, Datum movers, const char *system)
 	return false;
 }
 
-/* True for the owner of a feed, the owner of its table, and roles of feed_grant() */
+/* True for the owner of a feed, the owner of its table, and the roles given to feed_grant() */
 bool
 role_may_move(Oid caller, const Row *feed)
 {

@@ -3,11 +3,11 @@
  *	  The transactions that have ended, as a set of their numbers.
  *
  * A reader needs the rows that it has not read yet.  The simple rule "everything
- * above the last number" loses rows: a transaction with a smaller number may
- * commit later.  The careful rule "everything below the oldest transaction in
- * progress" (the xmin of a snapshot) loses nothing, but a transaction that is left
- * open holds back the whole table.  A position is therefore the set of the
- * transactions that were read already:
+ * above the last number" loses rows, because a transaction with a smaller number
+ * may commit later.  The careful rule "everything below the oldest transaction in
+ * progress" (the xmin of a snapshot) loses nothing, but a single open transaction
+ * holds back all rows of later transactions.  A position is therefore the set of
+ * the transactions that were read already:
  *
  *	  ended	 =  [0, xmax)  minus the transactions in progress
  *	  new	 =  ended  minus  position
@@ -15,12 +15,12 @@
  * A transaction that is open for hours is one gap in the set, and its rows are
  * delivered when it commits.
  *
- * Numbers are top-level ids: no row carries the id of a savepoint, and on one
+ * Numbers are top-level ids.  No row carries the id of a savepoint, and on one
  * server it does not matter if a set includes ids of savepoints.  A standby,
- * however, cannot distinguish ids of savepoints from other ids in progress.
- * It would refuse a batch with the id of a savepoint as long as the
- * transaction is open.  Batches and positions are therefore made of
- * ended_everywhere(), which leaves out ids of savepoints.  A set is checked
+ * however, cannot distinguish ids of savepoints from other ids in progress, and
+ * would refuse a batch with the id of a savepoint as long as its transaction is
+ * open.  Batches and positions are therefore made from ended_everywhere(), which
+ * leaves out the ids of savepoints in progress.  A set is checked
  * against ended_transactions(), because ended_everywhere() may lose members
  * again: a snapshot does not list ids of savepoints when one transaction has
  * more than 64.
@@ -77,8 +77,8 @@ current_snapshot(void)
 }
 
 /*
- * The transactions that have ended in the active snapshot, on this server only
- * or also on its standbys, as numbers of a table with this base.
+ * The transactions that have ended in the active snapshot, as numbers of a table
+ * with this base.  If "everywhere" is true, standbys agree that they have ended.
  *
  * Our own transaction has not ended, although the snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id
@@ -90,11 +90,11 @@ ended_numbers(int64 base, bool everywhere)
 	Snapshot	snapshot = current_snapshot();
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-	uint64		end = widen(snapshot->xmax, next);	/* no transaction from this one on has ended */
+	uint64		end = widen(snapshot->xmax, next);	/* this and later transactions have not ended */
 	bool		standby = snapshot->takenDuringRecovery;
 	int			tops = standby ? 0 : (int) snapshot->xcnt;
 	int			subs = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
-	uint64	   *open = palloc(sizeof(uint64) * (tops + subs + 2));	/* in progress, and the end */
+	uint64	   *open = palloc(sizeof(uint64) * (tops + subs + 2));	/* ids in progress, then the end */
 	Numbers		numbers = {0, palloc(sizeof(Range) * (tops + subs + 2))};
 	uint64		from = 0;
 	int			count = 0;
@@ -163,7 +163,7 @@ end_of_wal(void)
 	return next;
 }
 
-/* State at the last flush of the WAL by this process: the number of ended transactions, and its own transaction */
+/* State when this process last flushed the WAL: the number of ended transactions, and the transaction of the process */
 static uint64 durable_count;
 static LocalTransactionId durable_in;
 
@@ -218,8 +218,8 @@ make_commit_durable(void)
 /*
  * make_durable(keeps_commit boolean) -> boolean
  *
- * Flush the WAL of all rows that this transaction sees, at its commit if keeps_commit is true and it has written;
- * otherwise now.
+ * Flush the WAL of all rows that this transaction sees: at its commit, if keeps_commit is true and the transaction has
+ * written; otherwise now.
  */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)

@@ -200,8 +200,9 @@ find_table(const char *name, Oid *schema)
  *
  * At any time, the role that installed the extension may drop it, and create
  * another schema of the same name.  DROP EXTENSION needs a lock on all tables of the
- * extension before it removes anything: under our lock, every name refers to an
- * object of the extension.  After a wait for the lock, the table is looked up again.
+ * extension before it removes anything.  Under our lock, every name therefore refers
+ * to an object of the extension.  After a wait for the lock, the table is looked up
+ * again.
  */
 static Oid
 lock_state(const char *name, Oid *schema)
@@ -222,8 +223,8 @@ lock_state(const char *name, Oid *schema)
 }
 
 /*
- * Keep the extension from being dropped, and return the superuser who owns it,
- * who need not be the bootstrap superuser
+ * Keep the extension from being dropped, and return its owner.  The owner is a
+ * superuser, but need not be the bootstrap superuser.
  */
 Oid
 state_owner(Oid *schema)
@@ -251,19 +252,19 @@ static const char *const settings[][2] = {
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
 	/*
-	 * with sequential scans, a plan that was made when the state was small
-	 * would later read all dead row versions
+	 * A sequential scan, planned when the state was small, would later read
+	 * all dead row versions.
 	 */
 	{"enable_seqscan", "off"},
-	{"jit", "off"},				/* before 18 a plan with a sequential scan costs 10^10, and would be compiled */
+	{"jit", "off"},				/* before 18, a sequential scan would cost 10^10, and cause JIT compilation */
 	{"plpgsql.extra_errors", "none"},
 	{"plpgsql.extra_warnings", "none"},
-	{"citus.override_table_visibility", "off"}	/* otherwise Citus hides shards in pg_class */
+	{"citus.override_table_visibility", "off"}	/* with "on", Citus hides shards in pg_class */
 };
 
 /*
- * Change a setting until become_self() is called.  A setting that already has
- * the value is skipped, because the comparison takes a tenth of the time.  A
+ * Change a setting until become_self() is called.  A setting that already has the
+ * value is skipped, because comparing takes a tenth of the time of setting.  A
  * setting that no loaded library defines is skipped, too.
  */
 static void
@@ -297,7 +298,7 @@ become_owner(void)
  * The statement may run code of the table's owner, who perhaps installed the
  * extension.  Our lock keeps other sessions from dropping the extension, but
  * not this session.  After such a drop, names would refer to objects that the
- * code has created.  become_self() therefore checks for it.
+ * code has created.  become_self() therefore checks that the extension exists.
  */
 Self
 become_caller(Oid caller)
@@ -306,7 +307,7 @@ become_caller(Oid caller)
 
 	self.state = find_table("feed", &self.schema);
 	GetUserIdAndSecContext(&self.user, &self.context);
-	/* EXECUTE on internal functions, which have the caller as an argument, may have been granted by hand. */
+	/* The caller is an argument of internal functions, on which EXECUTE may have been granted to other roles. */
 	if (caller != self.user && OidIsValid(self.state) && self.user != owner_of_table(self.state))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -386,7 +387,7 @@ internal_call(FunctionCallInfo call)
 	return result;
 }
 
-/* The result of an internal function under the active snapshot */
+/* Call an internal function as the owner of the state, in the active snapshot */
 Value
 owner_call(const char *name, int count, const Value *arguments)
 {
@@ -442,7 +443,7 @@ take_turn(Datum feed)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text: both return null */
+/* lock_feed(feed bigint) and begin_turn(feed bigint) -> text: both functions return null */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {

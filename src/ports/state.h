@@ -25,7 +25,7 @@ typedef struct Self
 	int			context;
 	int			nest;
 	Oid			schema;			/* the internal schema, which only this session can drop until the transaction ends */
-	Oid			state;			/* a table in this schema, while we are the caller */
+	Oid			state;			/* set by become_caller(): a table that must still exist in become_self() */
 } Self;
 
 /* Maximum number of columns of a row of the state */
@@ -39,14 +39,14 @@ typedef struct Row
 	bool		nulls[MANY_COLUMNS];
 } Row;
 
-/* Columns of feeds, in the order of sql/ports/state.sql; the last one counts them. */
+/* Columns of the table feed, in the order of sql/ports/state.sql; the last constant is their number. */
 enum
 {
 	FEED_ID, FEED_NAME, FEED_OWNER, FEED_OWNER_NAME, FEED_SYSTEM, FEED_MOVERS, FEED_RELATION, FEED_WHOLE, FEED_SHARED_BY,
 	FEED_CREATED, FEED_COLUMNS
 };
 
-/* Attributes of the types of sql/ports/position.sql, in their order; the last one counts them. */
+/* Attributes of the types in sql/ports/position.sql, in their order; the last constant is their number. */
 enum
 {
 	ORDER_COLUMN_NAME, ORDER_ATTNUM, ORDER_FROZEN, ORDER_FROM_VALUE, ORDER_NEXT_VALUE, ORDER_UP_TO, ORDER_WALKED_FROM,

@@ -1,6 +1,6 @@
 /*
  * table.h
- *	  A table that is read, what was proved of it, and functions that examine it.
+ *	  A table that is read, the proof about it, and functions that examine tables.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
@@ -51,7 +51,7 @@ typedef struct Parts
 {
 	MemoryContext memory;		/* null while nothing is known */
 	Datum		numbers;		/* int8multirange: the transactions */
-	char	   *condition;		/* all rows of these partitions satisfy it; null to read all partitions */
+	char	   *condition;		/* satisfied by all rows of these partitions; null to read all partitions */
 } Parts;
 
 /* A table with its partitions, as they were proved */
@@ -69,7 +69,7 @@ typedef struct TableProof
 	int			leaf_count;
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: the tables as a position remembers them */
-	/* the next transaction when the proof was made: those whose changes the proof includes are older */
+	/* the next transaction id when the proof was made; the proof includes only changes by older transactions */
 	TransactionId next;
 	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
 	AttrNumber	share_column;	/* column that was proved to divide the rows into shares; 0 if there is none */

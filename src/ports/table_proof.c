@@ -98,8 +98,8 @@ notice_invalidation(Datum unused, Oid relation)
 }
 
 /*
- * Called when a schema or a sequence changes: positions remember names, and the
- * order of a column may depend on its sequence
+ * Called when a schema or a sequence changes.  All proofs become invalid, because
+ * positions remember names, and the order of a column may depend on its sequence.
  */
 static void
 notice_any(Datum unused, int cache, uint32 hash)
@@ -264,8 +264,8 @@ refuse_change(Oid relation)
 }
 
 /*
- * The result of an internal function under a snapshot that is taken for it.  In
- * parallel mode it is under the active one, because all processes must see the same.
+ * The result of an internal function in a new snapshot.  In parallel mode the active
+ * snapshot is used, because all processes must use the same snapshot.
  */
 static Value
 call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const Value *arguments)
@@ -278,7 +278,7 @@ call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const 
 	return result;
 }
 
-/* Error unless a table can be read, according to this transaction's snapshot */
+/* Error unless a table can be read, according to the catalog in this transaction's snapshot */
 static void
 check_table(const Table *table)
 {
@@ -332,7 +332,7 @@ make_proof(const Table *table)
 	if (get_rel_relkind(table->oid) == '\0')	/* the table was dropped */
 		check_table(table);
 	take_tree(&proof, find_all_inheritors(table->oid, AccessShareLock, NULL));
-	/* The catalog of Citus, if it exists */
+	/* If the catalog of Citus exists, check that the table is not distributed. */
 	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
 		(void) call_under(GetLatestSnapshot, "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 	if (!is_as_made(&proof))
@@ -354,9 +354,9 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * True if a proof also matches the present catalog.  Its members were read in
- * this transaction's snapshot, which may be older.  In parallel mode this cannot
- * be checked, and the result is false.
+ * True if a proof also matches the present catalog.  The members in the proof were
+ * read in this transaction's snapshot, which may be older than the catalog.  In
+ * parallel mode this cannot be checked, and the result is false.
  */
 static bool
 is_of_now(const TableProof *made, const Table *table)
@@ -367,7 +367,7 @@ is_of_now(const TableProof *made, const Table *table)
 }
 
 /*
- * Store a proof.  It is used again in this session if it is valid for later
+ * Store a proof.  If it is valid, it is used again in this session for later
  * snapshots; otherwise it is used once.
  */
 static void
@@ -403,10 +403,10 @@ lock_tree(const TableProof *proof)
 }
 
 /*
- * True if a proof holds in the snapshot of this transaction, which may be older
- * than the proof if another session exported it.  The snapshot is newer if every
- * transaction that existed when the proof was made has ended in it; otherwise the
- * partitions that it sees are compared.
+ * True if a proof holds in the snapshot of this transaction.  A snapshot that
+ * another session exported may be older than the proof.  It is newer if every
+ * transaction that existed when the proof was made has ended in the snapshot;
+ * otherwise the partitions that the snapshot sees are compared.
  */
 static bool
 is_of_snapshot(const TableProof *kept, const Table *table)
@@ -417,8 +417,8 @@ is_of_snapshot(const TableProof *kept, const Table *table)
 }
 
 /*
- * A valid proof of a table, which is then locked with all partitions.  The locks
- * come first, because the server processes invalidations when it takes locks.
+ * Lock a table with all partitions, and return a valid proof.  The locks are taken
+ * first, because the server processes invalidations when it takes locks.
  */
 static TableProof *
 valid_proof(const Table *table)
@@ -569,8 +569,8 @@ type_of_column(PG_FUNCTION_ARGS)
 /*
  * seen_members(relation regclass, members feed_member[]) -> feed_member[]
  *
- * Error unless the active snapshot sees the files and partitions that are read.  Returns the members, which are null if
- * the table was locked but not proved.
+ * Error unless the active snapshot sees the files and partitions that are read.  Returns the members; null if the table
+ * was locked but not proved.
  */
 Datum
 seen_members(PG_FUNCTION_ARGS)
@@ -588,9 +588,9 @@ seen_members(PG_FUNCTION_ARGS)
 }
 
 /*
- * Error unless the proof still holds after the read.  If it was invalidated, the
- * table is proved again: after VACUUM or ANALYZE, for example, nothing has
- * changed.
+ * Error unless the proof still holds after the read.  If the proof was invalidated,
+ * for example by VACUUM or ANALYZE, the table is proved again, and the partitions
+ * are compared.
  */
 void
 check_proof(const Table *table)

@@ -50,9 +50,9 @@ table_ref_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * Another table that has the name that this table had when it was enabled, as
- * after an online schema change; or none.  Views do not count: a view of this
- * name may show the table that had the name.
+ * Another table that now has the name that this table had when it was enabled, for
+ * example after an online schema change; InvalidOid if there is no such table.
+ * Views are ignored, because a view with this name may show the table itself.
  */
 static Oid
 namesake_of(const Table *table)

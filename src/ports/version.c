@@ -11,10 +11,10 @@
  *
  * The state that the library reads, and the internal functions that it calls, are an
  * interface with numbered versions.  The labels of the type interface_version are
- * the versions that the SQL serves; the library requires one of them.  The number
- * changes only in a release that cannot avoid it.  Calls that need the state are then
- * refused until library and SQL fit again.  Writers are not stopped, because keys and
- * the guard depend on no part of the interface that may change.
+ * the versions that the SQL serves; the library requires one of these versions.  The
+ * version changes only in a release that cannot avoid it.  Calls that need the state
+ * are then refused until library and SQL fit again.  Writers are not stopped, because
+ * keys and the guard depend on no part of the interface that may change.
  */
 #include "postgres.h"
 
@@ -87,7 +87,7 @@ say_old_library(const char *version)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("library of inorder %s is older than the SQL of inorder %s", INORDER_VERSION, version),
-			 errdetail("A session keeps the library that it has loaded, and those of shared_preload_libraries are "
+			 errdetail("A session keeps the library that it has loaded, and libraries in shared_preload_libraries are "
 					   "loaded when the server starts."),
 			 errhint("Connect again. If the error remains, install inorder %s on the server, or restart the server.",
 					 version)));

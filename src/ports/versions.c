@@ -3,7 +3,7 @@
  *	  The version of the guard of a table.
  *
  * If a trigger is disabled and enabled again, or if an expression is changed and
- * restored, the only trace is a new version of a row of the catalog.
+ * restored, the only trace is a new version of a catalog row.
  */
 #include "postgres.h"
 
@@ -27,18 +27,18 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* At most four triggers, one of which only the SQL edition creates, and one expression */
+/* At most four triggers (one of them is created by the SQL edition only) and one expression */
 #define VERSIONS_MAX 5
 
 typedef struct Versions
 {
 	int			count;
 	Datum		numbers[VERSIONS_MAX];
-	bool		is_placed;
+	bool		is_placed;		/* each version includes the place of its row */
 	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
-/* Append the version of a row of the catalog, as version() computes it (table.sql) */
+/* Append the version of a catalog row, computed as by version() in sql/ports/table.sql */
 static void
 note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 {
@@ -90,10 +90,10 @@ is_generated(Oid relation, AttrNumber column)
 }
 
 /*
- * Append the version of a trigger, if it belongs to the guard.  Triggers come in the order of their names.  The first
- * trigger of the guard names the column with the number.  If that column is generated, *column is set to it.  The
- * trigger for TRUNCATE counts only where the guard is not inherited: a partition has that trigger only if it was
- * attached when feed_enable() was called.
+ * Append the version of a trigger, if the trigger belongs to the guard.  Triggers come in the order of their names.
+ * The first trigger of the guard names the column with the number.  If this column is generated, *column is set to it.
+ * The trigger for TRUNCATE is left out where the guard is inherited, because a partition has such a trigger only if it
+ * was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)

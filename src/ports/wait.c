@@ -2,24 +2,24 @@
  * wait.c
  *	  Wait for rows that other transactions commit.
  *
- * The server counts the transactions that have ended, and moves the counter at
- * the moment when a new snapshot sees them, on a primary and on a standby.  (The
- * end of the WAL moves earlier, when the record of a commit is written: a check
- * at that moment finds nothing, and nothing would cause another check.)  The
- * counter is read first, then the feed is checked; if there are no rows, the
- * feed is checked again when the counter has moved.
+ * The server counts the transactions that have ended, and increments the counter
+ * at the moment when new snapshots see a transaction as ended, on a primary and on
+ * a standby.  (The end of the WAL moves earlier, when the record of a commit is
+ * written.  A check at that moment would find nothing, and nothing would cause
+ * another check.)  The counter is read first, then the feed is checked; if there
+ * are no rows, the feed is checked again when the counter has changed.
  *
- * The server sends no signal when the counter moves.  The counter is therefore
- * read every few milliseconds, which takes 0.6 % of a core at 5 ms.  The counter
- * includes transactions of all tables and databases.  After a check that found
- * nothing, the next check comes so much later that all checks together take a
- * fiftieth of a core.  This pause is at most 100 ms, because the first check of
- * a session is expensive: it has to plan its queries.
+ * The server sends no signal when the counter changes.  The counter is therefore
+ * read every few milliseconds; reading it every 5 ms takes 0.6 % of a core.  The
+ * counter includes transactions of all tables and databases.  The pause after a
+ * check that found nothing is therefore 50 times as long as the CPU time of the
+ * check, but at most 100 ms, because the first check of a session is expensive: it
+ * has to plan its queries.
  *
  * Under load the next row comes soon.  Both pauses are therefore shorter at the
- * beginning of a call: the pause between readings of the counter is a quarter
- * of the time waited so far, and the pause between checks is as long as that
- * time.
+ * beginning of a call: the pause between readings of the counter is at most a
+ * quarter of the time waited so far, and the pause between checks is at most as
+ * long as this time (but each is at least 1 ms).
  *
  * Times are measured by a monotonic clock.
  */

@@ -1,6 +1,6 @@
 /*
  * time_bounds.h
- *	  The mark of calls that the planner makes of functions that return bounds.
+ *	  A mark of the calls that time_support.c adds to a plan.
  */
 #ifndef INORDER_TIME_BOUNDS_H
 #define INORDER_TIME_BOUNDS_H
@@ -8,10 +8,11 @@
 #include "catalog/pg_collation.h"
 
 /*
- * The collation of a call that time_support.c makes.  These functions have no
- * argument of a collatable type: no statement can set the collation of a call.
- * The collation is kept when constants are folded, when a plan is sent to a
- * worker, and when rows are estimated.
+ * The collation of the calls of uuid_v1_time_bound() and uuid_v1_range_bound()
+ * that time_support.c creates.  Statements cannot set the collation of these
+ * functions, because they have no argument of a collatable type.  The collation is
+ * kept when constants are folded, when a plan is sent to a worker, and when rows
+ * are estimated.
  */
 #define PLANNERS_CALL C_COLLATION_OID
 

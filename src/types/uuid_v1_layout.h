@@ -2,14 +2,15 @@
  * uuid_v1_layout.h
  *	  The layout of version-1 UUIDs, with the time first, and their text form.
  *
- * Pure arithmetic, as in uuid_layout.h.  In memory and on disk a value is two
- * words as in a uuid, so that the server's functions for uuid order and hash it:
+ * The functions of this file only compute, like those of uuid_layout.h.  In memory
+ * and on disk a value has the size of a uuid, and the server's functions for uuid
+ * compare and hash it.  It consists of two words:
  *
  *	  high	60 bits		ticks of 100 ns since 1582-10-15 00:00:00 UTC
  *	  low	14 bits		clock sequence, without the variant
  *			48 bits		node
  *
- * The standard form has the time's low half first (RFC 9562, section 5.1):
+ * The standard form begins with the low half of the time (RFC 9562, section 5.1):
  *
  *	  high	32 time_low | 16 time_mid | 4 version, 1 | 12 time_high
  *	  low	2 variant, 10 | 14 clock sequence | 48 node
@@ -38,9 +39,9 @@
 #define V1_RANGE_TEXT "1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00"
 
 /*
- * A time above the times of all values.  In the plan of a query, it is the bound
- * for moments later than all values.  No input function returns it, and binary
- * output and casts refuse it.
+ * A time above the times of all values.  In the plan of a query, this time is the
+ * bound for timestamps later than all values.  No input function returns it, and
+ * binary output and casts refuse it.
  */
 #define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
 
@@ -86,11 +87,11 @@ typedef struct V1State
 /*
  * Compute the next value.
  *
- * If the tick of the clock was used already, the tick after the last one is
- * used: 25 million calls a second need 2.5 ticks every 100 ns, and get ahead
- * of the clock.  If the clock has stepped back, a new clock sequence begins,
- * in which the ticks have not been used (RFC 9562, section 5.1).  The two cases
- * are distinguished by the last reading of the clock, not by the last tick
+ * If the tick of the clock was used already, the tick after the last one is used.
+ * At 25 million calls a second, 2.5 ticks are used every 100 ns, and the ticks
+ * get ahead of the clock.  If the clock has stepped back, a new clock sequence
+ * begins, in which the ticks have not been used (RFC 9562, section 5.1).  The two
+ * cases are distinguished by the last reading of the clock, not by the last tick
  * that was used.
  */
 static inline void
@@ -137,8 +138,8 @@ load_characters_around(const char *first, const char *second)
 }
 
 /*
- * The number that eight hexadecimal digits stand for; sets bits in *bad if a
- * character is not a digit.
+ * The value of eight hexadecimal digits.  Bits of *bad are set if a character is
+ * not a digit.
  *
  *	  character		 minus '0', as xor		 lower case, xor 0x60
  *	  '0'..'9'		 0x00..0x09				 0x50..0x59
