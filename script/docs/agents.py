@@ -15,12 +15,13 @@ HEAD = """---
 name: lossless-polling
 description: Use when code reads new or changed rows of a PostgreSQL table by polling, a cursor or a page token
   (WHERE id > last, created_at > last, updated_at > last), or when an outbox, event store, queue, sync or export is
-  written. Tells whether it loses rows, shows the schedule that does, and has a cure with and without inorder.
+  written. Tells whether the reader loses rows, shows a schedule in which a row is lost, and has remedies with
+  and without inorder.
 ---
 
 # Polling a table without losing rows
 
-Made from the pages named below by script/docs/agents.py.
+script/docs/agents.py makes this file from the pages named below.
 """
 # The parts of the skill: a page, and a heading in it, or "" for the text above the first heading.
 SECTIONS = (

@@ -309,4 +309,4 @@ COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
 CREATE FUNCTION @extschema@.changes_resync(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_resync(regclass) IS
-'Write a marker, with which each feed of the log reads the whole table again.';
+'Write a marker that makes each feed of the log read the whole table again.';

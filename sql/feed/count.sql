@@ -348,7 +348,8 @@ COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
-'Add the rows since the last fold to the stored number, so that exact_count reads fewer rows; return their number.';
+'Add the number of rows since the last fold to the stored number, so that exact_count reads fewer rows; return the '
+'number that was added.';
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -357,7 +357,7 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Finish the unfinished batch with this number; the token is that which feed_take_batch returned with the batch.';
+'Finish the unfinished batch with this number, by the token that feed_take_batch returned with the batch.';
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean

@@ -228,7 +228,7 @@ CREATE FUNCTION @extschema@.feed_renew_batch(
 ) RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
-'Set the end of the lease of a worker''s batch to this long from now, and return that time.';
+'Set the end of the lease of a worker''s batch to the current time plus lease, and return the new end.';
 
 CREATE FUNCTION @extschema@.feed_fail_batch(
     name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL

@@ -34,11 +34,11 @@ COMMENT ON TYPE @extschema@.uuid_v1 IS
 
 CREATE FUNCTION @extschema@.uuid_v1(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1(uuid) IS 'The same UUID as uuid_v1.';
+COMMENT ON FUNCTION @extschema@.uuid_v1(uuid) IS 'Convert a version-1 UUID of type uuid to type uuid_v1.';
 
 CREATE FUNCTION @extschema@.uuid(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
+COMMENT ON FUNCTION @extschema@.uuid(@extschema@.uuid_v1) IS 'Convert a UUID of type uuid_v1 to type uuid.';
 
 CREATE CAST (uuid AS @extschema@.uuid_v1) WITH FUNCTION @extschema@.uuid_v1(uuid) AS ASSIGNMENT;
 COMMENT ON CAST (uuid AS @extschema@.uuid_v1) IS 'the same UUID; error if it is not of version 1';
@@ -49,11 +49,11 @@ COMMENT ON CAST (@extschema@.uuid_v1 AS uuid) IS 'the same UUID';
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_convert(uuid) IS 'The same UUID as uuid_v1.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(uuid) IS 'Convert a version-1 UUID of type uuid to type uuid_v1.';
 
 CREATE FUNCTION @extschema@.uuid_v1_convert(id @extschema@.uuid_v1) RETURNS uuid
 AS 'MODULE_PATHNAME', 'uuid_v1_to_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS 'The same UUID as uuid.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS 'Convert a UUID of type uuid_v1 to type uuid.';
 
 -- The parts of a value.
 
