@@ -2,13 +2,13 @@
 --
 -- 1. Let the consumers finish their batches, and stop them. In the view feeds unfinished_batch and partial must be null
 --    and dead_batches 0. Read feeds in the order of a column to the end.
--- 2. "inorder uninstall" names the objects that need inorder, and does nothing while there is one. Drop the
---    views and indexes. Call changes_disable, and changes_enable afterwards.
--- 3. Name your own columns in a copy of this script, twice, in the place of events.id and orders.xact. For a generated
+-- 2. "inorder uninstall" names the objects that need inorder, and does nothing while such objects exist. Drop the
+--    views and indexes. Call changes_disable for each logged table, and changes_enable after this script.
+-- 3. Copy this script, and replace events.id and orders.xact by your own columns, in both places. For a generated
 --    column: DROP EXPRESSION, which keeps its values, then SET DEFAULT xact_id().
 -- 4. Run the copy by psql -v ON_ERROR_STOP=1 -f, as a superuser. An error leaves everything unchanged.
 --
--- The other way: replace each statement by what follows "-- back:".
+-- To change back, replace each statement that has a comment "-- back:" by the statements in this comment.
 SET search_path = public, inorder;
 BEGIN;
 CREATE TEMP TABLE tables ON COMMIT DROP AS

@@ -10,7 +10,7 @@ project = "inorder"
 release = __version__
 extensions = ["myst_parser"]
 
-# The source folder is the checkout, so that links of README and of docs are those of the repository.
+# The source folder is the checkout, so that links in README and docs work as in the repository.
 root_doc = "README"
 BESIDE = ("CHANGELOG", "CONTRIBUTING", "bench/README", "test/model/README")
 include_patterns = ["README.md", "docs/**.md", *(f"{page}.md" for page in BESIDE)]
@@ -52,7 +52,7 @@ def navigation():
         yield "\n".join(["", "```{toctree}", f":caption: {part}", ":hidden:", "", *listed, "```", ""])
 
 
-# The search reads excerpts from the pages, which a browser refuses where they are files: so they come as a script.
+# The search reads excerpts from the pages. A browser refuses to read local files, but loads their texts as a script.
 TEXTS = "texts.js"
 LOADED = """const texts = %s;
 const fetched = window.fetch;
@@ -66,13 +66,13 @@ NO_SECTION = re.compile(r"<(?!/?section\b)[^>]*>")
 def write_texts(folder):
     texts = {}
     for page in sorted(folder.rglob("*.html")):
-        for found in MAIN.findall(page.read_text(encoding="utf-8")):
-            texts[f"./{page.relative_to(folder)}"] = f'<div role="main">{NO_SECTION.sub(" ", found)}</div>'
+        for article in MAIN.findall(page.read_text(encoding="utf-8")):
+            texts[f"./{page.relative_to(folder)}"] = f'<div role="main">{NO_SECTION.sub(" ", article)}</div>'
     (folder / "_static" / TEXTS).write_text(LOADED % json.dumps(texts), encoding="utf-8")
 
 
 def setup(app):
-    """Sphinx calls it. GitHub would show a table of contents as text, so that the pages have none."""
+    """Sphinx calls this function. The pages have no table of contents, because GitHub would show it as text."""
 
     def with_contents(_app, page, source):
         if page == root_doc:

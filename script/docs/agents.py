@@ -23,7 +23,7 @@ description: Use when code reads new or changed rows of a PostgreSQL table by po
 
 script/docs/agents.py makes this file from the pages named below.
 """
-# The parts of the skill: a page, and a heading in it, or "" for the text above the first heading.
+# The sections of the skill: a page, and one of its headings, or "" for the text above the first heading.
 SECTIONS = (
     ("sets.md", "Is my polling safe?"),
     ("check.md", ""),
