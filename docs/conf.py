@@ -26,7 +26,7 @@ html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 
-# The parts, and their pages in the order in which they are read. A page that no part names is added to the last one.
+# The parts, and their pages in the order in which they are read. A page that no part names is in the part Project.
 PARTS = {
     "Keys": ("overview", "keys", "choose", "advice", "random-to-ordered", "mask", "time", "uuid_v1", "like"),
     "Lab": ("lab", "check", "check-protocol", "sets", "results/README"),
