@@ -736,7 +736,7 @@ END $$;
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, by name[]) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
-'Create a view that counts the rows of any table by up to four columns, or all rows without columns ({}); return the '
+'Create a view that counts the rows of any table by up to four columns, or all rows if by is {}, and return the '
 'view.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETURNS void
