@@ -133,8 +133,8 @@ END $$;
 CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
-'Make a table readable by feeds and exact counts: find its column with the transaction number and its index, and '
-'create the guard.';
+'Make a table readable by feeds and exact counts: find the column with the transaction number and an index on it, '
+'and create the guard.';
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
