@@ -14,7 +14,7 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
-# PGXS would use these variables if the environment contained them for another purpose.
+# These variables are set to nothing, since PGXS would use values from the environment that have another purpose.
 DOCS        =
 MODULES     =
 PROGRAM     =
@@ -167,8 +167,8 @@ ifeq (yes,$(shell echo '\#include <openssl/evp.h>' | $(CC) $(CPPFLAGS) -xc -E - 
 SHLIB_LINK += $(filter -lcrypto,$(LIBS))
 endif
 
-# Before 16, the functions of a library are visible to other libraries, which may have functions of the same names. With
-# this option, the library calls its own functions.
+# Before PostgreSQL 16, the functions of a library are visible to other libraries, which may have functions of the same
+# names. With this option, the library calls its own functions.
 OWN_SYMBOLS = -Wl,-Bsymbolic
 SHLIB_LINK += $(if $(filter linux,$(PORTNAME)),$(OWN_SYMBOLS))
 
@@ -189,7 +189,7 @@ src/inorder.o src/ports/version.o: $(HERE)inorder.control
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control $(HERE)Makefile
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@
 
-# These files are sources: without this rule, make would search for a pattern rule that builds them.
+# Without this rule, make would search for a pattern rule that builds these sources.
 $(addprefix $(HERE)sql/update/,$(UPDATES)): ;
 
 $(NEW_UPDATES): %: $(HERE)sql/update/% $(addprefix $(HERE)sql/,revoke.sql rights.sql)

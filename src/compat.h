@@ -11,7 +11,7 @@
 #error "inorder needs PostgreSQL 15 or later"
 #endif
 
-/* In 18, pg_get_loaded_modules() shows the name and version of a module. */
+/* Since 18, pg_get_loaded_modules() shows the name and version of a module. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC_EXT(.name = module_name, .version = INORDER_VERSION)
 #else
@@ -23,9 +23,9 @@
 
 /*
  * Since 16, input functions and the parser of names can return an error; in 15
- * they always raise it.  16 also has one function that checks privileges on any
- * kind of object, and one that computes the conversion of a row for a partition
- * when the conversion is needed.
+ * they always raise it.  16 also has a function that checks privileges on any
+ * kind of object, and a function that computes the conversion of a row for a
+ * partition when the conversion is needed.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -44,7 +44,7 @@
 
 /*
  * 17 renamed the shared variables of transactions, the local transaction id of
- * a backend, and the function that compares search_path with a saved one.
+ * a backend, and the function that compares search_path with a saved value.
  */
 #if PG_VERSION_NUM >= 170000
 #define transam_variables TransamVariables

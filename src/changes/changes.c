@@ -96,20 +96,20 @@ end_changes(DestReceiver *self)
 
 /* Return the rows of a query as the result of the calling function */
 static void
-return_changes(FoundRows *found, HeapTupleHeader result, FunctionCallInfo fcinfo, Oid row_type)
+return_changes(RowSource *source, HeapTupleHeader result, FunctionCallInfo fcinfo, Oid row_type)
 {
 	Composing	composing = {{pass_change, begin_changes, end_changes, NULL, DestTuplestore}};
-	Value		query = found_column(result, "query", TEXTOID);
+	Value		query = result_column(result, "query", TEXTOID);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!query.null)
 	{
 		composing.result = (ReturnSetInfo *) fcinfo->resultinfo;
 		composing.row = lookup_rowtype_tupdesc_copy(row_type, -1);
-		found->table.joined = DatumGetObjectId(found_column(result, "relation", OIDOID).value);
-		query_into(&found->table, text_of(query), &composing.pub);
+		source->table.joined = DatumGetObjectId(result_column(result, "relation", OIDOID).value);
+		query_into(&source->table, text_of(query), &composing.pub);
 	}
-	check_proof(&found->table);
+	check_proof(&source->table);
 }
 
 /* changes_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof (op, version, changed) */
@@ -117,13 +117,13 @@ Datum
 changes_batch_rows(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 2);
-	FoundRows	found = {0};
-	HeapTupleHeader result = look_up_rows(&found, "unfinished_changes", 6, (Value[]) {
+	RowSource	source = {0};
+	HeapTupleHeader result = look_up_rows(&source, "unfinished_changes", 6, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3),
 			value_of(ObjectIdGetDatum(row_type), OIDOID), value_of(CStringGetTextDatum("%s"), TEXTOID)
 	});
 
-	return_changes(&found, result, fcinfo, row_type);
+	return_changes(&source, result, fcinfo, row_type);
 	make_seen_durable();
 	return (Datum) 0;
 }
@@ -133,16 +133,16 @@ Datum
 changes_read(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows	found = {0};
+	RowSource	source = {0};
 	HeapTupleHeader result;
 
 	check_caller(fcinfo);
-	result = look_up_rows(&found, "next_changes", 5, (Value[]) {
+	result = look_up_rows(&source, "next_changes", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
 			value_of(ObjectIdGetDatum(row_type), OIDOID)
 	});
 
-	return_changes(&found, result, fcinfo, row_type);
+	return_changes(&source, result, fcinfo, row_type);
 	(void) make_commit_durable();
 	return (Datum) 0;
 }

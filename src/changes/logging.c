@@ -83,9 +83,9 @@ static Oid
 root_of(Relation table)
 {
 	Oid			number = RelationGetRelid(table);
-	List	   *above = table->rd_rel->relispartition ? get_partition_ancestors(number) : NIL;
+	List	   *ancestors = table->rd_rel->relispartition ? get_partition_ancestors(number) : NIL;
 
-	return above == NIL ? number : llast_oid(above);
+	return ancestors == NIL ? number : llast_oid(ancestors);
 }
 
 static void
@@ -141,9 +141,9 @@ is_log_of(Relation log, Oid table, Oid function)
 
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may
- * temporarily have its name.  Error if the log does not exist, or has another owner than
- * the table.  Null if it is the log of another table, for example if this table is a
- * detached partition, or if another role created the trigger.
+ * temporarily have the name of the log.  Error if the log does not exist, or has another
+ * owner than the table.  Null if the log is the log of another table, for example if
+ * this table is a detached partition, or if another role created the trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -174,9 +174,9 @@ static bool
 has_columns_of_log(const Log *log, Relation table)
 {
 	TupleDesc	row = RelationGetDescr(log->table);
-	int			last = log->columns + 1;
-	bool		fits = log->columns > 0 && row->natts > last && TupleDescAttr(row, 0)->atttypid == UUIDOID &&
-		TupleDescAttr(row, last)->atttypid == CHAROID;
+	int			op_column = log->columns + 1;
+	bool		fits = log->columns > 0 && row->natts > op_column && TupleDescAttr(row, 0)->atttypid == UUIDOID &&
+		TupleDescAttr(row, op_column)->atttypid == CHAROID;
 
 	for (int i = 0; fits && i < log->columns; i++)
 	{

@@ -104,11 +104,11 @@ make_cache(void)
 static void
 keep_proof(Oid log, uint64 since, const List *tree)
 {
-	ProvedLog  *kept = find_proof(log);
+	ProvedLog  *entry = find_proof(log);
 	TableProof	proof = {.relation = log};
 	ListCell   *cell;
 
-	if (kept == NULL && memory != NULL && hash_get_num_entries(proved_logs) == MOST_LOGS)
+	if (entry == NULL && memory != NULL && hash_get_num_entries(proved_logs) == MOST_LOGS)
 	{
 		MemoryContextDelete(memory);
 		memory = NULL;
@@ -119,12 +119,12 @@ keep_proof(Oid log, uint64 since, const List *tree)
 	foreach(cell, tree)
 		proof.tree[proof.tree_count++] = lfirst_oid(cell);
 	qsort(proof.tree, proof.tree_count, sizeof(Oid), oid_cmp);
-	if (kept != NULL)
-		pfree(kept->tree.tree);
+	if (entry != NULL)
+		pfree(entry->tree.tree);
 	else
-		kept = hash_search(proved_logs, &log, HASH_ENTER, NULL);
-	kept->since = since;
-	kept->tree = proof;
+		entry = hash_search(proved_logs, &log, HASH_ENTER, NULL);
+	entry->since = since;
+	entry->tree = proof;
 }
 
 /*
@@ -137,17 +137,17 @@ keep_proof(Oid log, uint64 since, const List *tree)
 void
 check_partitions_of_log(EState *estate, Relation log)
 {
-	uint64		before = invalidations_noticed();
-	ProvedLog  *kept = find_proof(RelationGetRelid(log));
+	uint64		invalidations_before = invalidations_noticed();
+	ProvedLog  *entry = find_proof(RelationGetRelid(log));
 	List	   *tree = NIL;
 	ListCell   *cell;
 	int			count;
 
 	estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, !IsolationUsesXactSnapshot());
 	count = look_up_partitions(estate->es_partition_directory, log, NULL);
-	if (kept != NULL && kept->tree.tree_count == count && is_untouched(&kept->tree, kept->since))
+	if (entry != NULL && entry->tree.tree_count == count && is_untouched(&entry->tree, entry->since))
 	{
-		kept->since = invalidations_noticed();
+		entry->since = invalidations_noticed();
 		return;
 	}
 	(void) look_up_partitions(estate->es_partition_directory, log, &tree);
@@ -157,5 +157,5 @@ check_partitions_of_log(EState *estate, Relation log)
 		CHECK_FOR_INTERRUPTS();
 		check_partition(lfirst_oid(cell), log->rd_rel->relowner);
 	}
-	keep_proof(RelationGetRelid(log), before, tree);
+	keep_proof(RelationGetRelid(log), invalidations_before, tree);
 }

@@ -147,9 +147,9 @@ search_statement(CallSearch *search)
 }
 
 /*
- * True if rows are fetched through a cursor.  The portals of EXECUTE, which are
- * invisible, and those of loops in procedural languages, which are pinned, take
- * all rows.
+ * True if rows are fetched through a cursor.  All rows are taken by the portals of
+ * EXECUTE, which are invisible, and by the portals of loops in procedural
+ * languages, which are pinned.
  */
 static bool
 is_cursor(const EState *state)

@@ -37,14 +37,14 @@ static bool
 has_columns(Oid row_type, TupleDesc expected)
 {
 	TupleDesc	actual = lookup_rowtype_tupdesc(row_type, -1);
-	bool		result = expected == NULL || expected->natts == actual->natts;
+	bool		is_same = expected == NULL || expected->natts == actual->natts;
 
-	for (int i = 0; result && expected != NULL && i < actual->natts; i++)
-		result = TupleDescAttr(actual, i)->attisdropped || TupleDescAttr(expected, i)->attisdropped ?
+	for (int i = 0; is_same && expected != NULL && i < actual->natts; i++)
+		is_same = TupleDescAttr(actual, i)->attisdropped || TupleDescAttr(expected, i)->attisdropped ?
 			TupleDescAttr(actual, i)->attisdropped == TupleDescAttr(expected, i)->attisdropped :
 			TupleDescAttr(actual, i)->atttypid == TupleDescAttr(expected, i)->atttypid;
 	ReleaseTupleDesc(actual);
-	return result;
+	return is_same;
 }
 
 /*
@@ -77,7 +77,7 @@ owner_argument(FunctionCallInfo fcinfo, int number)
 }
 
 Value
-found_column(HeapTupleHeader result, const char *name, Oid type)
+result_column(HeapTupleHeader result, const char *name, Oid type)
 {
 	Value		value = {.type = type};
 
@@ -87,35 +87,35 @@ found_column(HeapTupleHeader result, const char *name, Oid type)
 
 /* Call an internal function that finds rows; store the table and, if the function has proved the table, the proof */
 HeapTupleHeader
-look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments)
+look_up_rows(RowSource *source, const char *function, int count, const Value *arguments)
 {
 	HeapTupleHeader result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value);
-	Value		members = found_column(result, "members", InvalidOid);
+	Value		members = result_column(result, "members", InvalidOid);
 
-	found->table = table_of(found_column(result, "t", InvalidOid).value);
+	source->table = table_of(result_column(result, "t", InvalidOid).value);
 	if (!members.null)
-		use_proof(&found->table, members);
+		use_proof(&source->table, members);
 	return result;
 }
 
-static FoundRows
+static RowSource
 look_up_batch(const char *function, int count, const Value *arguments)
 {
-	FoundRows	found = {0};
-	Value		batch = found_column(look_up_rows(&found, function, count, arguments), "batch", InvalidOid);
+	RowSource	source = {0};
+	Value		batch = result_column(look_up_rows(&source, function, count, arguments), "batch", InvalidOid);
 
-	found.batch = batch.null ? NULL : DatumGetHeapTupleHeader(batch.value);
-	return found;
+	source.batch = batch.null ? NULL : DatumGetHeapTupleHeader(batch.value);
+	return source;
 }
 
 /* The text of a query that returns the rows of a batch */
 static char *
-query_for(const FoundRows *found, bool in_order)
+query_for(const RowSource *source, bool in_order)
 {
-	Value		batch = value_of(PointerGetDatum(found->batch), HeapTupleHeaderGetTypeId(found->batch));
+	Value		batch = value_of(PointerGetDatum(source->batch), HeapTupleHeaderGetTypeId(source->batch));
 
 	return text_of(owner_call("text_for_rows", 3, (Value[]) {
-		found->table.description, batch, value_of(BoolGetDatum(in_order), BOOLOID)
+		source->table.description, batch, value_of(BoolGetDatum(in_order), BOOLOID)
 	}));
 }
 
@@ -123,13 +123,13 @@ query_for(const FoundRows *found, bool in_order)
  * Find the next batch by the indexes, in a feed without workers, and move the feed over the batch if "moves" is true.
  * False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
  *
- * The code looks up no name, and calls no function of a user.  It therefore need not run as the owner of the state.
+ * The current role remains the caller, because the code looks up no name, and calls no function of a user.
  */
 static bool
-take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, FoundRows *found)
+take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, RowSource *source)
 {
 	Oid			caller = GetUserId();
-	BatchRequest all = *request;
+	BatchRequest complete_request = *request;
 	Oid			schema;
 	Feed		feed;
 	BatchEnd	end;
@@ -137,15 +137,15 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
 	(void) state_owner(&schema);
 	if (!open_feed(name, owner, caller, moves, &feed) || feed.is_shared || feed.is_divided || (moves && feed.is_renamed))
 		return false;
-	all.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
-	found->table = table_with_proof(feed.table, caller);
-	if (!find_next_batch(&found->table, &feed.position, &all, &found->batch, &end) ||
-		(!end.has_row && ((moves && feed.is_poll_due) || is_swapped(&found->table))))
+	complete_request.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
+	source->table = table_with_proof(feed.table, caller);
+	if (!find_next_batch(&source->table, &feed.position, &complete_request, &source->batch, &end) ||
+		(!end.has_row && ((moves && feed.is_poll_due) || is_swapped(&source->table))))
 		return false;
 	if (moves && end.has_row)
-		(void) move_feed(&feed, found->batch, end.is_all, false);
-	if (found->batch == NULL)
-		found->table.proof = NULL; /* nothing is read: check_proof() has nothing to check */
+		(void) move_feed(&feed, source->batch, end.is_all, false);
+	if (source->batch == NULL)
+		source->table.proof = NULL; /* nothing is read: check_proof() has nothing to check */
 	return true;
 }
 
@@ -154,7 +154,7 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, F
  * are readable.
  */
 static bool
-look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
+look_up_at_once(FunctionCallInfo fcinfo, RowSource *source)
 {
 	Oid			caller = GetUserId();
 	Oid			schema;
@@ -172,22 +172,22 @@ look_up_at_once(FunctionCallInfo fcinfo, FoundRows *found)
 	if (batch.tuple == NULL || DatumGetBool(batch.values[KEPT_IS_OPEN]) ||
 		!DatumGetBool(batch.values[KEPT_WRITTEN_HERE]) || !batch.nulls[KEPT_SHARE])
 		return false;
-	found->table = table_with_proof(feed.table, caller);
-	found->batch = DatumGetHeapTupleHeader(batch.values[KEPT_BATCH]);
-	return is_readable(&found->table, found->batch);
+	source->table = table_with_proof(feed.table, caller);
+	source->batch = DatumGetHeapTupleHeader(batch.values[KEPT_BATCH]);
+	return is_readable(&source->table, source->batch);
 }
 
 /* Find the next batch of a feed, and move the position over it if moves is true. */
-static FoundRows
+static RowSource
 take_next(FunctionCallInfo fcinfo, bool moves)
 {
 	Value		owner = owner_argument(fcinfo, 3);
 	BatchRequest request = {!PG_ARGISNULL(2), PG_GETARG_INT32(2)};
-	FoundRows	found = {0};
+	RowSource	source = {0};
 
 	if (!PG_ARGISNULL(0) && (!request.is_limited || request.max_rows > 0) &&
-		take_at_once(PG_GETARG_DATUM(0), owner.value, &request, moves, &found))
-		return found;
+		take_at_once(PG_GETARG_DATUM(0), owner.value, &request, moves, &source))
+		return source;
 	return look_up_batch("next_rows", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner, argument_value(fcinfo, 2, INT4OID),
 			value_of(BoolGetDatum(moves), BOOLOID)
@@ -195,42 +195,42 @@ take_next(FunctionCallInfo fcinfo, bool moves)
 }
 
 static void
-read_rows(const FoundRows *found, DestReceiver *rows)
+read_rows(const RowSource *source, DestReceiver *rows)
 {
 	Bounds		bounds;
 
-	if (is_planned(&found->table, found->batch, &bounds))
-		run_planned(&found->table, &bounds, rows);
+	if (is_planned(&source->table, source->batch, &bounds))
+		run_planned(&source->table, &bounds, rows);
 	else
-		query_into(&found->table, query_for(found, true), rows);
+		query_into(&source->table, query_for(source, true), rows);
 }
 
 /* Return the rows that were found as the result of the calling function */
 static void
-return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
+return_rows(const RowSource *source, FunctionCallInfo fcinfo, int row_type)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *rows = CreateDestReceiver(DestTuplestore);
 
-	check_row_type(&found->table, fcinfo, row_type);
+	check_row_type(&source->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
 	SetTuplestoreDestReceiverParams(rows, result->setResult, result->econtext->ecxt_per_query_memory, false,
 									result->setDesc, "the table has other columns than row_type");
-	if (found->batch != NULL)
-		read_rows(found, rows);
+	if (source->batch != NULL)
+		read_rows(source, rows);
 	rows->rDestroy(rows);
-	check_proof(&found->table);
+	check_proof(&source->table);
 }
 
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
 Datum
 feed_read(PG_FUNCTION_ARGS)
 {
-	FoundRows	found;
+	RowSource	source;
 
 	check_caller(fcinfo);
-	found = take_next(fcinfo, true);
-	return_rows(&found, fcinfo, 1);
+	source = take_next(fcinfo, true);
+	return_rows(&source, fcinfo, 1);
 	(void) make_commit_durable();
 	return (Datum) 0;
 }
@@ -239,9 +239,9 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	FoundRows	found = take_next(fcinfo, false);
+	RowSource	source = take_next(fcinfo, false);
 
-	return_rows(&found, fcinfo, 1);
+	return_rows(&source, fcinfo, 1);
 	return (Datum) 0;
 }
 
@@ -249,16 +249,16 @@ feed_peek(PG_FUNCTION_ARGS)
 Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
-	FoundRows	found;
+	RowSource	source;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
-	found = take_next(fcinfo, true);
-	if (found.batch == NULL)
+	source = take_next(fcinfo, true);
+	if (source.batch == NULL)
 		PG_RETURN_NULL();
-	processed = query_batch(&found.table, query_for(&found, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	check_proof(&found.table);
+	processed = query_batch(&source.table, query_for(&source, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	check_proof(&source.table);
 	PG_RETURN_INT64((int64) processed);
 }
 
@@ -266,14 +266,14 @@ feed_apply(PG_FUNCTION_ARGS)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	FoundRows	found = {0};
+	RowSource	source = {0};
 
-	if (!look_up_at_once(fcinfo, &found))
-		found = look_up_batch("unfinished_rows", 4, (Value[]) {
+	if (!look_up_at_once(fcinfo, &source))
+		source = look_up_batch("unfinished_rows", 4, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
-	return_rows(&found, fcinfo, 2);
+	return_rows(&source, fcinfo, 2);
 	make_seen_durable();
 	return (Datum) 0;
 }
@@ -289,7 +289,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 {
 	TimeLineID	timeline = timeline_here();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows	found;
+	RowSource	source;
 
 	/* A call by the fast-path protocol has no expression. */
 	if (!OidIsValid(type))
@@ -297,10 +297,10 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
-	found = look_up_batch("kept_rows", 3, (Value[]) {
+	source = look_up_batch("kept_rows", 3, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)
 	});
-	return_rows(&found, fcinfo, 2);
+	return_rows(&source, fcinfo, 2);
 	make_seen_durable();
 	expect_timeline(timeline);
 	return (Datum) 0;

@@ -7,15 +7,15 @@
 
 #include "ports/query.h"
 
-/* The rows that a call reads */
-typedef struct FoundRows
+/* The table and the batch whose rows a call reads */
+typedef struct RowSource
 {
 	Table		table;
 	HeapTupleHeader batch;		/* null if there are no rows */
-} FoundRows;
+} RowSource;
 
 extern Value owner_argument(FunctionCallInfo fcinfo, int number);
-extern Value found_column(HeapTupleHeader result, const char *name, Oid type);
-extern HeapTupleHeader look_up_rows(FoundRows *found, const char *function, int count, const Value *arguments);
+extern Value result_column(HeapTupleHeader result, const char *name, Oid type);
+extern HeapTupleHeader look_up_rows(RowSource *source, const char *function, int count, const Value *arguments);
 
 #endif							/* INORDER_FEED_H */

@@ -83,10 +83,10 @@ typedef struct Counter
 	char	   *tree;			/* null if the table has no partitions */
 } Counter;
 
-/* The table that was counted last, the hash of its partitions, and the number of invalidations so far */
-static Oid	known_root;
-static uint64 known_tree;
-static uint64 changes;
+/* The partitioned table that was counted last, the hash of its partitions, and the number of invalidations so far */
+static Oid	last_root;
+static uint64 last_hash;
+static uint64 invalidations;
 
 static bool
 is_same_group(const Counter *counter, const Key *a, const Key *b)
@@ -130,28 +130,30 @@ hash_of_group(const Counter *counter, const Key *key)
 static int
 common_length(const Trigger *trigger)
 {
-	const char *last = strrchr(trigger->tgname, '_');
+	const char *underscore = strrchr(trigger->tgname, '_');
 
-	return last != NULL && strncmp(trigger->tgname, PREFIX, strlen(PREFIX)) == 0 ? last + 1 - trigger->tgname : 0;
+	if (underscore == NULL || strncmp(trigger->tgname, PREFIX, strlen(PREFIX)) != 0)
+		return 0;
+	return underscore + 1 - trigger->tgname;
 }
 
 /*
- * The function of the row trigger of the set, or none.  If another role with TRIGGER on the table replaces that
+ * The function of the set's row trigger, or InvalidOid.  If another role with TRIGGER on the table replaces the row
  * trigger, the trigger is no longer ENABLE REPLICA, which only the owner can set.
  */
 static Oid
 function_of_set(TriggerData *data)
 {
-	TriggerDesc *all = data->tg_relation->trigdesc;
+	TriggerDesc *trigdesc = data->tg_relation->trigdesc;
 	TriggerEvent event = data->tg_event;
 	int			length = common_length(data->tg_trigger);
 	const char *kind = TRIGGER_FIRED_BY_INSERT(event) ? "insert" : TRIGGER_FIRED_BY_UPDATE(event) ? "update" : "delete";
 
 	if (length == 0 || strcmp(data->tg_trigger->tgname + length, kind) != 0)
 		return InvalidOid;
-	for (int i = 0; i < all->numtriggers; i++)
+	for (int i = 0; i < trigdesc->numtriggers; i++)
 	{
-		Trigger    *trigger = &all->triggers[i];
+		Trigger    *trigger = &trigdesc->triggers[i];
 
 		if (common_length(trigger) == length && strncmp(trigger->tgname, data->tg_trigger->tgname, length) == 0 &&
 			strcmp(trigger->tgname + length, "row") == 0 && trigger->tgenabled == TRIGGER_FIRES_ON_REPLICA)
@@ -165,19 +167,19 @@ static Relation
 open_deltas(Oid function, Oid owner)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	Form_pg_proc named;
+	Form_pg_proc form;
 	Oid			number;
 	Relation	deltas = NULL;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", function);
-	named = (Form_pg_proc) GETSTRUCT(tuple);
-	number = get_relname_relid(NameStr(named->proname), named->pronamespace);
-	if (named->proowner == owner && OidIsValid(number) && get_rel_relkind(number) == RELKIND_RELATION)
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	number = get_relname_relid(NameStr(form->proname), form->pronamespace);
+	if (form->proowner == owner && OidIsValid(number) && get_rel_relkind(number) == RELKIND_RELATION)
 		deltas = try_table_open(number, RowExclusiveLock);
 	if (deltas != NULL && (deltas->rd_rel->relowner != owner || deltas->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
-						   deltas->rd_rel->relnamespace != named->pronamespace ||
-						   strcmp(RelationGetRelationName(deltas), NameStr(named->proname)) != 0))
+						   deltas->rd_rel->relnamespace != form->pronamespace ||
+						   strcmp(RelationGetRelationName(deltas), NameStr(form->proname)) != 0))
 	{
 		table_close(deltas, RowExclusiveLock);
 		deltas = NULL;
@@ -226,17 +228,17 @@ find_columns(Counter *counter)
 static void
 forget_tree(Datum unused, Oid relation)
 {
-	known_root = InvalidOid;
-	changes++;
+	last_root = InvalidOid;
+	invalidations++;
 }
 
 /* The topmost parent of a table, or the table itself */
 static Oid
 root_of(Relation table)
 {
-	List	   *above = table->rd_rel->relispartition ? get_partition_ancestors(RelationGetRelid(table)) : NIL;
+	List	   *ancestors = table->rd_rel->relispartition ? get_partition_ancestors(RelationGetRelid(table)) : NIL;
 
-	return above == NIL ? RelationGetRelid(table) : llast_oid(above);
+	return ancestors == NIL ? RelationGetRelid(table) : llast_oid(ancestors);
 }
 
 /*
@@ -265,9 +267,9 @@ hash_of_tree(Oid root)
 }
 
 /*
- * The text by which deltas of a partitioned table identify its partitions; null
- * for other tables.  The server reports a new partition before rows are written
- * into it.
+ * The text that identifies the partitions in the deltas of a partitioned table;
+ * null for other tables.  When the table gets a new partition, the server reports
+ * an invalidation before rows are written into the partition.
  */
 static char *
 tree_of(Relation table)
@@ -281,15 +283,15 @@ tree_of(Relation table)
 		CacheRegisterRelcacheCallback(forget_tree, (Datum) 0);
 	is_noticed = true;
 	root = root_of(table);
-	if (root != known_root)
+	if (root != last_root)
 	{
-		uint64		before = changes;
+		uint64		invalidations_before = invalidations;
 		uint64		hash = hash_of_tree(root);
 
-		known_tree = hash;
-		known_root = before == changes ? root : InvalidOid;
+		last_hash = hash;
+		last_root = invalidations_before == invalidations ? root : InvalidOid;
 	}
-	return psprintf(INT64_FORMAT, (int64) known_tree);
+	return psprintf(INT64_FORMAT, (int64) last_hash);
 }
 
 /* Write the changes of all groups as deltas, and remove the groups from memory */
@@ -302,13 +304,13 @@ write_deltas(Counter *counter)
 	CommandId	command = GetCurrentCommandId(true);
 	FullTransactionId transaction = GetTopFullTransactionId();
 	Datum		tree = counter->tree == NULL ? (Datum) 0 : CStringGetTextDatum(counter->tree);
-	groups_iterator each;
+	groups_iterator iterator;
 	Sum	   *sum;
 
 	target->ri_RelationDesc = counter->deltas;
 	ExecOpenIndices(target, false);
-	groups_start_iterate(counter->groups, &each);
-	while ((sum = groups_iterate(counter->groups, &each)) != NULL)
+	groups_start_iterate(counter->groups, &iterator);
+	while ((sum = groups_iterate(counter->groups, &iterator)) != NULL)
 	{
 		if (sum->n == 0)
 			continue;
@@ -350,10 +352,10 @@ next_group(Counter *counter, Tuplestorestate *rows, TupleTableSlot *row, Key *ke
 static void
 add_to_group(Counter *counter, const Key *key, int64 n)
 {
-	bool		found;
-	Sum	   *sum = groups_insert(counter->groups, *key, &found);
+	bool		is_counted;
+	Sum	   *sum = groups_insert(counter->groups, *key, &is_counted);
 
-	if (!found)
+	if (!is_counted)
 	{
 		MemoryContext old = MemoryContextSwitchTo(counter->memory);
 
@@ -390,8 +392,8 @@ count_rows(Counter *counter)
 	TupleDesc	type = RelationGetDescr(data->tg_relation);
 	TupleTableSlot *former = MakeSingleTupleTableSlot(type, &TTSOpsMinimalTuple);
 	TupleTableSlot *present = MakeSingleTupleTableSlot(type, &TTSOpsMinimalTuple);
-	Key			from,
-				to;
+	Key			former_group,
+				present_group;
 
 	counter->tree = tree_of(data->tg_relation);
 	counter->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: groups", ALLOCSET_SMALL_SIZES);
@@ -400,18 +402,18 @@ count_rows(Counter *counter)
 	read_from_beginning(data->tg_newtable);
 	for (;;)
 	{
-		bool		was = next_group(counter, data->tg_oldtable, former, &from);
-		bool		is = next_group(counter, data->tg_newtable, present, &to);
+		bool		has_former = next_group(counter, data->tg_oldtable, former, &former_group);
+		bool		has_present = next_group(counter, data->tg_newtable, present, &present_group);
 
-		if (!was && !is)
+		if (!has_former && !has_present)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		if (was && is && is_same_group(counter, &from, &to))
+		if (has_former && has_present && is_same_group(counter, &former_group, &present_group))
 			continue;
-		if (was)
-			add_to_group(counter, &from, -1);
-		if (is)
-			add_to_group(counter, &to, 1);
+		if (has_former)
+			add_to_group(counter, &former_group, -1);
+		if (has_present)
+			add_to_group(counter, &present_group, 1);
 	}
 	if (counter->groups->members > 0)
 		write_deltas(counter);
@@ -456,10 +458,10 @@ static void
 leave_to(Oid function, Node *data)
 {
 	LOCAL_FCINFO(call, 0);
-	FmgrInfo	other;
+	FmgrInfo	row_function;
 
-	fmgr_info(function, &other);
-	InitFunctionCallInfoData(*call, &other, 0, InvalidOid, data, NULL);
+	fmgr_info(function, &row_function);
+	InitFunctionCallInfoData(*call, &row_function, 0, InvalidOid, data, NULL);
 	(void) FunctionCallInvoke(call);
 }
 
@@ -478,7 +480,7 @@ exact_count_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	Counter		counter = {.data = data};
-	bool		moved;
+	bool		has_moved;
 	Oid			function;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(data->tg_event) ||
@@ -487,10 +489,10 @@ exact_count_trigger(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("exact_count_trigger() must be called as a trigger after a statement that changes rows")));
 	function = function_of_set(data);
-	moved = OidIsValid(function) && may_have_moved(data);
-	if (!OidIsValid(function) || (!moved && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable)))
+	has_moved = OidIsValid(function) && may_have_moved(data);
+	if (!OidIsValid(function) || (!has_moved && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable)))
 		return PointerGetDatum(NULL);
-	counter.deltas = moved ? NULL : open_deltas(function, data->tg_relation->rd_rel->relowner);
+	counter.deltas = has_moved ? NULL : open_deltas(function, data->tg_relation->rd_rel->relowner);
 	if (counter.deltas == NULL || !find_columns(&counter))
 		leave_to(function, fcinfo->context);
 	else

@@ -1,6 +1,6 @@
 /*
  * entropy.c
- *	  A pool of cryptographically strong random words, one per backend.
+ *	  A pool of cryptographically strong random words in each backend.
  *
  * pg_strong_random() takes about as long for 4 KiB as for 16 bytes, because
  * most of the time is spent in the call itself (a system call, or OpenSSL's

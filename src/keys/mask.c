@@ -3,7 +3,7 @@
  *	  uuid_mask and uuid_unmask: ordered keys that look random outside the database.
  *
  * A mask is a permutation of the 122 bits that version and variant leave free.
- * AES permutes blocks of 128 bits, of which one in 64 is a UUID of version 4.
+ * AES permutes blocks of 128 bits.  One block in 64 is a UUID of version 4.
  * A key is therefore converted to version 4, and encrypted repeatedly until the
  * block is of version 4 again.  This method is cycle walking (Black and Rogaway,
  * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as
@@ -90,7 +90,7 @@ check_key_length(int length)
 
 /*
  * The AES cipher with this key.  The key schedule is computed only if the key
- * differs from that of the previous call.
+ * differs from the key of the previous call.
  */
 static EVP_CIPHER_CTX *
 cipher_of_key(FmgrInfo *function, bytea *key, bool encrypt)

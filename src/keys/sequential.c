@@ -2,8 +2,8 @@
  * sequential.c
  *	  Keys in blocks: a wrapping block number, then random bits.
  *
- * All keys of a block are adjacent in the index, and inserts write to one part of
- * it at a time.  The block number wraps around, and index pages that deletes have
+ * All keys of a block are adjacent in the index, and at any time inserts write to
+ * one part of it.  The block number wraps around, and index pages that deletes have
  * emptied are used again.  A key therefore does not show the age of its row, and
  * two keys do not show which row is older.  Names, arguments, defaults and prefix
  * are the same as in the extension sequential_uuids (study P3 in docs/keys.md).

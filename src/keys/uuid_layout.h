@@ -236,9 +236,9 @@ v7_key_tick(UuidWords key)
  * Keys after random keys: one bits, then 54 bits of a tick, then random bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * "ones" is the number of one bits.  A random key begins with as many one bits
- * with probability 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of
- * the tick are in the first 60 bits of the key, and the lower bits in the last 62.
+ * "ones" is the number of one bits.  The probability that a random key begins with
+ * these bits is 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of the
+ * tick are in the first 60 bits of the key, and the lower bits in the last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48

@@ -3,7 +3,7 @@
  *	  Version-7 UUIDs, their time, and keys that sort after random keys.  The
  *	  keys of either kind ascend within a session.
  *
- * v7_advance() in uuid_layout.h computes a key from the last one.  Each
+ * v7_advance() in uuid_layout.h computes a key from the last key.  Each
  * backend has its own state.  The two generators are PARALLEL RESTRICTED,
  * because a parallel worker would have a state of its own.
  */

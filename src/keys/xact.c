@@ -6,9 +6,9 @@
  * shows it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
  * but their rows carry the number of the top-level transaction, because a reader
  * needs to know which transaction commits.  The functions assign an id to a
- * transaction that has none, and therefore fail on a standby.  They are PARALLEL
- * UNSAFE, because the keys of a parallel worker would not continue the keys of
- * the leader.
+ * transaction that has no id yet, and therefore fail on a standby.  The functions
+ * are PARALLEL UNSAFE, because the keys of a parallel worker would not continue
+ * the keys of the leader.
  */
 #include "postgres.h"
 
@@ -43,7 +43,7 @@ check_xact_number(const char *name, int64 number)
 						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
 }
 
-/* The number of a transaction id in a table with this base; error if it has more than 48 bits */
+/* The number of a transaction id in a table with this base; error if the number has more than 48 bits */
 uint64
 xact_plus_base(uint64 xact, int64 base)
 {

@@ -4,9 +4,9 @@
  *
  * If the check does not succeed, the queries of prove_table()
  * (sql/ports/proof.sql) report the fault, or find that the table is readable
- * nevertheless.  These queries are expensive in a new session, which has to
- * compile functions and to plan queries over ten catalogs.  This accesses hundreds
- * of pages, and a hundred more pages for each partition.
+ * nevertheless.  These queries are expensive in a new session.  Compiling the
+ * functions and planning queries over ten catalogs accesses hundreds of pages, and
+ * a hundred more pages for each partition.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ is_permanent(Form_pg_class class)
 		(class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhassubclass);
 }
 
-/* The attribute number of the key column; 0 if the column is no longer as it was when feed_enable() was called */
+/* The attribute number of the key column; 0 if the column has been changed since feed_enable() was called */
 static AttrNumber
 key_of(Relation table, const Reading *reading)
 {
@@ -86,14 +86,15 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 
 	for (int i = 0; trigdesc != NULL && i < trigdesc->numtriggers; i++)
 	{
-		const Trigger *t = &trigdesc->triggers[i];
+		const Trigger *trigger = &trigdesc->triggers[i];
 
-		if (strcmp(t->tgname, name) != 0)
+		if (strcmp(trigger->tgname, name) != 0)
 			continue;
-		if (t->tgtype == events && t->tgenabled == TRIGGER_FIRES_ALWAYS && t->tgqual == NULL && !OidIsValid(t->tgconstraint) &&
-			!t->tgdeferrable && t->tgoldtable == NULL && t->tgnewtable == NULL && t->tgnattr == (key != 0) &&
-			(key == 0 || t->tgattr[0] == key) && t->tgnargs == 1 && strcmp(t->tgargs[0], base) == 0)
-			return t->tgfoid;
+		if (trigger->tgtype == events && trigger->tgenabled == TRIGGER_FIRES_ALWAYS && trigger->tgqual == NULL &&
+			!OidIsValid(trigger->tgconstraint) && !trigger->tgdeferrable && trigger->tgoldtable == NULL &&
+			trigger->tgnewtable == NULL && trigger->tgnattr == (key != 0) &&
+			(key == 0 || trigger->tgattr[0] == key) && trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], base) == 0)
+			return trigger->tgfoid;
 	}
 	return InvalidOid;
 }
@@ -190,7 +191,7 @@ is_as_made(TableProof *proof)
 	/* In parallel mode invalidations must not be processed. */
 	if (IsInParallelMode() || !is_usual(&proof->reading))
 		return false;
-	AcceptInvalidationMessages();	/* the locks may be older than this call */
+	AcceptInvalidationMessages();	/* the locks, which process invalidations, may be older than this call */
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);
 	proof->leaf_count = 0;
 	for (int i = 0; i < proof->tree_count; i++)

@@ -28,37 +28,38 @@ PG_FUNCTION_INFO_V1(as_owner);
 
 /* The twin of a public function */
 static Oid
-twin_of(Oid face, Oid schema)
+twin_of(Oid public_function, Oid schema)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(face));
-	Form_pg_proc function;
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(public_function));
+	Form_pg_proc form;
 	Oid			types[FUNC_MAX_ARGS] = {OIDOID};
 	Oid			twin;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", face);
-	function = (Form_pg_proc) GETSTRUCT(tuple);
-	memcpy(types + 1, function->proargtypes.values, sizeof(Oid) * function->pronargs);
-	twin = internal_function(schema, NameStr(function->proname), function->pronargs + 1, types);
+		elog(ERROR, "cache lookup failed for function %u", public_function);
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	memcpy(types + 1, form->proargtypes.values, sizeof(Oid) * form->pronargs);
+	twin = internal_function(schema, NameStr(form->proname), form->pronargs + 1, types);
 	ReleaseSysCache(tuple);
 	return twin;
 }
 
 /*
- * The twin, as it is called.  It is looked up at each call, under the lock of
+ * Prepare to call the twin.  The twin is looked up at each call, under the lock of
  * become_owner(), because the extension may have been created again since the last
  * call.
  */
 static FmgrInfo *
-body_of(FunctionCallInfo face, Oid schema)
+body_of(FunctionCallInfo public_call, Oid schema)
 {
-	FmgrInfo   *body = (FmgrInfo *) face->flinfo->fn_extra;
-	Oid			twin = twin_of(face->flinfo->fn_oid, schema);
+	FmgrInfo   *body = (FmgrInfo *) public_call->flinfo->fn_extra;
+	Oid			twin = twin_of(public_call->flinfo->fn_oid, schema);
 
 	if (body == NULL)
-		face->flinfo->fn_extra = body = (FmgrInfo *) MemoryContextAllocZero(face->flinfo->fn_mcxt, sizeof(FmgrInfo));
+		public_call->flinfo->fn_extra = body =
+			(FmgrInfo *) MemoryContextAllocZero(public_call->flinfo->fn_mcxt, sizeof(FmgrInfo));
 	if (body->fn_oid != twin)
-		fmgr_info_cxt(twin, body, face->flinfo->fn_mcxt);
+		fmgr_info_cxt(twin, body, public_call->flinfo->fn_mcxt);
 	return body;
 }
 

@@ -73,16 +73,16 @@ static void
 store_batch(Row *batch)
 {
 	Relation	batches;
-	Row			before;
+	Row			old_row;
 
 	PreventCommandIfReadOnly("INSERT");
 	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
-	before = batch_by_number(batch->values[KEPT_FEED], batch->values[KEPT_NUMBER]);
-	if (before.tuple != NULL && DatumGetBool(before.values[KEPT_WRITTEN_HERE]))
+	old_row = batch_by_number(batch->values[KEPT_FEED], batch->values[KEPT_NUMBER]);
+	if (old_row.tuple != NULL && DatumGetBool(old_row.values[KEPT_WRITTEN_HERE]))
 		elog(ERROR, "feed " INT64_FORMAT " has a batch " INT64_FORMAT, DatumGetInt64(batch->values[KEPT_FEED]),
 			 DatumGetInt64(batch->values[KEPT_NUMBER]));
-	if (before.tuple != NULL)
-		CatalogTupleDelete(batches, &before.tuple->t_self);
+	if (old_row.tuple != NULL)
+		CatalogTupleDelete(batches, &old_row.tuple->t_self);
 	set_generated(batch);
 	insert_row(batches, heap_form_tuple(RelationGetDescr(batches), batch->values, batch->nulls));
 	table_close(batches, NoLock);
@@ -117,23 +117,23 @@ new_token(void)
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
-	Row			given = empty_row();
+	Row			row = empty_row();
 	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
 	Datum		lease_end = DirectFunctionCall2(timestamptz_pl_interval, now, PG_GETARG_DATUM(5));
 
-	set_column(&given, KEPT_FEED, feed->row.values[FEED_ID]);
-	set_column(&given, KEPT_NUMBER, Int64GetDatum(number));
-	set_column(&given, KEPT_RELATION, feed->row.values[FEED_RELATION]);
-	set_column(&given, KEPT_BATCH, PointerGetDatum(batch));
-	set_column(&given, KEPT_WORKER, PG_GETARG_DATUM(3));
-	set_column(&given, KEPT_TOKEN, Int64GetDatum(new_token()));
-	set_column(&given, KEPT_TAKEN, FullTransactionIdGetDatum(GetTopFullTransactionId()));
-	set_column(&given, KEPT_TRIES, Int32GetDatum(1));
-	set_column(&given, KEPT_TRIED, lease_end);
-	set_column(&given, KEPT_LEASE_END, lease_end);
+	set_column(&row, KEPT_FEED, feed->row.values[FEED_ID]);
+	set_column(&row, KEPT_NUMBER, Int64GetDatum(number));
+	set_column(&row, KEPT_RELATION, feed->row.values[FEED_RELATION]);
+	set_column(&row, KEPT_BATCH, PointerGetDatum(batch));
+	set_column(&row, KEPT_WORKER, PG_GETARG_DATUM(3));
+	set_column(&row, KEPT_TOKEN, Int64GetDatum(new_token()));
+	set_column(&row, KEPT_TAKEN, FullTransactionIdGetDatum(GetTopFullTransactionId()));
+	set_column(&row, KEPT_TRIES, Int32GetDatum(1));
+	set_column(&row, KEPT_TRIED, lease_end);
+	set_column(&row, KEPT_LEASE_END, lease_end);
 	if (!PG_ARGISNULL(6))
-		set_column(&given, KEPT_MAX_TRIES, PG_GETARG_DATUM(6));
-	return given;
+		set_column(&row, KEPT_MAX_TRIES, PG_GETARG_DATUM(6));
+	return row;
 }
 
 /*
@@ -147,7 +147,7 @@ Datum
 new_batch(PG_FUNCTION_ARGS)
 {
 	BatchRequest request = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
-	Row			given = empty_row();
+	Row			row = empty_row();
 	Feed		feed;
 	Table		table;
 	HeapTupleHeader batch;
@@ -156,24 +156,24 @@ new_batch(PG_FUNCTION_ARGS)
 	check_state_writer();
 	if (PG_ARGISNULL(0) || (request.is_limited && request.max_rows < 1) ||
 		!open_feed(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), true, &feed) || feed.is_divided ||
-		!feed.position.nulls[POSITION_ORDERING] || is_one_free(&feed, PG_GETARG_DATUM(3)))
+		!feed.position.nulls[POSITION_ORDERING] || has_free_batch(&feed, PG_GETARG_DATUM(3)))
 		PG_RETURN_NULL();
 	table = table_with_proof(feed.table, PG_GETARG_OID(2));
 	request.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
 	if (!find_next_batch(&table, &feed.position, &request, &batch, &end) ||
 		(!end.has_row && (feed.is_poll_due || is_swapped(&table))))
 		PG_RETURN_NULL();
-	set_column(&given, KEPT_FEED, feed.row.values[FEED_ID]);
+	set_column(&row, KEPT_FEED, feed.row.values[FEED_ID]);
 	if (end.has_row)
 	{
 		int64		number;
 
 		check_proof(&table);
 		number = move_feed(&feed, batch, end.is_all, true);
-		given = given_batch(&feed, batch, number, fcinfo);
-		store_batch(&given);
+		row = given_batch(&feed, batch, number, fcinfo);
+		store_batch(&row);
 	}
-	PG_RETURN_DATUM(result_row(fcinfo, &given, KEPT_COLUMNS));
+	PG_RETURN_DATUM(result_row(fcinfo, &row, KEPT_COLUMNS));
 }
 
 /* Wait for transactions that change a row, and lock its newest version; false if the row was deleted */
@@ -190,9 +190,9 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if delete_batch() may delete a locked batch: one with the given token or, if the token is null, a dead batch */
+/* True if delete_batch() may delete a batch: it has the given token or, if the token is null, it is dead */
 static bool
-is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
+is_deletable(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {
 	slot_getallattrs(slot);
 	if (!DatumGetBool(slot->tts_values[KEPT_WRITTEN_HERE]))
@@ -203,8 +203,8 @@ is_named(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 }
 
 /*
- * True if the caller may move the feed, and the table of the feed exists.  Both may have changed while this call waited
- * for the lock on the batch.
+ * True if the caller may move the feed, and the table of the feed exists.  The privilege may have been revoked, and the
+ * table dropped, while this call waited for the lock on the batch.
  */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
@@ -236,7 +236,7 @@ delete_batch(PG_FUNCTION_ARGS)
 	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
 	batch = batch_by_number(PG_GETARG_DATUM(0), PG_GETARG_DATUM(3));
 	slot = table_slot_create(batches, NULL);
-	result = batch.tuple != NULL && lock_row(batches, &batch.tuple->t_self, slot) && is_named(slot, fcinfo) &&
+	result = batch.tuple != NULL && lock_row(batches, &batch.tuple->t_self, slot) && is_deletable(slot, fcinfo) &&
 		is_movable_now(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2));
 	if (result)
 	{

@@ -58,7 +58,7 @@ key_range(Range numbers, bool is_uuid)
 	};
 }
 
-/* The ranges of keys for a set of numbers, in the same order, with room for one more */
+/* The ranges of keys for a set of numbers, in the same order, with room for one more range */
 KeyRange *
 key_ranges(Numbers set, bool is_uuid)
 {
@@ -74,35 +74,35 @@ key_ranges(Numbers set, bool is_uuid)
  * several columns, or is the greatest key
  */
 static bool
-key_after(Datum remembered, UuidWords *after)
+key_after(Datum stored_key, UuidWords *successor)
 {
 	Datum	   *keys;
 	bool	   *is_null;
 	int			count;
 
-	deconstruct_array(DatumGetArrayTypeP(remembered), TEXTOID, -1, false, TYPALIGN_INT, &keys, &is_null, &count);
+	deconstruct_array(DatumGetArrayTypeP(stored_key), TEXTOID, -1, false, TYPALIGN_INT, &keys, &is_null, &count);
 	if (count != 1 || is_null[0])
 		return false;
-	*after = key_of_datum(DirectFunctionCall1(uuid_in, CStringGetDatum(TextDatumGetCString(keys[0]))), true);
-	after->low++;
-	after->high += after->low == 0;
-	return after->high != 0 || after->low != 0;
+	*successor = key_of_datum(DirectFunctionCall1(uuid_in, CStringGetDatum(TextDatumGetCString(keys[0]))), true);
+	successor->low++;
+	successor->high += successor->low == 0;
+	return successor->high != 0 || successor->low != 0;
 }
 
 /* Append a range; false if it does not follow the previous ranges.  An empty range is skipped. */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)
 {
-	KeyRange   *last = bounds->count > 0 ? &bounds->ranges[bounds->count - 1] : NULL;
+	KeyRange   *previous = bounds->count > 0 ? &bounds->ranges[bounds->count - 1] : NULL;
 
 	if (compare_keys(low, high) >= 0)
 		return true;
-	if (last != NULL && compare_keys(last->high, low) == 0)
+	if (previous != NULL && compare_keys(previous->high, low) == 0)
 	{
-		last->high = high;
+		previous->high = high;
 		return true;
 	}
-	if (last != NULL && compare_keys(last->high, low) > 0)
+	if (previous != NULL && compare_keys(previous->high, low) > 0)
 	{
 		if (bounds->count > 1 || !bounds->rest_first)
 			return false;
@@ -113,7 +113,7 @@ append_range(Bounds *bounds, UuidWords low, UuidWords high)
 	return true;
 }
 
-/* Append the keys of a transaction; only those after the key "above", and up to the key "up_to", if these are not 0 */
+/* Append the keys of a transaction that are greater than "above" and at most "up_to".  A bound that is 0 is ignored. */
 static bool
 append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
 {
@@ -128,7 +128,7 @@ append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
 }
 
 static Numbers
-one_number(int64 number)
+single_number(int64 number)
 {
 	Range	   *range = palloc(sizeof(Range));
 
@@ -177,9 +177,9 @@ bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	if (!are_numbers(whole) || (is_resumed && !is_number(resumed)) || (is_cut && !is_number(cut)))
 		return false;
 	if (is_resumed)
-		whole = difference(whole, one_number(resumed));
+		whole = difference(whole, single_number(resumed));
 	if (is_cut)
-		whole = difference(whole, one_number(cut));
+		whole = difference(whole, single_number(cut));
 	if (is_resumed && !append_part(bounds, resumed, resumed_after, is_cut && cut == resumed ? cut_after : (Datum) 0))
 		return false;
 	return append_numbers(bounds, whole, true) &&

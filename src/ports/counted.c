@@ -2,8 +2,8 @@
  * counted.c
  *	  Exact counts that are kept for the session, so that later counts only add the new rows.
  *
- * A count is the number of rows of some transactions.  It is valid in each snapshot in
- * which all of these transactions have ended, if the table is unchanged (next.c).  The
+ * A count is the number of rows of some transactions.  The count is valid in each snapshot
+ * in which all of these transactions have ended, if the table is unchanged (next.c).  The
  * file of the table must also be the same, because a partition that was created after
  * the guard can be truncated, and then has another file.
  */
@@ -35,7 +35,7 @@ enum
 
 typedef struct Count
 {
-	MemoryContext memory;		/* holds the position; null if there is none */
+	MemoryContext memory;		/* holds the position; null if there is no position */
 	Oid			relation;
 	Oid			leaf;			/* the table itself, or its only partition */
 	Oid			file;			/* file of this leaf */
@@ -52,7 +52,7 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
-/* The present file of a table; none if the table was dropped */
+/* The present file of a table; InvalidOid if the table was dropped */
 static Oid
 file_of(Oid table)
 {
@@ -75,28 +75,28 @@ known_count(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 1);
 	Count	   *count = count_of(table.oid);
-	Numbers		others;
-	int64		more;
+	Numbers		uncounted;
+	int64		rows;
 	Datum		values[KNOWN_COLUMNS];
 	bool		nulls[KNOWN_COLUMNS] = {false};
 	TupleDesc	columns;
 
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
-	AcceptInvalidationMessages();	/* the lock may be older than this call */
+	AcceptInvalidationMessages();	/* the lock, which processes invalidations, may be older than this call */
 	if (file_of(count->leaf) != count->file ||
-		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &others) ||
-		(others.count > 0 && count->leaf != table.oid) ||
+		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &uncounted) ||
+		(uncounted.count > 0 && count->leaf != table.oid) ||
 		get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
 		PG_RETURN_NULL();
 	expect_columns(columns, KNOWN_COLUMNS, "a known count");
 	values[KNOWN_AMOUNT] = Int64GetDatum(count->amount);
 	values[KNOWN_FOLDED] = Int64GetDatum(count->folded);
 	values[KNOWN_COUNTED] = count->position;
-	values[KNOWN_OTHERS] = numbers_datum(others);
-	more = count_seen(&table, others, MOST_ROWS);
-	values[KNOWN_MORE] = Int64GetDatum(more);
-	nulls[KNOWN_MORE] = more == MOST_ROWS;
+	values[KNOWN_OTHERS] = numbers_datum(uncounted);
+	rows = count_seen(&table, uncounted, MOST_ROWS);
+	values[KNOWN_MORE] = Int64GetDatum(rows);
+	nulls[KNOWN_MORE] = rows == MOST_ROWS;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), values, nulls)));
 }
 
@@ -111,18 +111,18 @@ keep_count(PG_FUNCTION_ARGS)
 {
 	Oid			relation = PG_GETARG_OID(0);
 	Count	   *count = count_of(relation);
-	MemoryContext last = count->memory;
-	MemoryContext old;
+	MemoryContext old_memory = count->memory;
+	MemoryContext caller_memory;
 
 	if (IsInParallelMode() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		PG_RETURN_VOID();
 	count->relation = InvalidOid;
 	count->memory = AllocSetContextCreate(TopMemoryContext, "inorder: an exact count", ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(count->memory);
+	caller_memory = MemoryContextSwitchTo(count->memory);
 	count->position = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(2)));
-	MemoryContextSwitchTo(old);
-	if (last != NULL)
-		MemoryContextDelete(last);
+	MemoryContextSwitchTo(caller_memory);
+	if (old_memory != NULL)
+		MemoryContextDelete(old_memory);
 	count->leaf = PG_GETARG_OID(1);
 	count->file = file_of(count->leaf);
 	count->amount = PG_GETARG_INT64(3);
@@ -134,8 +134,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  If the session keeps a count of the table,
- * the amount is stored there.
+ * True if this query may write, and its snapshot is newer than its locks.  The amount is stored in the count of the
+ * table, if the session keeps one.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

@@ -54,7 +54,7 @@ descend_to(Cursor *cursor)
 	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, is_uuid ? F_UUID_GE : F_INT8GE,
 				key_datum(cursor->ranges[0].low, is_uuid));
 	ScanKeyInit(&keys[1], 1, BTLessStrategyNumber, is_uuid ? F_UUID_LT : F_INT8LT,
-				key_datum(cursor->ranges[cursor->count - 1].high, is_uuid));
+				key_datum(cursor->ranges[cursor->range_count - 1].high, is_uuid));
 	index_rescan(cursor->scan, keys, cursor->scan->numberOfKeys, NULL, 0);
 	cursor->steps = 0;
 }
@@ -76,10 +76,10 @@ next_entry(Cursor *cursor)
 			return;				/* with a single range, the scan keys are its bounds */
 		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
 		/* The scan keys end the scan after the last range. */
-		while (cursor->count > 1 && compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
+		while (cursor->range_count > 1 && compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
 		{
 			cursor->ranges++;
-			cursor->count--;
+			cursor->range_count--;
 		}
 		if (compare_keys(cursor->entry, cursor->ranges[0].low) >= 0)
 			break;
@@ -120,8 +120,8 @@ void
 skip_ranges(Cursor *cursor, int count)
 {
 	cursor->ranges += count;
-	cursor->count -= count;
-	if (cursor->count > 0)
+	cursor->range_count -= count;
+	if (cursor->range_count > 0)
 		next_entry(cursor);
 	else
 		cursor->place = NULL;
@@ -149,36 +149,36 @@ read_page(Cursor *cursor)
 		cursor->keys[count++] = cursor->entry;
 		next_entry(cursor);
 	}
-	cursor->passed = 0;
-	cursor->seen = all_seen ? count : 0;
+	cursor->keys_passed = 0;
+	cursor->key_count = all_seen ? count : 0;
 	if (all_seen)
 		return;
 	buffer = ReadBuffer(cursor->leaf.table, block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	for (int i = 0; i < count; i++)
 		if (heap_hot_search_buffer(&places[i], cursor->leaf.table, buffer, cursor->scan->xs_snapshot, &row, NULL, true))
-			cursor->keys[cursor->seen++] = cursor->keys[i];
+			cursor->keys[cursor->key_count++] = cursor->keys[i];
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Move to the next visible row; false if there is none. */
+/* Move to the next visible row; false if there are no more rows. */
 bool
 next_row(Cursor *cursor)
 {
-	while (cursor->passed == cursor->seen)
+	while (cursor->keys_passed == cursor->key_count)
 	{
 		if (cursor->place == NULL)
 			return false;
 		read_page(cursor);
 	}
-	cursor->passed++;
+	cursor->keys_passed++;
 	return true;
 }
 
 UuidWords
 key_of_row(const Cursor *cursor)
 {
-	return cursor->keys[cursor->passed - 1];
+	return cursor->keys[cursor->keys_passed - 1];
 }
 
 void
@@ -205,7 +205,7 @@ open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with
 	cursor->leaf = open_leaf(&proof->leaves[leaf]);
 	cursor->is_uuid = proof->reading.is_uuid;
 	cursor->ranges = stretch->ranges;
-	cursor->count = stretch->count;
+	cursor->range_count = stretch->count;
 	cursor->scan = begin_index_scan(cursor->leaf.table, cursor->leaf.index, GetActiveSnapshot(), has_end ? 2 : 1);
 	cursor->scan->xs_want_itup = with_keys || stretch->count > 1;
 	descend_to(cursor);

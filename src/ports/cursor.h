@@ -36,15 +36,15 @@ typedef struct Cursor
 	Opened		leaf;
 	IndexScanDesc scan;
 	bool		is_uuid;
-	const KeyRange *ranges;
-	int			count;			/* number of ranges that are left */
+	const KeyRange *ranges;		/* the ranges that remain */
+	int			range_count;
 	int			steps;			/* entries skipped since the last entry in a range */
 	ItemPointer place;			/* place of the row of the current entry; null after the last entry */
 	UuidWords	entry;			/* key of the current entry */
 	Buffer		map;
 	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
-	int			seen;			/* number of these keys */
-	int			passed;			/* the cursor is at the row of the last of these keys */
+	int			key_count;
+	int			keys_passed;	/* the current row has the last of these keys */
 } Cursor;
 
 /* The direction in which a scan returns ascending numbers.  The index may be on (number DESC). */

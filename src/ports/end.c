@@ -56,7 +56,7 @@ count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 
 /* Count the row at a cursor; false if the limit is exceeded */
 static bool
-pass_row(End *end, const Cursor *cursor)
+count_row(End *end, const Cursor *cursor)
 {
 	UuidWords	key = key_of_row(cursor);
 	int64		number = number_of_key(key, cursor->is_uuid);
@@ -82,7 +82,7 @@ compare_cursors(Datum a, Datum b, void *unused)
 
 /* Count the rows of all partitions, merged by their keys */
 static void
-pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
+count_rows(End *end, const TableProof *proof, const Stretch *stretch)
 {
 	binaryheap *heap = binaryheap_allocate(proof->leaf_count, compare_cursors, NULL);
 	Cursor	   *cursor;
@@ -97,7 +97,7 @@ pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 			close_cursor(cursor);
 	}
 	binaryheap_build(heap);
-	while (!binaryheap_empty(heap) && pass_row(end, (Cursor *) DatumGetPointer(binaryheap_first(heap))))
+	while (!binaryheap_empty(heap) && count_row(end, (Cursor *) DatumGetPointer(binaryheap_first(heap))))
 	{
 		cursor = (Cursor *) DatumGetPointer(binaryheap_first(heap));
 		if (next_row(cursor))
@@ -112,14 +112,15 @@ pass_rows(End *end, const TableProof *proof, const Stretch *stretch)
 
 /* Count the rest of a transaction first, then the other ranges */
 static void
-pass_bounds(End *end, const TableProof *proof, const Bounds *bounds, void (*pass) (End *, const TableProof *, const Stretch *))
+count_in_bounds(End *end, const TableProof *proof, const Bounds *bounds,
+				void (*count) (End *, const TableProof *, const Stretch *))
 {
-	int			first = bounds->rest_first ? Min(bounds->count, 1) : 0;
+	int			rest_count = bounds->rest_first ? Min(bounds->count, 1) : 0;
 
-	if (first > 0)
-		pass(end, proof, &(Stretch) {bounds->ranges, first});
-	if (end->rows <= end->most && first < bounds->count)
-		pass(end, proof, &(Stretch) {bounds->ranges + first, bounds->count - first});
+	if (rest_count > 0)
+		count(end, proof, &(Stretch) {bounds->ranges, rest_count});
+	if (end->rows <= end->most && rest_count < bounds->count)
+		count(end, proof, &(Stretch) {bounds->ranges + rest_count, bounds->count - rest_count});
 }
 
 static Datum
@@ -142,11 +143,11 @@ find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result)
 
 	if (!bounds_of(table, batch, &bounds))
 		return false;
-	pass_bounds(&end, table->proof, &bounds, count_entries);
+	count_in_bounds(&end, table->proof, &bounds, count_entries);
 	if (end.rows > end.most)
 	{
 		end = (End) {.most = most};
-		pass_bounds(&end, table->proof, &bounds, pass_rows);
+		count_in_bounds(&end, table->proof, &bounds, count_rows);
 	}
 	*result = (BatchEnd) {.has_row = end.has_row, .is_all = end.rows <= end.most, .number = end.number};
 	if (!result->is_all && end.is_inside)

@@ -4,8 +4,8 @@
  *
  * A snapshot says which rows are visible, not which files they are in.  After
  * a command that rewrites a table (ALTER TABLE ... TYPE, VACUUM FULL,
- * CLUSTER, REPACK, TRUNCATE), an older snapshot finds none or only some of
- * the rows in the new file.  Partitions that were detached or dropped since
+ * CLUSTER, REPACK, TRUNCATE), an older snapshot finds no rows, or only some
+ * rows, in the new file.  Partitions that were detached or dropped since
  * the snapshot was taken are not read at all, although the snapshot includes
  * their rows.
  */
@@ -63,7 +63,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* True if a table is the one that was proved, or a partition of it */
+/* True if a relation is the table that was proved, or a partition of it */
 bool
 in_tree(const TableProof *proof, Oid relation)
 {
@@ -106,10 +106,10 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 static Oid
 file_before(Relation classes, Oid relation, Snapshot snapshot)
 {
-	SnapshotData before = *snapshot;
+	SnapshotData snapshot_before = *snapshot;
 
-	before.curcid = FirstCommandId;
-	return file_in_snapshot(classes, relation, &before);
+	snapshot_before.curcid = FirstCommandId;
+	return file_in_snapshot(classes, relation, &snapshot_before);
 }
 
 /*
@@ -117,12 +117,12 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
  * taken. file_before() leaves out changes by this transaction.
  */
 static bool
-others_wrote(Relation classes, Oid relation, Snapshot snapshot)
+was_rewritten_by_others(Relation classes, Oid relation, Snapshot snapshot)
 {
-	Snapshot	now = RegisterSnapshot(GetCatalogSnapshot(RelationRelationId));
-	bool		result = file_before(classes, relation, snapshot) != file_before(classes, relation, now);
+	Snapshot	newest = RegisterSnapshot(GetCatalogSnapshot(RelationRelationId));
+	bool		result = file_before(classes, relation, snapshot) != file_before(classes, relation, newest);
 
-	UnregisterSnapshot(now);
+	UnregisterSnapshot(newest);
 	return result;
 }
 
@@ -139,30 +139,30 @@ sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
 	if (!is_own && (!TransactionIdIsNormal(writer) || !XidInMVCCSnapshot(writer, snapshot)))
 		return true;
 	return ((Form_pg_class) GETSTRUCT(tuple))->relfilenode == file_in_snapshot(classes, relation, snapshot) &&
-		(!is_own || !others_wrote(classes, relation, snapshot));
+		(!is_own || !was_rewritten_by_others(classes, relation, snapshot));
 }
 
 static void
 check_file(Relation classes, Oid relation, Snapshot snapshot)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-	bool		same;
+	bool		is_seen;
 
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(of_old_snapshot(),
 				 errmsg("table %s was dropped after the snapshot of this transaction was taken",
 						relation_name(relation))));
-	same = sees_file(classes, tuple, relation, snapshot);
+	is_seen = sees_file(classes, tuple, relation, snapshot);
 	ReleaseSysCache(tuple);
-	if (!same)
+	if (!is_seen)
 		ereport(ERROR,
 				(of_old_snapshot(),
 				 errmsg("table %s was rewritten after the snapshot of this transaction was taken",
 						relation_name(relation))));
 }
 
-/* Count the partitions of a table in a snapshot; error if one of them is not read */
+/* Count the partitions of a table in a snapshot; error if a partition is not read */
 static int
 count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot snapshot)
 {
@@ -193,10 +193,10 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 
 /*
  * Error unless a snapshot sees exactly the partitions that are read.  The snapshot
- * sees fewer partitions if some were attached after it was taken.  It may also see
- * more partitions, because new snapshots see a commit before the server sends its
- * invalidations, and attaching a partition does not wait for readers.  Comparing
- * the numbers is enough, because each partition has one parent.
+ * sees fewer partitions if some were attached after it was taken.  The snapshot may
+ * also see more partitions, because new snapshots see a commit before the server
+ * sends its invalidations, and attaching a partition does not wait for readers.
+ * Comparing the numbers is enough, because each partition has one parent.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

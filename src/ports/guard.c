@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(feed_guard);
 
-/* Raise an error by a function of the internal schema, which the SQL edition calls, too. */
+/* Raise an error by an internal function, which the SQL edition calls, too */
 static void
 say(const char *error, Value first, Value second)
 {
@@ -227,7 +227,7 @@ check_update(TriggerData *data)
 	Trigger    *trigger = columns_of(data);
 	int			count = trigger->tgnattr;
 
-	/* A copy, since the relation cache may be rebuilt when a value is fetched from a TOAST table */
+	/* Copy the columns, since the relation cache may be rebuilt when a value is fetched from a TOAST table. */
 	int16	   *columns = memcpy(palloc(count * sizeof(int16)), trigger->tgattr, count * sizeof(int16));
 
 	if (TRIGGER_FIRED_BEFORE(data->tg_event) && data->tg_trigger->tgnattr == 0)

@@ -180,10 +180,10 @@ is_any(HeapTuple batch, TupleDesc columns, Datum worker)
 static bool
 is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 {
-	Datum		has = column_of(batch, columns, KEPT_WORKER);
+	Datum		holder = column_of(batch, columns, KEPT_WORKER);
 
 	return DatumGetTimestampTz(column_of(batch, columns, KEPT_LEASE_END)) <= GetCurrentTimestamp() ||
-		(has != (Datum) 0 && DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID, has, worker)));
+		(holder != (Datum) 0 && DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID, holder, worker)));
 }
 
 /*
@@ -221,7 +221,7 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* True if a poll that finds no rows should be recorded: the first such poll after rows, then one every 30 seconds */
+/* True if a poll without rows should be recorded: the first such poll after rows, then one poll every 30 seconds */
 static bool
 is_poll_due(const Feed *feed)
 {
@@ -229,17 +229,17 @@ is_poll_due(const Feed *feed)
 	TimestampTz polled = DatumGetTimestampTz(state->nulls[STATE_POLLED] ? feed->row.values[FEED_CREATED] :
 											 state->values[STATE_POLLED]);
 	TimestampTz now = GetCurrentTimestamp();
-	bool		is_same = state->nulls[STATE_POLLED] ? state->nulls[STATE_CAUGHT_UP_AT] :
+	bool		has_caught_up = state->nulls[STATE_POLLED] ? state->nulls[STATE_CAUGHT_UP_AT] :
 		!state->nulls[STATE_CAUGHT_UP_AT] && state->values[STATE_POLLED] == state->values[STATE_CAUGHT_UP_AT];
 
 	/* The clock may have been set back. */
-	return (!is_same && !feed->is_divided) || !feed->position.nulls[POSITION_PARTIAL] || !feed->order.nulls[ORDER_FROZEN] ||
-		polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
+	return (!has_caught_up && !feed->is_divided) || !feed->position.nulls[POSITION_PARTIAL] ||
+		!feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
 /* True if this worker would get an unfinished batch, as in has_free() in SQL */
 bool
-is_one_free(const Feed *feed, Datum worker)
+has_free_batch(const Feed *feed, Datum worker)
 {
 	bool		result;
 
@@ -252,8 +252,8 @@ is_one_free(const Feed *feed, Datum worker)
 
 /*
  * Set the members of a feed that are derived from its row and its state.  False if
- * must_read is true and the transaction numbers in its table may be those of
- * another server.
+ * must_read is true, and the transaction numbers in the table may come from another
+ * server.
  */
 static bool
 read_details(Feed *feed, bool must_read)
@@ -322,7 +322,7 @@ open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
 		take_turn(row.values[FEED_ID]);
 	if (read_feed(row.values[FEED_ID], DatumGetObjectId(row.values[FEED_RELATION]), caller, true, feed))
 		return true;
-	/* This function raises the error about a concurrent change, unless the change was undone. */
+	/* checked_feed() raises the error about a concurrent change, unless the change was undone. */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) owner_call("checked_feed", 4, (Value[]) {
 		value_of(row.values[FEED_ID], INT8OID), value_of(ObjectIdGetDatum(caller), OIDOID),
@@ -389,22 +389,22 @@ static Row
 position_after(const Feed *feed, HeapTupleHeader batch)
 {
 	Row			position = feed->position;
-	Row			next = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
-	Numbers		read = numbers_of(DatumGetMultirangeTypeP(next.values[BATCH_TRANSACTIONS]));
-	int64		cut = DatumGetInt64(next.values[BATCH_CUT]);
-	Range		last = {cut, cut + 1};
+	Row			row = row_of(PointerGetDatum(batch), false, BATCH_COLUMNS);
+	Numbers		read = numbers_of(DatumGetMultirangeTypeP(row.values[BATCH_TRANSACTIONS]));
+	int64		cut = DatumGetInt64(row.values[BATCH_CUT]);
+	Range		last_number = {cut, cut + 1};
 
-	if (!next.nulls[BATCH_CUT])
-		read = difference(read, (Numbers) {1, &last});
+	if (!row.nulls[BATCH_CUT])
+		read = difference(read, (Numbers) {1, &last_number});
 	read = united(numbers_of(DatumGetMultirangeTypeP(position.values[POSITION_TRANSACTIONS])), read);
-	set_column(&position, POSITION_FORMAT, next.values[BATCH_FORMAT]);
+	set_column(&position, POSITION_FORMAT, row.values[BATCH_FORMAT]);
 	set_column(&position, POSITION_TRANSACTIONS, numbers_datum(read));
-	position.values[POSITION_PARTIAL] = next.values[BATCH_CUT];
-	position.nulls[POSITION_PARTIAL] = next.nulls[BATCH_CUT];
-	position.values[POSITION_LAST_KEY] = next.values[BATCH_CUT_AFTER];
-	position.nulls[POSITION_LAST_KEY] = next.nulls[BATCH_CUT_AFTER];
-	set_column(&position, POSITION_MEMBERS, next.values[BATCH_MEMBERS]);
-	set_column(&position, POSITION_ORIGIN, next.values[BATCH_ORIGIN]);
+	position.values[POSITION_PARTIAL] = row.values[BATCH_CUT];
+	position.nulls[POSITION_PARTIAL] = row.nulls[BATCH_CUT];
+	position.values[POSITION_LAST_KEY] = row.values[BATCH_CUT_AFTER];
+	position.nulls[POSITION_LAST_KEY] = row.nulls[BATCH_CUT_AFTER];
+	set_column(&position, POSITION_MEMBERS, row.values[BATCH_MEMBERS]);
+	set_column(&position, POSITION_ORIGIN, row.values[BATCH_ORIGIN]);
 	return position;
 }
 
@@ -434,7 +434,7 @@ give_batch(Row *state, Datum origin)
 int64
 move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 {
-	HeapTupleHeader before = DatumGetHeapTupleHeader(feed->state.values[STATE_POSITION]);
+	HeapTupleHeader old_position = DatumGetHeapTupleHeader(feed->state.values[STATE_POSITION]);
 	Row			position = position_after(feed, batch);
 	Relation	states;
 	Row			state;
@@ -446,7 +446,7 @@ move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 	PushActiveSnapshot(GetLatestSnapshot());
 	state = state_to_move(feed);
 	page = ItemPointerGetBlockNumber(&state.tuple->t_self);
-	set_column(&state, STATE_POSITION, row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(before)));
+	set_column(&state, STATE_POSITION, row_datum(&position, POSITION_COLUMNS, HeapTupleHeaderGetTypeId(old_position)));
 	set_column(&state, STATE_MOVED, TimestampTzGetDatum(GetCurrentTimestamp()));
 	set_column(&state, STATE_POLLED, TimestampTzGetDatum(feed->asked));
 	if (is_all)

@@ -29,7 +29,7 @@ typedef struct Feed
 	Row			state;
 	Row			position;
 	Row			order;			/* the ordering of the position */
-	Datum		table;			/* feed_table: the description of its table; 0 if there is none */
+	Datum		table;			/* feed_table: the description of its table; 0 if there is no description */
 	bool		is_divided;		/* divided among workers by a column */
 	bool		is_shared;		/* workers have unfinished batches of the feed */
 	bool		is_poll_due;	/* a poll that finds nothing should be recorded */
@@ -41,7 +41,7 @@ extern Oid	state_table(const char *name);
 extern void check_state_writer(void);
 extern Row	feed_by_id(Datum feed);
 extern Row	batch_by_number(Datum feed, Datum number);
-extern bool is_one_free(const Feed *feed, Datum worker);
+extern bool has_free_batch(const Feed *feed, Datum worker);
 extern bool open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed);
 extern void refuse_concurrent(void);
 extern int64 move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives);

@@ -1,6 +1,6 @@
 /*
  * next.c
- *	  Find the batch that follows a position by the indexes, where possible.
+ *	  Use the indexes to find the batch that follows a position, where possible.
  *
  * Most searches find nothing, or rows of a few transactions, and the table is unchanged since the
  * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
@@ -52,13 +52,14 @@ static bool
 is_between(const Row *position, const Table *table, Numbers *read)
 {
 	Row			order = row_of(position->values[POSITION_ORDERING], position->nulls[POSITION_ORDERING], ORDER_COLUMNS);
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	uint64		next_id = U64FromFullTransactionId(ReadNextFullTransactionId());
 
 	if (!position->nulls[POSITION_PARTIAL] || position->nulls[POSITION_TRANSACTIONS] || !order.nulls[ORDER_FROZEN] ||
 		!is_bounded(DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS])))
 		return false;
 	*read = numbers_of(DatumGetMultirangeTypeP(position->values[POSITION_TRANSACTIONS]));
-	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table->reading.base);
+	return read->count == 0 ||
+		read->ranges[read->count - 1].high <= (int64) xact_plus_base(next_id, table->reading.base);
 }
 
 /* True if these are the partitions of the table that was proved */
@@ -68,7 +69,7 @@ are_members(const Table *table, Datum members)
 	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* True if a position remembers the table as it was proved, and the same column that orders its rows, if any */
+/* True if a position remembers the same partitions as the proof, and the same column that orders the rows, if any */
 static bool
 is_remembered(const Table *table, const Row *position)
 {
@@ -112,13 +113,13 @@ pages_used(void)
  * value of pages_used() before the probe.
  */
 static bool
-is_cheap(int64 before)
+is_cheap(int64 pages_before)
 {
-	int64		pages = pages_used() - before;
+	int64		pages_read_by_probe = pages_used() - pages_before;
 
-	if (pages <= COSTLY_PAGES || XactReadOnly)
+	if (pages_read_by_probe <= COSTLY_PAGES || XactReadOnly)
 		return true;
-	pages_in_vain = pages;
+	pages_in_vain = pages_read_by_probe;
 	return false;
 }
 
@@ -129,25 +130,25 @@ position_row(HeapTupleHeader position)
 }
 
 /*
- * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets "others"
+ * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets "outside"
  * to the numbers outside the position, or to the empty set if the snapshot sees no rows with such numbers.
  */
 bool
-holds_again(Table *table, HeapTupleHeader position, Numbers *others)
+holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 {
-	Range		all = {0, XACT_NUMBER_MAX};
+	Range		all_numbers = {0, XACT_NUMBER_MAX};
 	Row			row = position_row(position);
 	Numbers		read;
 	ProbeResult	probe;
 
 	if (!is_between(&row, table, &read) || difference(read, ended_numbers(table->reading.base, false)).count > 0)
 		return false;
-	*others = difference((Numbers) {1, &all}, read);
-	if (!is_usual(table, &row, *others))
+	*outside = difference((Numbers) {1, &all_numbers}, read);
+	if (!is_usual(table, &row, *outside))
 		return false;
-	probe = probe_files(table, *others);
+	probe = probe_files(table, *outside);
 	if (!probe.has_rows && !probe.has_beyond)
-		others->count = 0;
+		outside->count = 0;
 	return true;
 }
 
@@ -179,9 +180,9 @@ is_readable(Table *table, HeapTupleHeader batch)
 static Numbers
 up_to(Numbers set, int64 number)
 {
-	Range		above = {number + 1, PG_INT64_MAX};
+	Range		numbers_above = {number + 1, PG_INT64_MAX};
 
-	return difference(set, (Numbers) {1, &above});
+	return difference(set, (Numbers) {1, &numbers_above});
 }
 
 /* Attributes of the type found_batch, in their order; the last constant is the number of attributes. */
@@ -254,8 +255,8 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
 {
-	int64		pages = pages_used();
-	bool		is_known;
+	int64		pages_before = pages_used();
+	bool		is_shown;
 	Numbers		read;
 	Numbers		set;
 
@@ -275,10 +276,10 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 		return false;
 	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the locks */
 	set = difference(ended_numbers(table->reading.base, true), read);
-	is_known = set.count > 0 && find_batch(table, set, request, batch, end) &&
-		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages));
+	is_shown = set.count > 0 && find_batch(table, set, request, batch, end) &&
+		(*batch == NULL || position->nulls[POSITION_ORDERING]) && (end->has_row || is_cheap(pages_before));
 	PopActiveSnapshot();
-	return is_known;
+	return is_shown;
 }
 
 /*
@@ -292,7 +293,7 @@ next_by_index(PG_FUNCTION_ARGS)
 	Table		table = table_with_proof(PG_GETARG_DATUM(0), PG_GETARG_OID(5));
 	Row			position = position_row(PG_GETARG_HEAPTUPLEHEADER(1));
 	BatchRequest request = {!PG_ARGISNULL(2), PG_GETARG_INT32(2), PG_GETARG_BOOL(3), PG_GETARG_BOOL(4)};
-	Row			next = empty_row();
+	Row			row = empty_row();
 	HeapTupleHeader batch;
 	BatchEnd	end;
 
@@ -300,13 +301,13 @@ next_by_index(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (batch != NULL)
 	{
-		set_column(&next, NEXT_BATCH, PointerGetDatum(batch));
-		set_column(&next, NEXT_MEMBERS, table.members.value);
+		set_column(&row, NEXT_BATCH, PointerGetDatum(batch));
+		set_column(&row, NEXT_MEMBERS, table.members.value);
 	}
-	set_column(&next, NEXT_HAS_ROWS, BoolGetDatum(end.has_row));
-	set_column(&next, NEXT_IS_ALL, BoolGetDatum(end.is_all));
-	set_column(&next, NEXT_IS_COSTLY, BoolGetDatum(false));
-	PG_RETURN_DATUM(result_row(fcinfo, &next, NEXT_COLUMNS));
+	set_column(&row, NEXT_HAS_ROWS, BoolGetDatum(end.has_row));
+	set_column(&row, NEXT_IS_ALL, BoolGetDatum(end.is_all));
+	set_column(&row, NEXT_IS_COSTLY, BoolGetDatum(false));
+	PG_RETURN_DATUM(result_row(fcinfo, &row, NEXT_COLUMNS));
 }
 
 /*
@@ -318,8 +319,8 @@ next_by_index(PG_FUNCTION_ARGS)
 Datum
 pages_read(PG_FUNCTION_ARGS)
 {
-	int64		before = PG_GETARG_BOOL(1) ? pages_in_vain : 0;
+	int64		subtracted = PG_GETARG_BOOL(1) ? pages_in_vain : 0;
 
 	pages_in_vain = 0;
-	PG_RETURN_INT64(pages_used() - before);
+	PG_RETURN_INT64(pages_used() - subtracted);
 }

@@ -3,8 +3,8 @@
  *	  Sets of numbers, as arrays of their ranges.
  *
  * The server's operators on multiranges construct a value for each range, and compare these values by
- * functions of the type.  That takes 5 ms for 10,000 ranges, and a read needs a dozen such operations.  Here
- * a set is one array, and two sets are combined in one pass.  The result is written in the form that
+ * functions of the type.  An operation takes 5 ms for 10,000 ranges, and a read needs a dozen operations.  In
+ * this file a set is one array, and two sets are combined in one pass.  The result is written in the form that
  * multiranges have on disk, which pg_upgrade keeps.  The extension makes only bounded sets; unbounded sets are
  * left to the operators of the server.
  */
@@ -51,12 +51,12 @@ is_bounded(const MultirangeType *set)
 {
 	RangeBound	lowest;
 	RangeBound	highest;
-	RangeBound	other;
+	RangeBound	ignored;
 
 	if (set->rangeCount == 0)
 		return true;
-	get_range(set, 0, &lowest, &other);
-	get_range(set, set->rangeCount - 1, &other, &highest);
+	get_range(set, 0, &lowest, &ignored);
+	get_range(set, set->rangeCount - 1, &ignored, &highest);
 	return !lowest.infinite && !highest.infinite;
 }
 

@@ -6,9 +6,9 @@
  * promotion, or a recovery to an earlier point, the numbers of transactions that
  * were lost are used again.
  *
- * Two servers that were promoted from copies of one backup, neither of which
- * knew of the other, have the same system identifier and the same timeline.
- * Nothing here can distinguish them.
+ * If two servers were restored from the same backup and promoted independently of
+ * each other, they have the same system identifier and the same timeline.  The
+ * functions below cannot distinguish such servers.
  */
 #include "postgres.h"
 
@@ -43,19 +43,19 @@ timeline_here(void)
 /*
  * Error if the timeline has changed since the start of a call.  If a standby is
  * promoted during the call, the checks applied to the old timeline, and the rows
- * may belong to the new one.
+ * may belong to the new timeline.
  */
 void
 expect_timeline(TimeLineID timeline)
 {
-	TimeLineID	here = timeline_here();
+	TimeLineID	timeline_now = timeline_here();
 
-	if (likely(here == timeline))
+	if (likely(timeline_now == timeline))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("the server was promoted during this call"),
-			 errdetail("The call began on timeline %u, and this is timeline %u.", timeline, here),
+			 errdetail("The call began on timeline %u, and this is timeline %u.", timeline, timeline_now),
 			 errhint("Try again: a position of the old timeline is then refused.")));
 }
 

@@ -13,8 +13,8 @@
  * first column of each partition key.  The condition need not be exact: rows of
  * other partitions may satisfy it, too.
  *
- * The bounds are constants of types of the server, read as they are stored.  The
- * relation cache and pg_get_partition_constraintdef() would simplify the
+ * The bounds are constants of the server's types, and are read from the catalog.
+ * The relation cache and pg_get_partition_constraintdef() would simplify the
  * expressions in the partition keys of all parents, and thereby run functions of
  * their owner.
  */
@@ -55,7 +55,7 @@ static const struct
 	{UUIDOID, "uuid"}, {DATEOID, "date"}, {TIMESTAMPOID, "timestamp"}, {TIMESTAMPTZOID, "timestamptz"},
 	{TEXTOID, "text"}, {VARCHAROID, "varchar"}, {BPCHAROID, "bpchar"}
 };
-static const char *const written[][2] = {{"datestyle", "ISO"}, {"timezone", "UTC"}};
+static const char *const text_settings[][2] = {{"datestyle", "ISO"}, {"timezone", "UTC"}};
 
 static const char *
 type_name(Oid type)
@@ -175,9 +175,9 @@ compare_values(StringInfo to, const char *column, List *values)
  * not known
  */
 static char *
-bound_condition(Oid partition, Oid above)
+bound_condition(Oid partition, Oid parent)
 {
-	const char *column = key_column(above);
+	const char *column = key_column(parent);
 	PartitionBoundSpec *bound = column == NULL ? NULL : bound_of(partition);
 	StringInfoData low;
 	StringInfoData high;
@@ -208,17 +208,17 @@ leaf_condition(Oid leaf, Oid root)
 {
 	char	   *result = NULL;
 
-	for (Oid at = leaf; at != root;)
+	for (Oid partition = leaf; partition != root;)
 	{
-		Oid			above = get_rel_relispartition(at) ? get_partition_parent(at, true) : InvalidOid;
+		Oid			parent = get_rel_relispartition(partition) ? get_partition_parent(partition, true) : InvalidOid;
 		char	   *condition;
 
-		if (!OidIsValid(above))
+		if (!OidIsValid(parent))
 			return NULL;
-		condition = bound_condition(at, above);
+		condition = bound_condition(partition, parent);
 		if (condition != NULL)
 			result = result == NULL ? condition : psprintf("%s AND %s", condition, result);
-		at = above;
+		partition = parent;
 	}
 	return result;
 }
@@ -228,26 +228,26 @@ leaf_condition(Oid leaf, Oid root)
  * many leaves, or if the condition of a leaf is not known
  */
 static char *
-condition_of(const TableProof *proof, const bool *has)
+condition_of(const TableProof *proof, const bool *has_rows)
 {
-	StringInfoData all;
+	StringInfoData text;
 	int			count = 0;
 
-	initStringInfo(&all);
+	initStringInfo(&text);
 	for (int i = 0; i < proof->leaf_count; i++)
 	{
 		char	   *condition;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!has[i])
+		if (!has_rows[i])
 			continue;
 		condition = ++count > PARTS_MAX || count > proof->leaf_count / 4 ? NULL :
 			leaf_condition(proof->leaves[i].oid, proof->relation);
 		if (condition == NULL)
 			return NULL;
-		appendStringInfo(&all, "%s(%s)", count > 1 ? " OR " : "", condition);
+		appendStringInfo(&text, "%s(%s)", count > 1 ? " OR " : "", condition);
 	}
-	return count == 0 ? "false" : all.data;
+	return count == 0 ? "false" : text.data;
 }
 
 static int
@@ -255,8 +255,9 @@ begin_writing(void)
 {
 	int			nest = NewGUCNestLevel();
 
-	for (int i = 0; i < lengthof(written); i++)
-		(void) set_config_option(written[i][0], written[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	for (int i = 0; i < lengthof(text_settings); i++)
+		(void) set_config_option(text_settings[i][0], text_settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+								 true, 0, false);
 	return nest;
 }
 
@@ -277,11 +278,11 @@ partition_bounds(PG_FUNCTION_ARGS)
  * transactions have ended.
  */
 void
-note_parts(const Table *table, Value numbers, const bool *has)
+keep_parts(const Table *table, Value numbers, const bool *has_rows)
 {
 	TableProof *proof = table->proof;
 	int			nest = begin_writing();
-	char	   *condition = condition_of(proof, has);
+	char	   *condition = condition_of(proof, has_rows);
 	MemoryContext old;
 
 	AtEOXact_GUC(false, nest);

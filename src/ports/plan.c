@@ -63,29 +63,29 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 }
 
 static void
-forget_plan(KeptPlan *kept)
+forget_plan(KeptPlan *slot)
 {
-	if (kept->text == NULL)
+	if (slot->text == NULL)
 		return;
-	pfree(kept->text);
-	kept->text = NULL;
-	(void) SPI_freeplan(kept->plan);	/* a running execution keeps the plan until it ends */
+	pfree(slot->text);
+	slot->text = NULL;
+	(void) SPI_freeplan(slot->plan);	/* a running execution keeps the plan until it ends */
 }
 
-/* The slot of a plan; for a new plan a free slot, or that of the least recently used plan */
+/* The slot of a plan; for a new plan a free slot, or the slot of the least recently used plan */
 static KeptPlan *
-place_of(Oid relation, bool is_many)
+slot_of(Oid relation, bool is_many)
 {
 	KeptPlan   *oldest = &kept_plans[0];
 
 	for (int i = 0; i < KEPT_MAX; i++)
 	{
-		KeptPlan   *kept = &kept_plans[i];
+		KeptPlan   *slot = &kept_plans[i];
 
-		if (kept->text != NULL && kept->relation == relation && kept->is_many == is_many)
-			return kept;
-		if (oldest->text != NULL && (kept->text == NULL || kept->used < oldest->used))
-			oldest = kept;
+		if (slot->text != NULL && slot->relation == relation && slot->is_many == is_many)
+			return slot;
+		if (oldest->text != NULL && (slot->text == NULL || slot->used < oldest->used))
+			oldest = slot;
 	}
 	return oldest;
 }
@@ -105,7 +105,7 @@ type_of_bounds(const Table *table, bool is_many)
 }
 
 static void
-keep_plan(KeptPlan *kept, const Table *table, bool is_many, const char *text)
+keep_plan(KeptPlan *slot, const Table *table, bool is_many, const char *text)
 {
 	Oid			type = type_of_bounds(table, is_many);
 	SPIPlanPtr	plan = SPI_prepare_cursor(text, 2, (Oid[]) {type, type}, CURSOR_OPT_GENERIC_PLAN);
@@ -113,42 +113,42 @@ keep_plan(KeptPlan *kept, const Table *table, bool is_many, const char *text)
 
 	if (plan == NULL)
 		elog(ERROR, "could not prepare \"%s\": %s", text, SPI_result_code_string(SPI_result));
-	forget_plan(kept);
+	forget_plan(slot);
 	copy = MemoryContextStrdup(TopMemoryContext, text);
 	(void) SPI_keepplan(plan);
-	*kept = (KeptPlan) {table->oid, is_many, copy, plan};
+	*slot = (KeptPlan) {table->oid, is_many, copy, plan};
 }
 
 static KeptPlan *
 kept_plan(const Table *table, bool is_many)
 {
-	KeptPlan   *kept = place_of(table->oid, is_many);
-	bool		is_here = kept->text != NULL && kept->relation == table->oid && kept->is_many == is_many;
+	KeptPlan   *slot = slot_of(table->oid, is_many);
+	bool		is_kept = slot->text != NULL && slot->relation == table->oid && slot->is_many == is_many;
 
-	if (!is_here || !table->proof->is_valid || kept->proof_number != table->proof->number)
+	if (!is_kept || !table->proof->is_valid || slot->proof_number != table->proof->number)
 	{
 		uint64		number = table->proof->is_valid ? table->proof->number : 0;
 		char	   *text = text_for(table, is_many);
 
-		if (!is_here || strcmp(kept->text, text) != 0)
-			keep_plan(kept, table, is_many, text);
-		kept->proof_number = number;
+		if (!is_kept || strcmp(slot->text, text) != 0)
+			keep_plan(slot, table, is_many, text);
+		slot->proof_number = number;
 	}
-	kept->used = ++uses;
-	return kept;
+	slot->used = ++uses;
+	return slot;
 }
 
 /* The kept plan, or NULL if it is not valid any more.  The table is locked with all partitions. */
 static CachedPlan *
-valid_plan(const KeptPlan *kept)
+valid_plan(const KeptPlan *slot)
 {
-	CachedPlanSource *source = source_of(kept->plan);
+	CachedPlanSource *source = source_of(slot->plan);
 
 	/*
 	 * A plan that depends on the role, or on the transactions that were in
 	 * progress when it was made, is not used again.
 	 */
-	if (source->gplan == NULL || source->generation != kept->generation || source->dependsOnRLS ||
+	if (source->gplan == NULL || source->generation != slot->generation || source->dependsOnRLS ||
 		TransactionIdIsValid(source->gplan->saved_xmin) ||
 		!CachedPlanIsSimplyValid(source, source->gplan, CurrentResourceOwner))
 		return NULL;
@@ -156,17 +156,17 @@ valid_plan(const KeptPlan *kept)
 }
 
 static CachedPlan *
-made_plan(KeptPlan *kept, const Table *table)
+made_plan(KeptPlan *slot, const Table *table)
 {
-	CachedPlanSource *source = source_of(kept->plan);
+	CachedPlanSource *source = source_of(slot->plan);
 	int			nest = begin_planning();
 	CachedPlan *plan;
 
 	(void) CachedPlanGetTargetList(source, NULL);	/* parses the text again if necessary */
 	check_query(linitial_node(Query, source->query_list), table);
-	plan = SPI_plan_get_cached_plan(kept->plan);
+	plan = SPI_plan_get_cached_plan(slot->plan);
 	check_query(linitial_node(Query, source->query_list), table);
-	kept->generation = plan->generation;
+	slot->generation = plan->generation;
 	AtEOXact_GUC(false, nest);
 	return plan;
 }
@@ -224,17 +224,17 @@ void
 run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 {
 	bool		is_many = bounds->count > 1;
-	KeptPlan   *kept;
+	KeptPlan   *slot;
 	CachedPlan *plan;
 	char	   *text;
 
 	SPI_connect();
-	kept = kept_plan(table, is_many);
-	plan = valid_plan(kept);
+	slot = kept_plan(table, is_many);
+	plan = valid_plan(slot);
 	if (plan == NULL)
-		plan = made_plan(kept, table);
+		plan = made_plan(slot, table);
 	/* Functions that the query calls may replace all kept plans. */
-	text = pstrdup(kept->text);
+	text = pstrdup(slot->text);
 	execute(plan, text, parameters_of(table, bounds, is_many), rows);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
 	SPI_finish();

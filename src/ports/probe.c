@@ -114,7 +114,7 @@ can_count(const Table *table, const MultirangeType *numbers)
  * found is assumed to have rows.
  */
 static bool
-leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
+leaf_has(const Table *table, Oid oid, int *last_match, Datum numbers)
 {
 	const TableProof *proof = table->proof;
 	MultirangeType *set = DatumGetMultirangeTypeP(numbers);
@@ -123,12 +123,12 @@ leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 		return true;
 	for (int i = 0; i < proof->leaf_count; i++)
 	{
-		*at = (*at + 1) % proof->leaf_count;
-		if (proof->leaves[*at].oid == oid)
+		*last_match = (*last_match + 1) % proof->leaf_count;
+		if (proof->leaves[*last_match].oid == oid)
 		{
 			Stretch		stretch = stretch_of(table, numbers_of(set));
 
-			return count_rows(table, *at, &stretch, 1) > 0;
+			return count_rows(table, *last_match, &stretch, 1) > 0;
 		}
 	}
 	return true;
@@ -139,16 +139,16 @@ static bool *
 leaves_with(const Table *table, Value numbers)
 {
 	Stretch		stretch = stretch_of(table, value_numbers(numbers));
-	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
+	bool	   *has_rows = palloc0(sizeof(bool) * table->proof->leaf_count);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		has[i] = count_rows(table, i, &stretch, 1) > 0;
+		has_rows[i] = count_rows(table, i, &stretch, 1) > 0;
 	}
 	PopActiveSnapshot();
-	return has;
+	return has_rows;
 }
 
 /* leaves_with(t feed_table, leaves oid[], numbers int8multirange[]) -> boolean[] */
@@ -160,21 +160,23 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 	Datum	   *sets;
 	bool	   *is_null;
 	int			count;
-	int			at = 0;
+	int			last_match = 0;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &leaves, NULL, &count);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8MULTIRANGEOID, -1, false, TYPALIGN_DOUBLE, &sets, &is_null, &count);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		leaves[i] = BoolGetDatum(is_null[i] || leaf_has(&table, DatumGetObjectId(leaves[i]), &at, sets[i]));
+		leaves[i] = BoolGetDatum(is_null[i] || leaf_has(&table, DatumGetObjectId(leaves[i]), &last_match, sets[i]));
 	}
 	PG_RETURN_ARRAYTYPE_P(construct_array(leaves, count, BOOLOID, 1, true, TYPALIGN_CHAR));
 }
 
 /*
- * parts_with_rows(t feed_table, numbers int8multirange) -> text: a condition that the rows of these transactions,
- * which have ended, satisfy by the bounds of their partitions; null to read all partitions
+ * parts_with_rows(t feed_table, numbers int8multirange) -> text
+ *
+ * A condition, made from partition bounds, that all rows of these transactions satisfy; null to read all partitions.
+ * The transactions must have ended.
  */
 Datum
 parts_with_rows(PG_FUNCTION_ARGS)
@@ -186,7 +188,7 @@ parts_with_rows(PG_FUNCTION_ARGS)
 	if (table.proof->leaf_count < MANY_LEAVES || !has_all(&table, DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
 	if (!parts_are_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
-		note_parts(&table, numbers, leaves_with(&table, numbers));
+		keep_parts(&table, numbers, leaves_with(&table, numbers));
 	if (parts->condition == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
@@ -194,17 +196,18 @@ parts_with_rows(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions in the indexes, up to a limit.  If
- * "old" is true, the number of rows with number 0, which are not in the indexes.
+ * "counts_old" is true, the number of rows with number 0, which are not in the
+ * indexes.
  */
 static int64
-sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
+sum_of_leaves(const Table *table, Numbers set, bool counts_old, int64 most)
 {
 	Stretch		stretch = stretch_of(table, set);
 	int64		rows = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->proof->leaf_count && rows < most; i++)
-		rows += old ? count_old(table, i, most - rows) : count_rows(table, i, &stretch, most - rows);
+		rows += counts_old ? count_old(table, i, most - rows) : count_rows(table, i, &stretch, most - rows);
 	PopActiveSnapshot();
 	return rows;
 }
@@ -218,34 +221,34 @@ ProbeResult
 probe_table(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	Range		beyond = {(int64) xact_plus_base(next, table->proof->reading.base), PG_INT64_MAX};
+	uint64		next_id = U64FromFullTransactionId(ReadNextFullTransactionId());
+	Range		beyond = {(int64) xact_plus_base(next_id, table->proof->reading.base), PG_INT64_MAX};
 	bool		is_uuid = table->proof->reading.is_uuid;
 	KeyRange   *ranges = key_ranges(set, is_uuid);
 	ProbeResult probe = {false, false};
-	bool		old = has_old(table, set);
-	bool		all = !old && table->proof->leaf_count >= MANY_LEAVES;
-	bool	   *has = palloc0(sizeof(bool) * table->proof->leaf_count);
+	bool		has_old_rows = has_old(table, set);
+	bool		keeps_parts = !has_old_rows && table->proof->leaf_count >= MANY_LEAVES;
+	bool	   *has_rows = palloc0(sizeof(bool) * table->proof->leaf_count);
 
 	ranges[set.count] = key_range(beyond, is_uuid); /* all numbers of the set are below this range */
 	for (int i = 0; i < table->proof->leaf_count; i++)
 	{
-		int			passed = all || !probe.has_rows ? 0 : set.count;
-		Cursor	   *cursor = open_cursor(table->proof, i, &(Stretch) {ranges + passed, set.count - passed + 1}, true);
+		int			skipped = keeps_parts || !probe.has_rows ? 0 : set.count;
+		Cursor	   *cursor = open_cursor(table->proof, i, &(Stretch) {ranges + skipped, set.count - skipped + 1}, true);
 
-		has[i] = find_visible(cursor) && cursor->count > 1;
-		if (has[i])
+		has_rows[i] = find_visible(cursor) && cursor->range_count > 1;
+		if (has_rows[i])
 		{
-			skip_ranges(cursor, cursor->count - 1);
+			skip_ranges(cursor, cursor->range_count - 1);
 			(void) find_visible(cursor);
 		}
-		probe.has_rows = probe.has_rows || has[i];
+		probe.has_rows = probe.has_rows || has_rows[i];
 		probe.has_beyond = probe.has_beyond || cursor->place != NULL;
 		close_cursor(cursor);
 	}
-	if (all && probe.has_rows)
-		note_parts(table, numbers, has);
-	probe.has_rows = probe.has_rows || (old && sum_of_leaves(table, set, true, 1) > 0);
+	if (keeps_parts && probe.has_rows)
+		keep_parts(table, numbers, has_rows);
+	probe.has_rows = probe.has_rows || (has_old_rows && sum_of_leaves(table, set, true, 1) > 0);
 	return probe;
 }
 

@@ -4,10 +4,10 @@
  *
  * The texts are made by the internal functions (sql/feed/query.sql).  The parse
  * tree of each query is checked before the query is planned.  The query may read
- * only the given table or partitions of it, and must not contain a policy.  It may
- * call only immutable functions of the server, and the extension's function that
- * checks the name of the table.  Therefore no view that has taken the place of the
- * table, and no function, operator or cast made by a user, runs as the caller.
+ * only the given table or partitions of it, must not contain a policy, and may call
+ * only immutable functions of the server, and the extension's function that checks
+ * the name of the table.  Therefore no view that has taken the place of the table,
+ * and no function, operator or cast made by a user, runs as the caller.
  * Volatile functions of the server are refused because some of them run any SQL
  * (ts_stat, query_to_xml, table_to_xml).
  */
@@ -89,7 +89,7 @@ static const Setting reading[] = {
  * rows, it might otherwise sort all rows of the index.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
-static const Setting nothing_more[] = {{NULL, NULL}};
+static const Setting no_settings[] = {{NULL, NULL}};
 
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
@@ -130,14 +130,15 @@ static bool
 belongs_to(Oid relation, const Table *table)
 {
 	char		kind = get_rel_relkind(relation);
-	List	   *above;
+	List	   *ancestors;
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		return false;
 	if (relation == table->oid || relation == table->joined || (table->proof != NULL && in_tree(table->proof, relation)))
 		return true;
-	above = get_rel_relispartition(relation) ? get_partition_ancestors(relation) : NIL;
-	return list_member_oid(above, table->oid) || (OidIsValid(table->joined) && list_member_oid(above, table->joined));
+	ancestors = get_rel_relispartition(relation) ? get_partition_ancestors(relation) : NIL;
+	return list_member_oid(ancestors, table->oid) ||
+		(OidIsValid(table->joined) && list_member_oid(ancestors, table->joined));
 }
 
 /*
@@ -249,14 +250,14 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 
 /* Get the text[] that a query returns; false if the query returns no row, or null */
 static bool
-query_texts(const Table *table, const char *query, const Setting *more, Datum *texts)
+query_texts(const Table *table, const char *query, const Setting *settings, Datum *texts)
 {
 	bool		is_null = true;
 	int			nest;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
-	apply_settings(more);
+	apply_settings(settings);
 	run(table, query, true, 0, NULL);
 	Assert(SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TEXTARRAYOID);
 	if (SPI_processed > 0)
@@ -281,7 +282,7 @@ as_caller(PG_FUNCTION_ARGS)
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	Self		owner = become_caller(table.reader);
 	Datum		texts = (Datum) 0;
-	bool		has_row = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : nothing_more, &texts);
+	bool		has_row = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : no_settings, &texts);
 
 	become_self(owner);
 	if (!has_row)
@@ -350,11 +351,11 @@ Datum
 run_statements(PG_FUNCTION_ARGS)
 {
 	Datum	   *statements;
-	int			amount;
+	int			count;
 	Self		owner = become_caller(PG_GETARG_OID(1));
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &amount);
-	for (int i = 0; i < amount; i++)
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &count);
+	for (int i = 0; i < count; i++)
 		run_statement(TextDatumGetCString(statements[i]));
 	become_self(owner);
 	PG_RETURN_VOID();

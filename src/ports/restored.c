@@ -62,16 +62,16 @@ is_written_here(PG_FUNCTION_ARGS)
  * transaction, or does not exist yet, a rollback may change the result of the check.
  * The result is then kept only until the transaction or savepoint ends.
  */
-typedef struct KnownTable
+typedef struct CheckedTable
 {
 	Oid			table;
 	Oid			guard;			/* the trigger that was checked; other roles may have created other triggers */
 	/* transaction in which the result is kept; 0 for all transactions */
 	uint64		transaction;
 	SubTransactionId savepoint; /* subtransaction in which the result is kept */
-} KnownTable;
+} CheckedTable;
 
-static HTAB *known_tables = NULL;
+static HTAB *checked_tables = NULL;
 static Oid	last_guard = InvalidOid;	/* the last guard whose result is kept in all transactions */
 static uint64 invalidations = 0;
 
@@ -79,29 +79,29 @@ static uint64 invalidations = 0;
 static void
 forget(Datum argument, Oid table)
 {
-	HASH_SEQ_STATUS all;
-	KnownTable *known;
+	HASH_SEQ_STATUS status;
+	CheckedTable *checked;
 
 	invalidations++;
 	last_guard = InvalidOid;
 	if (OidIsValid(table))
 	{
-		(void) hash_search(known_tables, &table, HASH_REMOVE, NULL);
+		(void) hash_search(checked_tables, &table, HASH_REMOVE, NULL);
 		return;
 	}
-	hash_seq_init(&all, known_tables);
-	while ((known = hash_seq_search(&all)) != NULL)
-		(void) hash_search(known_tables, &known->table, HASH_REMOVE, NULL);
+	hash_seq_init(&status, checked_tables);
+	while ((checked = hash_seq_search(&status)) != NULL)
+		(void) hash_search(checked_tables, &checked->table, HASH_REMOVE, NULL);
 }
 
 static void
-begin_to_know(void)
+make_cache(void)
 {
-	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(KnownTable)};
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(CheckedTable)};
 
-	if (known_tables != NULL)
+	if (checked_tables != NULL)
 		return;
-	known_tables = hash_create("inorder tables that take rows", 64, &control, HASH_ELEM | HASH_BLOBS);
+	checked_tables = hash_create("inorder: tables that were checked", 64, &control, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(forget, (Datum) 0);
 }
 
@@ -137,9 +137,9 @@ read_state(Relation state, Oid index, Oid table)
 	if (HeapTupleIsValid(row = systable_getnext(scan)))
 	{
 		bool		is_null;
-		Datum		here = heap_getattr(row, column, RelationGetDescr(state), &is_null);
+		Datum		written_here = heap_getattr(row, column, RelationGetDescr(state), &is_null);
 
-		verdict = judge(row, here, is_null);
+		verdict = judge(row, written_here, is_null);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -168,8 +168,8 @@ verdict_of(Oid table)
 
 /*
  * The table for which feed_enable() created a guard; partitions inherit the guard.
- * State of a partition with an inherited guard is ignored: no restore inserts such
- * a row, but another role may have done it.
+ * The state of a partition that inherits the guard is ignored: no restore inserts
+ * such a row, but another role may have inserted one.
  */
 static Oid
 guarded_table(Oid guard)
@@ -201,10 +201,10 @@ guarded_table(Oid guard)
 static void
 check_state(Oid oid, const Trigger *guard, uint64 transaction)
 {
-	uint64		before = invalidations;
+	uint64		invalidations_before = invalidations;
 	Oid			made_for = guarded_table(guard->tgoid);
 	Verdict		verdict = verdict_of(made_for);
-	KnownTable *known;
+	CheckedTable *checked;
 
 	if (verdict == FOUND_RESTORED)
 	{
@@ -212,20 +212,20 @@ check_state(Oid oid, const Trigger *guard, uint64 transaction)
 
 		owner_error("say_restored_table", 1, &table);
 	}
-	if (invalidations != before)
+	if (invalidations != invalidations_before)
 		return;
-	known = hash_search(known_tables, &oid, HASH_ENTER, NULL);
-	known->guard = guard->tgoid;
-	known->transaction = verdict == FOUND_WRITTEN_HERE ? 0 : transaction;
-	known->savepoint = GetCurrentSubTransactionId();
+	checked = hash_search(checked_tables, &oid, HASH_ENTER, NULL);
+	checked->guard = guard->tgoid;
+	checked->transaction = verdict == FOUND_WRITTEN_HERE ? 0 : transaction;
+	checked->savepoint = GetCurrentSubTransactionId();
 }
 
 static bool
-is_known(const KnownTable *known, Oid guard, uint64 transaction)
+is_checked(const CheckedTable *checked, Oid guard, uint64 transaction)
 {
-	return known->guard == guard &&
-		(known->transaction == 0 ||
-		 (known->transaction == transaction && known->savepoint == GetCurrentSubTransactionId()));
+	return checked->guard == guard &&
+		(checked->transaction == 0 ||
+		 (checked->transaction == transaction && checked->savepoint == GetCurrentSubTransactionId()));
 }
 
 /*
@@ -249,20 +249,20 @@ is_receiving(Relation table, const Trigger *guard)
 }
 
 /*
- * Error if a row is inserted into a table that was restored from a dump, before
- * its owner has called feed_rebase()
+ * Error if a row is inserted into a table that was restored from a dump, and the
+ * owner of the table has not called feed_rebase() yet
  */
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
 {
-	KnownTable *known;
+	CheckedTable *checked;
 
 	if (likely(guard->tgoid == last_guard))
 		return;
-	begin_to_know();
-	known = hash_search(known_tables, &table, HASH_FIND, NULL);
-	if (known == NULL || !is_known(known, guard->tgoid, transaction))
+	make_cache();
+	checked = hash_search(checked_tables, &table, HASH_FIND, NULL);
+	if (checked == NULL || !is_checked(checked, guard->tgoid, transaction))
 		check_state(table, guard, transaction);
-	else if (known->transaction == 0)
+	else if (checked->transaction == 0)
 		last_guard = guard->tgoid;
 }

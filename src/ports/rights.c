@@ -70,7 +70,7 @@ may_read(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* Lock a table that the caller may read; false if the caller may not read it, before or after the wait for the lock */
+/* Lock a table for a role that may read it; false if the role lacks the privilege, or loses it during the wait */
 bool
 lock_readable(Oid caller, Oid relation)
 {
@@ -127,9 +127,9 @@ hides_rows(PG_FUNCTION_ARGS)
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
-	const char *now = GetUserNameFromId(role, true);
+	const char *role_name = GetUserNameFromId(role, true);
 
-	return (now != NULL && strcmp(now, name) == 0) || strcmp(system, system_of_server()) == 0;
+	return (role_name != NULL && strcmp(role_name, name) == 0) || strcmp(system, system_of_server()) == 0;
 }
 
 static bool
@@ -143,16 +143,16 @@ static bool
 is_mover(Oid caller, Datum movers, const char *system)
 {
 	ArrayType  *roles = DatumGetArrayTypeP(movers);
-	Datum	   *role;
+	Datum	   *role_refs;
 	bool	   *nulls;
 	int			count;
 
 	if (ARR_NDIM(roles) == 0)
 		return false;
-	deconstruct_array(roles, ARR_ELEMTYPE(roles), -1, false, TYPALIGN_DOUBLE, &role, &nulls, &count);
+	deconstruct_array(roles, ARR_ELEMTYPE(roles), -1, false, TYPALIGN_DOUBLE, &role_refs, &nulls, &count);
 	for (int i = 0; i < count; i++)
 	{
-		Row			row = row_of(role[i], nulls[i], ROLE_COLUMNS);
+		Row			row = row_of(role_refs[i], nulls[i], ROLE_COLUMNS);
 
 		if (!row.nulls[ROLE_ID] && !row.nulls[ROLE_NAME] &&
 			is_role(caller, row.values[ROLE_ID], row.values[ROLE_NAME], system))

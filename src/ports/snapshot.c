@@ -46,13 +46,13 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * A transaction id of a snapshot in 64 bits.  VACUUM ensures that the id is less
- * than 2^32 below the next id.  Its upper half can therefore be computed.
+ * A transaction id of a snapshot in 64 bits.  The upper half can be computed,
+ * because VACUUM ensures that the id is less than 2^32 below the next id.
  */
 static uint64
-widen(TransactionId xid, uint64 next)
+widen(TransactionId xid, uint64 next_id)
 {
-	return next - (uint32) ((TransactionId) next - xid);
+	return next_id - (uint32) ((TransactionId) next_id - xid);
 }
 
 static int
@@ -78,7 +78,8 @@ current_snapshot(void)
 
 /*
  * The transactions that have ended in the active snapshot, as numbers of a table
- * with this base.  If "everywhere" is true, standbys agree that they have ended.
+ * with this base.  If "everywhere" is true, ids of savepoints are left out that a
+ * standby may regard as in progress.
  *
  * Our own transaction has not ended, although the snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id
@@ -88,33 +89,33 @@ Numbers
 ended_numbers(int64 base, bool everywhere)
 {
 	Snapshot	snapshot = current_snapshot();
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-	uint64		end = widen(snapshot->xmax, next);	/* this and later transactions have not ended */
+	uint64		next_id = U64FromFullTransactionId(ReadNextFullTransactionId());
+	uint64		own_id = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+	uint64		end = widen(snapshot->xmax, next_id);	/* this and later transactions have not ended */
 	bool		standby = snapshot->takenDuringRecovery;
-	int			tops = standby ? 0 : (int) snapshot->xcnt;
-	int			subs = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
-	uint64	   *open = palloc(sizeof(uint64) * (tops + subs + 2));	/* ids in progress, then the end */
-	Numbers		numbers = {0, palloc(sizeof(Range) * (tops + subs + 2))};
+	int			top_count = standby ? 0 : (int) snapshot->xcnt;
+	int			sub_count = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
+	uint64	   *open_ids = palloc(sizeof(uint64) * (top_count + sub_count + 2));	/* ids in progress, then the end */
+	Numbers		numbers = {0, palloc(sizeof(Range) * (top_count + sub_count + 2))};
 	uint64		from = 0;
 	int			count = 0;
 
-	for (int i = 0; i < tops; i++)
-		open[count++] = widen(snapshot->xip[i], next);
-	for (int i = 0; i < subs; i++)
+	for (int i = 0; i < top_count; i++)
+		open_ids[count++] = widen(snapshot->xip[i], next_id);
+	for (int i = 0; i < sub_count; i++)
 	{
-		uint64		id = widen(snapshot->subxip[i], next);
+		uint64		id = widen(snapshot->subxip[i], next_id);
 
 		if (id < end)			/* ids of savepoints may be above the end */
-			open[count++] = id;
+			open_ids[count++] = id;
 	}
-	if (own != 0 && own < end)
-		open[count++] = own;
-	qsort(open, count, sizeof(uint64), compare_numbers);
-	open[count] = end;
+	if (own_id != 0 && own_id < end)
+		open_ids[count++] = own_id;
+	qsort(open_ids, count, sizeof(uint64), compare_numbers);
+	open_ids[count] = end;
 	for (int i = 0; i <= count; i++)
 	{
-		uint64		below = xact_plus_base(open[i], base);
+		uint64		below = xact_plus_base(open_ids[i], base);
 
 		if (from < below)
 			numbers.ranges[numbers.count++] = (Range) {(int64) from, (int64) below};
@@ -141,9 +142,9 @@ ended_everywhere(PG_FUNCTION_ARGS)
 Datum
 next_transaction(PG_FUNCTION_ARGS)
 {
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	uint64		next_id = U64FromFullTransactionId(ReadNextFullTransactionId());
 
-	PG_RETURN_INT64((int64) xact_plus_base(next, PG_GETARG_INT64(0)));
+	PG_RETURN_INT64((int64) xact_plus_base(next_id, PG_GETARG_INT64(0)));
 }
 
 /*
@@ -154,13 +155,13 @@ next_transaction(PG_FUNCTION_ARGS)
 static XLogRecPtr
 end_of_wal(void)
 {
-	XLogRecPtr	next = GetXLogInsertRecPtr();
+	XLogRecPtr	position = GetXLogInsertRecPtr();
 
-	if (XLogSegmentOffset(next, wal_segment_size) == SizeOfXLogLongPHD)
-		return next - SizeOfXLogLongPHD;
-	if (next % XLOG_BLCKSZ == SizeOfXLogShortPHD)
-		return next - SizeOfXLogShortPHD;
-	return next;
+	if (XLogSegmentOffset(position, wal_segment_size) == SizeOfXLogLongPHD)
+		return position - SizeOfXLogLongPHD;
+	if (position % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		return position - SizeOfXLogShortPHD;
+	return position;
 }
 
 /* State when this process last flushed the WAL: the number of ended transactions, and the transaction of the process */
@@ -191,9 +192,9 @@ is_snapshot_durable(void)
 }
 
 /*
- * Flush the WAL of rows that were read and leave the database.  Their snapshot
- * sees only transactions that have ended by now.  If no transaction has ended
- * since the last flush, there is nothing to do.
+ * Flush the WAL of rows that were read and leave the database.  The snapshot of
+ * the rows sees only transactions that have ended by now.  If no transaction has
+ * ended since the last flush, nothing has to be flushed.
  */
 void
 make_seen_durable(void)

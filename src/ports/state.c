@@ -89,7 +89,7 @@ attribute_of(HeapTupleHeader row, const char *name)
 	return is_null ? (Datum) 0 : value;
 }
 
-/* Error unless there are at least "count" columns.  A later version of the SQL may have added columns after these. */
+/* Error unless there are at least "count" columns.  A later version of the SQL may have appended further columns. */
 void
 expect_columns(TupleDesc columns, int count, const char *what)
 {
@@ -211,14 +211,14 @@ lock_state(const char *name, Oid *schema)
 
 	for (;;)
 	{
-		Oid			again;
+		Oid			present_table;
 
 		LockRelationOid(table, AccessShareLock);
-		again = find_table(name, schema);
-		if (again == table)
+		present_table = find_table(name, schema);
+		if (present_table == table)
 			return table;
 		UnlockRelationOid(table, AccessShareLock);
-		table = again;
+		table = present_table;
 	}
 }
 
@@ -270,9 +270,9 @@ static const char *const settings[][2] = {
 static void
 pin(const char *name, const char *value)
 {
-	const char *now = GetConfigOption(name, true, false);
+	const char *present_value = GetConfigOption(name, true, false);
 
-	if (now != NULL && strcmp(now, value) != 0)
+	if (present_value != NULL && strcmp(present_value, value) != 0)
 		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
@@ -344,7 +344,7 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
  * caller that it executes
  */
 static bool
-is_of_ours(const ErrorData *error)
+is_internal(const ErrorData *error)
 {
 	const char *name = error->context == NULL ? NULL : strstr(error->context, INTERNAL_SCHEMA ".");
 
@@ -353,8 +353,8 @@ is_of_ours(const ErrorData *error)
 }
 
 /*
- * Call an internal function.  Its errors are reported without their context,
- * which names internal functions and no statement of the user.
+ * Call an internal function.  Errors of the function are reported without their
+ * context, which names internal functions, and no statement of the user.
  */
 Datum
 internal_call(FunctionCallInfo call)
@@ -376,7 +376,7 @@ internal_call(FunctionCallInfo call)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		if (is_of_ours(error))
+		if (is_internal(error))
 		{
 			error->context = error->internalquery = NULL;
 			error->internalpos = 0;

@@ -28,13 +28,13 @@ typedef struct Self
 	Oid			state;			/* set by become_caller(): a table that must still exist in become_self() */
 } Self;
 
-/* Maximum number of columns of a row of the state */
+/* Maximum number of columns in a row of the state */
 #define MANY_COLUMNS 24
 
 /* A row as arrays of its columns */
 typedef struct Row
 {
-	HeapTuple	tuple;			/* the row as it was read from a table; null if there is none */
+	HeapTuple	tuple;			/* the row as it was read from a table; null if it was not read from a table */
 	Datum		values[MANY_COLUMNS];
 	bool		nulls[MANY_COLUMNS];
 } Row;

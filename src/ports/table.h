@@ -70,7 +70,7 @@ typedef struct TableProof
 	Leaf	   *leaves;
 	Value		members;		/* feed_member[]: the tables as a position remembers them */
 	/* the next transaction id when the proof was made; the proof includes only changes by older transactions */
-	TransactionId next;
+	TransactionId next_id;
 	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
 	AttrNumber	share_column;	/* column that was proved to divide the rows into shares; 0 if there is none */
 	Parts		parts;
@@ -128,12 +128,12 @@ extern void check_proof(const Table *table);
 #define MANY_LEAVES 8			/* with fewer leaves, a plan over all of them costs little */
 extern void forget_parts_of(TableProof *proof);
 extern bool parts_are_known(const Parts *parts, Numbers set);
-extern void note_parts(const Table *table, Value numbers, const bool *has);
+extern void keep_parts(const Table *table, Value numbers, const bool *has_rows);
 
 /* table_ref.c */
 extern bool is_swapped(const Table *table);
 
 /* next.c */
-extern bool holds_again(Table *table, HeapTupleHeader position, Numbers *others);
+extern bool holds_again(Table *table, HeapTupleHeader position, Numbers *outside);
 
 #endif							/* INORDER_TABLE_H */

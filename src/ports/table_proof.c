@@ -69,7 +69,7 @@ depends_on(const TableProof *proof, Oid relation)
 }
 
 /*
- * True if nothing that a proof depends on was invalidated after the
+ * True if no relation that a proof depends on has been invalidated since the
  * invalidation with this number
  */
 bool
@@ -118,7 +118,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
-/* The number of invalidations so far.  They are counted from the first call on. */
+/* The number of invalidations since the first call of this function or of find_proof() */
 uint64
 invalidations_noticed(void)
 {
@@ -152,14 +152,14 @@ static TableProof *
 find_proof(Oid relation)
 {
 	TableProof *proof;
-	bool		found;
+	bool		is_stored;
 
 	if (proofs == NULL)
 		make_cache();
 	if (hash_search(proofs, &relation, HASH_FIND, NULL) == NULL)
 		forget_dropped();
-	proof = hash_search(proofs, &relation, HASH_ENTER, &found);
-	if (!found)
+	proof = hash_search(proofs, &relation, HASH_ENTER, &is_stored);
+	if (!is_stored)
 		*proof = (TableProof) {.relation = relation};
 	return proof;
 }
@@ -202,7 +202,7 @@ table_of(Datum description)
 	};
 }
 
-/* The table of a description, with its proof.  "reader" is the role that reads it; InvalidOid for the current role. */
+/* The table of a description, with its proof.  "reader" is the role that reads; InvalidOid for the current role. */
 Table
 table_with_proof(Datum description, Oid reader)
 {
@@ -235,8 +235,8 @@ is_same(const Reading *a, const Reading *b)
 }
 
 /*
- * True if the partitions that a position would remember are those that were
- * locked and proved
+ * True if a position would remember exactly the partitions that were locked and
+ * proved
  */
 static bool
 is_whole(const TableProof *proof)
@@ -300,12 +300,12 @@ members_under(Snapshot (*take_snapshot) (void), const Table *table)
 static void
 take_leaves(TableProof *proof, ArrayType *indexes)
 {
-	Datum	   *index;
+	Datum	   *oids;
 
-	deconstruct_array(indexes, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &index, NULL, &proof->leaf_count);
+	deconstruct_array(indexes, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &oids, NULL, &proof->leaf_count);
 	proof->leaves = palloc(sizeof(Leaf) * proof->leaf_count);
 	for (int i = 0; i < proof->leaf_count; i++)
-		proof->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
+		proof->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(oids[i]), false), DatumGetObjectId(oids[i])};
 }
 
 /* Store a table and its partitions, in the order of their locks and in the order of their OIDs */
@@ -340,7 +340,7 @@ make_proof(const Table *table)
 	for (int i = 0; i < proof.tree_count; i++)
 		refuse_later_triggers(proof.lock_order[i]);
 	proof.members = members_under(GetTransactionSnapshot, table);
-	proof.next = ReadNextTransactionId();
+	proof.next_id = ReadNextTransactionId();
 	/* For an older snapshot, files.c makes further checks. */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&proof))
 		refuse_change(table->oid);
@@ -359,11 +359,11 @@ copy_of(const void *from, Size size)
  * parallel mode this cannot be checked, and the result is false.
  */
 static bool
-is_of_now(const TableProof *made, const Table *table)
+matches_catalog(const TableProof *proof, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
 		return !IsInParallelMode();
-	return datumIsEqual(made->members.value, members_under(GetLatestSnapshot, table).value, false, -1);
+	return datumIsEqual(proof->members.value, members_under(GetLatestSnapshot, table).value, false, -1);
 }
 
 /*
@@ -371,25 +371,25 @@ is_of_now(const TableProof *made, const Table *table)
  * snapshots; otherwise it is used once.
  */
 static void
-keep_proof(TableProof *kept, TableProof made, bool is_valid)
+keep_proof(TableProof *entry, TableProof proof, bool is_valid)
 {
 	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(memory);
 
-	made.memory = memory;
-	made.reading.key_column = pstrdup(made.reading.key_column);
-	made.reading.order_columns = copy_of(made.reading.order_columns, VARSIZE(made.reading.order_columns));
-	made.tree = copy_of(made.tree, sizeof(Oid) * made.tree_count);
-	made.lock_order = copy_of(made.lock_order, sizeof(Oid) * made.tree_count);
-	made.leaves = copy_of(made.leaves, sizeof(Leaf) * made.leaf_count);
-	made.members.value = datumCopy(made.members.value, false, -1);
+	proof.memory = memory;
+	proof.reading.key_column = pstrdup(proof.reading.key_column);
+	proof.reading.order_columns = copy_of(proof.reading.order_columns, VARSIZE(proof.reading.order_columns));
+	proof.tree = copy_of(proof.tree, sizeof(Oid) * proof.tree_count);
+	proof.lock_order = copy_of(proof.lock_order, sizeof(Oid) * proof.tree_count);
+	proof.leaves = copy_of(proof.leaves, sizeof(Leaf) * proof.leaf_count);
+	proof.members.value = datumCopy(proof.members.value, false, -1);
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(memory, CacheMemoryContext);
-	if (kept->memory != NULL)
-		MemoryContextDelete(kept->memory);
-	*kept = made;
-	kept->is_valid = is_valid;
-	kept->number = ++last_number;
+	if (entry->memory != NULL)
+		MemoryContextDelete(entry->memory);
+	*entry = proof;
+	entry->is_valid = is_valid;
+	entry->number = ++last_number;
 }
 
 static void
@@ -404,16 +404,16 @@ lock_tree(const TableProof *proof)
 
 /*
  * True if a proof holds in the snapshot of this transaction.  A snapshot that
- * another session exported may be older than the proof.  It is newer if every
- * transaction that existed when the proof was made has ended in the snapshot;
- * otherwise the partitions that the snapshot sees are compared.
+ * another session exported may be older than the proof.  A snapshot is newer if
+ * every transaction that existed when the proof was made has ended in it; otherwise
+ * the partitions that the snapshot sees are compared.
  */
 static bool
-is_of_snapshot(const TableProof *kept, const Table *table)
+is_of_snapshot(const TableProof *proof, const Table *table)
 {
-	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
+	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, proof->next_id))
 		return true;
-	return datumIsEqual(kept->members.value, members_under(GetTransactionSnapshot, table).value, false, -1);
+	return datumIsEqual(proof->members.value, members_under(GetTransactionSnapshot, table).value, false, -1);
 }
 
 /*
@@ -429,11 +429,11 @@ valid_proof(const Table *table)
 	lock_tree(proof);
 	if (!proof->is_valid || !is_same(&proof->reading, &table->reading) || !is_of_snapshot(proof, table))
 	{
-		uint64		before = invalidations;
-		TableProof	made = make_proof(table);
-		bool		of_now = is_of_now(&made, table);
+		uint64		invalidations_before = invalidations;
+		TableProof	new_proof = make_proof(table);
+		bool		is_current = matches_catalog(&new_proof, table);
 
-		keep_proof(proof, made, of_now && is_untouched(&made, before));
+		keep_proof(proof, new_proof, is_current && is_untouched(&new_proof, invalidations_before));
 	}
 	return proof;
 }

@@ -60,19 +60,19 @@ namesake_of(const Table *table)
 	Datum	   *names;
 	int			count;
 	Oid			schema;
-	Oid			other;
+	Oid			present_table;
 	char		kind;
 
 	if (table->known_as == NULL)
 		return InvalidOid;
 	deconstruct_array(table->known_as, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
 	schema = count == 2 ? get_namespace_oid(NameStr(*DatumGetName(names[0])), true) : InvalidOid;
-	other = OidIsValid(schema) ? get_relname_relid(NameStr(*DatumGetName(names[1])), schema) : InvalidOid;
-	kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
-	if (other == table->oid ||
+	present_table = OidIsValid(schema) ? get_relname_relid(NameStr(*DatumGetName(names[1])), schema) : InvalidOid;
+	kind = OidIsValid(present_table) ? get_rel_relkind(present_table) : '\0';
+	if (present_table == table->oid ||
 		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE))
 		return InvalidOid;
-	return other;
+	return present_table;
 }
 
 /* namesake(t feed_table) -> regclass, or null */
@@ -80,11 +80,11 @@ Datum
 namesake(PG_FUNCTION_ARGS)
 {
 	Table		table = table_of(PG_GETARG_DATUM(0));
-	Oid			other = namesake_of(&table);
+	Oid			present_table = namesake_of(&table);
 
-	if (!OidIsValid(other))
+	if (!OidIsValid(present_table))
 		PG_RETURN_NULL();
-	PG_RETURN_OID(other);
+	PG_RETURN_OID(present_table);
 }
 
 bool

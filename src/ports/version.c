@@ -5,9 +5,9 @@
  * Library and SQL are replaced at different times.  A package brings a new library,
  * which each new session loads, days before somebody runs ALTER EXTENSION UPDATE;
  * pg_upgrade brings the old SQL to the new library.  After an update of the SQL, a
- * session keeps the library that it has loaded.  A library therefore serves
- * the SQL of all earlier releases: none of its functions is removed or gets other
- * arguments.
+ * session keeps the library that it has loaded.  A library therefore serves the SQL
+ * of all earlier releases: a new library never removes a function, and never
+ * changes the arguments of a function.
  *
  * The state that the library reads, and the internal functions that it calls, are an
  * interface with numbered versions.  The labels of the type interface_version are
@@ -64,20 +64,20 @@ version_of_sql(void)
 }
 
 /*
- * True if a version is below that of this library.  Versions are three numbers;
- * a missing number is 0.
+ * True if a version is below the version of this library.  Versions are three
+ * numbers; a missing number is 0.
  */
 static bool
 is_older_than_library(const char *version)
 {
-	int			theirs[3] = {0};
-	int			ours[3] = {0};
+	int			sql_version[3] = {0};
+	int			library_version[3] = {0};
 
-	(void) sscanf(version, "%d.%d.%d", &theirs[0], &theirs[1], &theirs[2]);
-	(void) sscanf(INORDER_VERSION, "%d.%d.%d", &ours[0], &ours[1], &ours[2]);
-	for (int i = 0; i < lengthof(ours); i++)
-		if (theirs[i] != ours[i])
-			return theirs[i] < ours[i];
+	(void) sscanf(version, "%d.%d.%d", &sql_version[0], &sql_version[1], &sql_version[2]);
+	(void) sscanf(INORDER_VERSION, "%d.%d.%d", &library_version[0], &library_version[1], &library_version[2]);
+	for (int i = 0; i < lengthof(library_version); i++)
+		if (sql_version[i] != library_version[i])
+			return sql_version[i] < library_version[i];
 	return false;
 }
 
@@ -122,7 +122,7 @@ check_interface(Oid schema)
 /*
  * check_library() -> void
  *
- * Called by the scripts of the extension.  While they run, the catalog has the new version already.
+ * Called by the scripts of the extension.  While a script runs, the catalog already has the new version.
  */
 Datum
 check_library(PG_FUNCTION_ARGS)

@@ -27,7 +27,7 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* At most four triggers (one of them is created by the SQL edition only) and one expression */
+/* At most four triggers, of which the C edition creates three, and one expression */
 #define VERSIONS_MAX 5
 
 typedef struct Versions

@@ -49,8 +49,8 @@ PG_FUNCTION_INFO_V1(await_look);
  * the CPU time of this session
  */
 static uint64 ended_before;
-static double used_before;
-static double began;			/* start of this call, in milliseconds of the clock below */
+static double cpu_before;
+static double began;			/* value of monotonic_ms() at the start of this call */
 
 uint64
 ended_count(void)
@@ -89,14 +89,14 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Pause between two readings of the counter; it grows with the time that the call has waited so far */
+/* Pause between two readings of the counter, which grows with the time that the call has waited so far */
 static double
 counter_pause(double waited)
 {
 	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
 }
 
-/* Pause between two checks; it depends on the CPU time of the last check and on the time waited so far */
+/* Pause between two checks, which depends on the CPU time of the last check and on the time waited so far */
 static double
 check_pause(double used, double waited)
 {
@@ -108,19 +108,19 @@ check_pause(double used, double waited)
  * false if the whole wait is over
  */
 static bool
-wait_for_look(double duration)
+wait_for_check(double duration)
 {
 	double		end = began + duration;
 	double		now = monotonic_ms();
-	double		next = now + check_pause(cpu_ms() - used_before, now - began);
+	double		next_check = now + check_pause(cpu_ms() - cpu_before, now - began);
 
 	do
 	{
 		if (now >= end)
 			return false;
-		pause_ms(Min(Max(counter_pause(now - began), next - now), end - now));
+		pause_ms(Min(Max(counter_pause(now - began), next_check - now), end - now));
 		now = monotonic_ms();
-	} while (ended_count() == ended_before || now < Min(next, end));
+	} while (ended_count() == ended_before || now < Min(next_check, end));
 	return true;
 }
 
@@ -135,9 +135,9 @@ await_look(PG_FUNCTION_ARGS)
 {
 	if (PG_GETARG_BOOL(1))
 		began = monotonic_ms();
-	else if (!wait_for_look(PG_GETARG_FLOAT8(0) * 1000.0))
+	else if (!wait_for_check(PG_GETARG_FLOAT8(0) * 1000.0))
 		PG_RETURN_BOOL(false);
 	ended_before = ended_count();
-	used_before = cpu_ms();
+	cpu_before = cpu_ms();
 	PG_RETURN_BOOL(true);
 }

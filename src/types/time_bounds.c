@@ -134,17 +134,17 @@ static TimestampTz
 range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)
 {
 	TypeCacheEntry *typcache = range_get_typcache(fcinfo, RangeTypeGetOid(range));
-	RangeBound	ends[2];
+	RangeBound	bounds[2];
 	bool		empty;
 	TimestampTz us;
 
-	range_deserialize(typcache, range, &ends[0], &ends[1], &empty);
+	range_deserialize(typcache, range, &bounds[0], &bounds[1], &empty);
 	if (empty)
 		return upper ? PG_INT64_MIN : PG_INT64_MAX;
-	if (ends[upper].infinite)
+	if (bounds[upper].infinite)
 		return upper ? PG_INT64_MAX : PG_INT64_MIN;
-	us = DatumGetTimestampTz(ends[upper].val);
-	return ends[upper].inclusive == upper ? next_us(us) : us;
+	us = DatumGetTimestampTz(bounds[upper].val);
+	return bounds[upper].inclusive == upper ? next_us(us) : us;
 }
 
 /* uuid_v1_range_bound(tstzrange, upper boolean) */

@@ -64,15 +64,15 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked_support);
  * ---------------------------------------------------------------------------
  */
 
-static const char *const timeless[] = {
+static const char *const functions_without_time[] = {
 	"uuid_sequence_nextval", "uuid_time_nextval", "uuid_xact_nextval", "uuid_v1_nextval"
 };
-static const char *const timeless_of_server[] = {"gen_random_uuid", "uuidv4"};
+static const char *const server_functions_without_time[] = {"gen_random_uuid", "uuidv4"};
 
 typedef struct TimelessSearch
 {
 	Oid			namespace;		/* schema of the extension */
-	const char *found;			/* name of the function that was found */
+	const char *function_name;	/* name of the function that was found */
 } TimelessSearch;
 
 static bool
@@ -80,17 +80,17 @@ is_timeless(Oid function, void *context)
 {
 	TimelessSearch *search = (TimelessSearch *) context;
 	Oid			namespace = get_func_namespace(function);
-	bool		own = namespace == search->namespace;
-	const char *const *names = own ? timeless : timeless_of_server;
+	bool		is_own = namespace == search->namespace;
+	const char *const *names = is_own ? functions_without_time : server_functions_without_time;
 	char	   *name;
 
-	if (!own && namespace != PG_CATALOG_NAMESPACE)
+	if (!is_own && namespace != PG_CATALOG_NAMESPACE)
 		return false;
 	name = get_func_name(function);
-	for (int i = 0; i < (own ? lengthof(timeless) : lengthof(timeless_of_server)); i++)
+	for (int i = 0; i < (is_own ? lengthof(functions_without_time) : lengthof(server_functions_without_time)); i++)
 		if (strcmp(name, names[i]) == 0)
 		{
-			search->found = names[i];
+			search->function_name = names[i];
 			return true;
 		}
 	return false;
@@ -111,11 +111,11 @@ calls_timeless(Node *node, void *context)
 static Node *
 meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
 {
-	List	   *names = rte->rtekind == RTE_JOIN ? rte->joinaliasvars : group_expressions(rte);
+	List	   *expressions = rte->rtekind == RTE_JOIN ? rte->joinaliasvars : group_expressions(rte);
 	TargetEntry *entry;
 
 	if (rte->rtekind != RTE_SUBQUERY)
-		return column <= list_length(names) ? (Node *) list_nth(names, column - 1) : NULL;
+		return column <= list_length(expressions) ? (Node *) list_nth(expressions, column - 1) : NULL;
 	if (rte->subquery == NULL)
 		return NULL;
 	entry = get_tle_by_resno(rte->subquery->targetList, column);
@@ -137,7 +137,7 @@ plain_column(Node *node)
 
 /*
  * The range table of the query that is this number of levels up, or NIL.  When the
- * planner builds its relations, all expressions of the query have been simplified.
+ * planner builds its relations, it has simplified all expressions of the query.
  * Later, only CHECK constraints of tables are simplified.  The result is then NIL,
  * because columns in CHECK constraints do not refer to the range table of the query.
  */
@@ -195,7 +195,8 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("keys in column \"%s\" of table \"%s\" cannot be compared with a time",
 						get_attname(table, column, false), RelationGetRelationName(relation)),
-				 errdetail("The default of the column calls %s(), which makes no version-7 keys.", search.found),
+				 errdetail("The default of the column calls %s(), which makes no version-7 keys.",
+						   search.function_name),
 				 errhint("Compare a column of type timestamptz, or let uuid_v7_nextval() make the keys. "
 						 "To compare any uuid, use the bound uuid_v7_floor(timestamptz).")));
 	table_close(relation, NoLock);
@@ -310,7 +311,7 @@ below(Comparison *comparison, bool second, bool negated)
 
 /* True if an expression may be evaluated twice */
 static bool
-repeats(Node *node)
+is_repeatable(Node *node)
 {
 	return !contain_volatile_functions(node) && !contain_subplans(node);
 }
@@ -334,7 +335,7 @@ bounds(Comparison *comparison, TimeOperator operator)
 
 	if (!equal && operator != TIME_NE)
 		return below(comparison, operator == TIME_LE || operator == TIME_GT, operator >= TIME_GE);
-	if (!repeats(comparison->id) || !repeats(comparison->moment))
+	if (!is_repeatable(comparison->id) || !is_repeatable(comparison->moment))
 		return NULL;
 	return (Node *) makeBoolExpr(equal ? AND_EXPR : OR_EXPR,
 								 list_make2(below(comparison, false, equal), below(comparison, true, !equal)), -1);
@@ -350,9 +351,9 @@ bounds(Comparison *comparison, TimeOperator operator)
 static Node *
 with_check(Comparison *comparison, Node *compared)
 {
-	bool		placed = !IsA(comparison->moment, Const) && repeats(comparison->moment);
-	Node	   *moment = placed ? copyObject(comparison->moment) : makeBoolConst(true, false);
-	FuncExpr   *check = makeFuncExpr(comparison->check, BOOLOID, list_make2(copyObject(comparison->id), moment),
+	bool		has_operand = !IsA(comparison->moment, Const) && is_repeatable(comparison->moment);
+	Node	   *operand = has_operand ? copyObject(comparison->moment) : makeBoolConst(true, false);
+	FuncExpr   *check = makeFuncExpr(comparison->check, BOOLOID, list_make2(copyObject(comparison->id), operand),
 									 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 
 	return (Node *) make_andclause(is_andclause(compared) ?
@@ -374,7 +375,7 @@ rewrite(Comparison *comparison, TimeOperator operator)
 		return bounds(comparison, operator);
 	refuse_timeless(comparison->root, comparison->namespace, comparison->id);
 	comparison->check = own_function(comparison->namespace, "uuid_v7_checked", UUIDOID, ANYOID);
-	if (!OidIsValid(comparison->check) || IsA(comparison->id, Const) || !repeats(comparison->id))
+	if (!OidIsValid(comparison->check) || IsA(comparison->id, Const) || !is_repeatable(comparison->id))
 		return NULL;
 	compared = bounds(comparison, operator);
 	return compared == NULL ? NULL : with_check(comparison, compared);

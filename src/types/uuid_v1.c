@@ -217,7 +217,7 @@ uuid_v1_get_node(PG_FUNCTION_ARGS)
  */
 #define NODE_MULTICAST (UINT64CONST(1) << 40)	/* lowest bit of the first byte */
 
-static int	owner = 0;			/* MyProcPid of the process that chose node and clock sequence */
+static int	state_process = 0;	/* MyProcPid of the process that chose node and clock sequence */
 static V1State state;
 
 static void
@@ -227,7 +227,7 @@ begin_session(void)
 
 	state.node = (random & V1_NODE_MAX) | NODE_MULTICAST;
 	state.clockseq = random >> 48 & V1_CLOCKSEQ_MAX;
-	owner = MyProcPid;
+	state_process = MyProcPid;
 }
 
 static uint64
@@ -243,7 +243,7 @@ current_tick(void)
 Datum
 uuid_v1_nextval(PG_FUNCTION_ARGS)
 {
-	if (unlikely(owner != MyProcPid))
+	if (unlikely(state_process != MyProcPid))
 		begin_session();
 	v1_advance(&state, current_tick());
 	if (unlikely(state.tick > V1_TICK_MAX))

@@ -4,7 +4,7 @@
  *
  * The functions of this file only compute, like those of uuid_layout.h.  In memory
  * and on disk a value has the size of a uuid, and the server's functions for uuid
- * compare and hash it.  It consists of two words:
+ * compare and hash it.  A value consists of two words:
  *
  *	  high	60 bits		ticks of 100 ns since 1582-10-15 00:00:00 UTC
  *	  low	14 bits		clock sequence, without the variant
