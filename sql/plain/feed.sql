@@ -50,7 +50,7 @@ BEGIN
     ELSIF NOT pg_catalog.jsonb_path_exists(plan, 'strict $.**."CTE Name" ? (@ == "rows of the batch")', '{}', true) THEN
         RAISE 'the statement does not read the batch' USING
             ERRCODE = 'feature_not_supported', DETAIL = 'The position moves over the whole batch.',
-            HINT = 'Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows '
+            HINT = 'Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows '
                    'so far, call feed_seek(name, ''now'').';
     END IF;
 EXCEPTION WHEN invalid_cursor_definition THEN

@@ -45,7 +45,7 @@ typedef struct UseSearch
 
 static BatchUse use_of(Level *level, bool limited);
 
-/* True if a LIMIT or OFFSET may leave out rows.  LIMIT NULL, LIMIT ALL and OFFSET 0 leave out none. */
+/* True if a LIMIT or OFFSET may leave out rows.  LIMIT NULL, LIMIT ALL and OFFSET 0 leave out no rows. */
 static bool
 is_limit(Node *amount, bool zero_is_none)
 {
@@ -120,7 +120,7 @@ search_expressions(Node *node, void *context)
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* How a query reads the batch.  Each reference to a WITH query is followed, even if another one was followed before. */
+/* How a query reads the batch.  Each reference to a WITH query is followed, even if there are several references. */
 static BatchUse
 use_of(Level *level, bool limited)
 {
@@ -147,7 +147,7 @@ use_of(Level *level, bool limited)
 
 /*
  * Error unless a statement reads the whole batch.  Rules may have rewritten the
- * statement into several queries; one of them must read the batch.
+ * statement into several queries; one of these queries must read the batch.
  */
 static void
 check_batch_is_read(List *queries)
@@ -168,7 +168,7 @@ check_batch_is_read(List *queries)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement does not read the batch"),
 				 errdetail("The position moves over the whole batch."),
-				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
+				 errhint("Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 
 /* The WITH query that was added to the user's statement */

@@ -17,7 +17,7 @@ OF_PORTS = {
     "At least 2^30 keys fit into one transaction.",
     "Further statements can follow in the same transaction.",
     "Limit the rows by max_rows, as in feed_apply(name, statement, 10).",
-    "Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
+    "Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
     "call feed_seek(name, 'now').",
     "The position moves over the whole batch, including the rows that are left out.",
     "The position moves over the whole batch.",
