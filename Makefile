@@ -14,7 +14,7 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
-# These variables are set to nothing, since PGXS would use values from the environment that have another purpose.
+# These variables are emptied. PGXS would use their values from the environment, which may have another purpose.
 DOCS        =
 MODULES     =
 PROGRAM     =

@@ -59,7 +59,7 @@ makes_call(const Plan *plan, const Node *call)
  * aggregate without groups always take all rows.
  */
 static const char *
-through(const Plan *plan, const char *cut)
+limit_below(const Plan *plan, const char *cut)
 {
 	if (IsA(plan, Limit))
 		return "below LIMIT, OFFSET or FETCH FIRST";
@@ -116,7 +116,7 @@ search_plan(CallSearch *search, Plan *plan, const char *cut)
 		search->cut = cut;
 		return;
 	}
-	cut = through(plan, cut);
+	cut = limit_below(plan, cut);
 	search_links(search, plan->initPlan);
 	search_plan(search, outerPlan(plan), cut);
 	search_plan(search, innerPlan(plan), cut);

@@ -126,7 +126,7 @@ query_for(const RowSource *source, bool in_order)
  * The current role remains the caller, because the code looks up no name, and calls no function of a user.
  */
 static bool
-take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, RowSource *source)
+take_by_index(Datum name, Datum owner, const BatchRequest *request, bool moves, RowSource *source)
 {
 	Oid			caller = GetUserId();
 	BatchRequest complete_request = *request;
@@ -154,7 +154,7 @@ take_at_once(Datum name, Datum owner, const BatchRequest *request, bool moves, R
  * are readable.
  */
 static bool
-look_up_at_once(FunctionCallInfo fcinfo, RowSource *source)
+look_up_quickly(FunctionCallInfo fcinfo, RowSource *source)
 {
 	Oid			caller = GetUserId();
 	Oid			schema;
@@ -186,7 +186,7 @@ take_next(FunctionCallInfo fcinfo, bool moves)
 	RowSource	source = {0};
 
 	if (!PG_ARGISNULL(0) && (!request.is_limited || request.max_rows > 0) &&
-		take_at_once(PG_GETARG_DATUM(0), owner.value, &request, moves, &source))
+		take_by_index(PG_GETARG_DATUM(0), owner.value, &request, moves, &source))
 		return source;
 	return look_up_batch("next_rows", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner, argument_value(fcinfo, 2, INT4OID),
@@ -268,7 +268,7 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 {
 	RowSource	source = {0};
 
-	if (!look_up_at_once(fcinfo, &source))
+	if (!look_up_quickly(fcinfo, &source))
 		source = look_up_batch("unfinished_rows", 4, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});

@@ -455,7 +455,7 @@ fold_seldom(Relation table, Oid deltas)
 }
 
 static void
-leave_to(Oid function, Node *data)
+call_row_function(Oid function, Node *data)
 {
 	LOCAL_FCINFO(call, 0);
 	FmgrInfo	row_function;
@@ -494,7 +494,7 @@ exact_count_trigger(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	counter.deltas = has_moved ? NULL : open_deltas(function, data->tg_relation->rd_rel->relowner);
 	if (counter.deltas == NULL || !find_columns(&counter))
-		leave_to(function, fcinfo->context);
+		call_row_function(function, fcinfo->context);
 	else
 	{
 		count_rows(&counter);

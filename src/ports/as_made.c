@@ -40,7 +40,7 @@
  * expression of the generated number, has to be examined, too.
  */
 static bool
-is_usual(const Reading *reading)
+has_simple_key(const Reading *reading)
 {
 	Datum	   *columns;
 	int			count;
@@ -189,7 +189,7 @@ bool
 is_as_made(TableProof *proof)
 {
 	/* In parallel mode invalidations must not be processed. */
-	if (IsInParallelMode() || !is_usual(&proof->reading))
+	if (IsInParallelMode() || !has_simple_key(&proof->reading))
 		return false;
 	AcceptInvalidationMessages();	/* the locks, which process invalidations, may be older than this call */
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);

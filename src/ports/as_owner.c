@@ -90,16 +90,17 @@ as_owner(PG_FUNCTION_ARGS)
 	ReturnSetInfo *set = fcinfo->flinfo->fn_retset ? (ReturnSetInfo *) fcinfo->resultinfo : NULL;
 	int			modes = fcinfo->flinfo->fn_retset ? allow_materialize_only(set) : 0;
 	Value		caller = caller_value();
-	Self		self = become_owner();
+	SavedRole	saved = become_owner();
 	Datum		result;
 
 	/* Under the collation of the caller, different names might be equal. */
-	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
+	InitFunctionCallInfoData(*call, body_of(fcinfo, saved.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL,
+							 (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());
 	result = internal_call(call);
 	fcinfo->isnull = call->isnull;
-	become_self(self);
+	restore_role(saved);
 	if (set != NULL)
 	{
 		if (set->returnMode != SFRM_Materialize)

@@ -39,7 +39,7 @@ typedef struct Count
 	Oid			relation;
 	Oid			leaf;			/* the table itself, or its only partition */
 	Oid			file;			/* file of this leaf */
-	Datum		position;		/* feed_position: the transactions, and the table as it was */
+	Datum		position;		/* feed_position: the transactions, and the partitions when they were counted */
 	int64		amount;
 	int64		folded;			/* the count when may_fold() last returned true */
 } Count;

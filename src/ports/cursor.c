@@ -28,16 +28,16 @@
 #define STEPS_MAX 16
 
 /* Open a table that holds rows, and its index.  The table is locked already: see lock_tree() in table_proof.c. */
-Opened
+OpenLeaf
 open_leaf(const Leaf *leaf)
 {
 	Relation	table = table_open(leaf->oid, NoLock);
 
-	return (Opened) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
+	return (OpenLeaf) {table, index_open(leaf->index, AccessShareLock), table_slot_create(table, NULL)};
 }
 
 void
-close_leaf(Opened leaf)
+close_leaf(OpenLeaf leaf)
 {
 	ExecDropSingleTupleTableSlot(leaf.slot);
 	index_close(leaf.index, NoLock);

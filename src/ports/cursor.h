@@ -17,12 +17,12 @@
 #include "ports/bounds.h"
 
 /* A table that holds rows, and its index on the number */
-typedef struct Opened
+typedef struct OpenLeaf
 {
 	Relation	table;
 	Relation	index;
 	TupleTableSlot *slot;
-} Opened;
+} OpenLeaf;
 
 /* Ranges in ascending order.  If the last range ends with LAST_KEY, it has no upper bound. */
 typedef struct Stretch
@@ -33,7 +33,7 @@ typedef struct Stretch
 
 typedef struct Cursor
 {
-	Opened		leaf;
+	OpenLeaf	leaf;
 	IndexScanDesc scan;
 	bool		is_uuid;
 	const KeyRange *ranges;		/* the ranges that remain */
@@ -54,8 +54,8 @@ ascending(IndexScanDesc scan)
 	return (scan->indexRelation->rd_indoption[0] & INDOPTION_DESC) != 0 ? BackwardScanDirection : ForwardScanDirection;
 }
 
-extern Opened open_leaf(const Leaf *leaf);
-extern void close_leaf(Opened leaf);
+extern OpenLeaf open_leaf(const Leaf *leaf);
+extern void close_leaf(OpenLeaf leaf);
 extern Cursor *open_cursor(const TableProof *proof, int leaf, const Stretch *stretch, bool with_keys);
 extern void next_entry(Cursor *cursor);
 extern bool is_visible(Cursor *cursor);

@@ -221,7 +221,10 @@ lowest_of(const Row *state)
 	return state->nulls[STATE_FIRST_BATCH] ? PG_INT64_MIN : DatumGetInt64(state->values[STATE_FIRST_BATCH]);
 }
 
-/* True if a poll without rows should be recorded: the first such poll after rows, then one poll every 30 seconds */
+/*
+ * True if a poll that finds no rows should be recorded.  The first such poll after
+ * a poll with rows is recorded, and then one poll every 30 seconds.
+ */
 static bool
 is_poll_due(const Feed *feed)
 {

@@ -49,7 +49,7 @@ static int64 pages_in_vain;		/* pages read by a costly probe, before the full se
 
 /* True if a position consists of whole transactions of this server, and is not inside a set ordered by a column */
 static bool
-is_between(const Row *position, const Table *table, Numbers *read)
+is_between_transactions(const Row *position, const Table *table, Numbers *read)
 {
 	Row			order = row_of(position->values[POSITION_ORDERING], position->nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	uint64		next_id = U64FromFullTransactionId(ReadNextFullTransactionId());
@@ -85,7 +85,7 @@ is_remembered(const Table *table, const Row *position)
  * remembers it.  The table is then locked and proved.
  */
 static bool
-is_usual(Table *table, const Row *position, Numbers set)
+is_worth_probing(Table *table, const Row *position, Numbers set)
 {
 	if (table->proof->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
 		return false;
@@ -141,10 +141,11 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 	Numbers		read;
 	ProbeResult	probe;
 
-	if (!is_between(&row, table, &read) || difference(read, ended_numbers(table->reading.base, false)).count > 0)
+	if (!is_between_transactions(&row, table, &read) ||
+		difference(read, ended_numbers(table->reading.base, false)).count > 0)
 		return false;
 	*outside = difference((Numbers) {1, &all_numbers}, read);
-	if (!is_usual(table, &row, *outside))
+	if (!is_worth_probing(table, &row, *outside))
 		return false;
 	probe = probe_files(table, *outside);
 	if (!probe.has_rows && !probe.has_beyond)
@@ -267,12 +268,12 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	 * The full search must follow a costly probe.  Another probe might be cheap,
 	 * because the costly probe has marked dead index entries.
 	 */
-	if (pages_in_vain > 0 || !is_between(position, table, &read))
+	if (pages_in_vain > 0 || !is_between_transactions(position, table, &read))
 		return false;
 	set = difference(set, read);
 	if (set.count == 0)
 		return true;
-	if (!is_usual(table, position, set))
+	if (!is_worth_probing(table, position, set))
 		return false;
 	PushActiveSnapshot(GetTransactionSnapshot());	/* a snapshot that is not older than the locks */
 	set = difference(ended_numbers(table->reading.base, true), read);

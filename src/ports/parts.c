@@ -171,8 +171,8 @@ compare_values(StringInfo to, const char *column, List *values)
 }
 
 /*
- * The condition that the rows of a partition satisfy by its bound; NULL if it is
- * not known
+ * A condition that the rows of a partition satisfy because of the partition's
+ * bound; NULL if no condition is known
  */
 static char *
 bound_condition(Oid partition, Oid parent)
@@ -200,8 +200,8 @@ bound_condition(Oid partition, Oid parent)
 }
 
 /*
- * The condition that the rows of a leaf satisfy by its bound and the bounds of
- * the partitions above it; NULL if it is not known
+ * A condition that the rows of a leaf satisfy because of the bounds of the leaf and
+ * of the partitions above it; NULL if no condition is known
  */
 static char *
 leaf_condition(Oid leaf, Oid root)
@@ -225,7 +225,7 @@ leaf_condition(Oid leaf, Oid root)
 
 /*
  * A condition that all rows of the chosen leaves satisfy; NULL if there are too
- * many leaves, or if the condition of a leaf is not known
+ * many leaves, or if no condition is known for a leaf
  */
 static char *
 condition_of(const TableProof *proof, const bool *has_rows)
@@ -261,7 +261,7 @@ begin_writing(void)
 	return nest;
 }
 
-/* partition_bounds(relation regclass, member regclass) -> text: the condition of a leaf; "true" if it is not known */
+/* partition_bounds(relation regclass, member regclass) -> text: a condition for a leaf; "true" if none is known */
 Datum
 partition_bounds(PG_FUNCTION_ARGS)
 {

@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(count_by_index);
 static int64
 count_old(const Table *table, int leaf, int64 most)
 {
-	Opened		opened = open_leaf(&table->proof->leaves[leaf]);
+	OpenLeaf	opened = open_leaf(&table->proof->leaves[leaf]);
 	ScanKeyData key;
 	TableScanDesc scan;
 	int64		rows = 0;

@@ -280,11 +280,11 @@ as_caller(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 3);
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	Self		owner = become_caller(table.reader);
+	SavedRole	saved = become_caller(table.reader);
 	Datum		texts = (Datum) 0;
 	bool		has_row = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : no_settings, &texts);
 
-	become_self(owner);
+	restore_role(saved);
 	if (!has_row)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(texts);
@@ -296,7 +296,7 @@ count_as_caller(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 3);
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	Self		owner = become_caller(table.reader);
+	SavedRole	saved = become_caller(table.reader);
 	bool		is_null = true;
 	int64		number = 0;
 	int			nest;
@@ -310,7 +310,7 @@ count_as_caller(PG_FUNCTION_ARGS)
 		elog(ERROR, "\"%s\" gave no number", query);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
-	become_self(owner);
+	restore_role(saved);
 	PG_RETURN_INT64(number);
 }
 
@@ -352,11 +352,11 @@ run_statements(PG_FUNCTION_ARGS)
 {
 	Datum	   *statements;
 	int			count;
-	Self		owner = become_caller(PG_GETARG_OID(1));
+	SavedRole	saved = become_caller(PG_GETARG_OID(1));
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &count);
 	for (int i = 0; i < count; i++)
 		run_statement(TextDatumGetCString(statements[i]));
-	become_self(owner);
+	restore_role(saved);
 	PG_RETURN_VOID();
 }

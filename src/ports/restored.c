@@ -2,8 +2,8 @@
  * restored.c
  *	  State that was restored from a dump, and not accepted yet.
  *
- * A dump includes the positions of feeds: the numbers that were read, on the
- * server and at the time of the dump.  In the restored database these numbers
+ * A dump includes the positions of feeds, which consist of the transaction numbers
+ * that were read on the dumped server.  In the restored database these numbers
  * may still be in the future.  Feeds would skip the rows that get these numbers
  * later, and nothing would show the loss.  Each row of the state therefore has a
  * column written_here: true if the extension wrote the row on this server.  The

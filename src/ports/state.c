@@ -79,7 +79,7 @@ text_of(Value value)
 	return TextDatumGetCString(value.value);
 }
 
-/* An attribute of a composite value; 0 if it is null (a number may also be 0) */
+/* An attribute of a composite value; 0 if the attribute is null */
 Datum
 attribute_of(HeapTupleHeader row, const char *name)
 {
@@ -263,7 +263,7 @@ static const char *const settings[][2] = {
 };
 
 /*
- * Change a setting until become_self() is called.  A setting that already has the
+ * Change a setting until restore_role() is called.  A setting that already has the
  * value is skipped, because comparing takes a tenth of the time of setting.  A
  * setting that no loaded library defines is skipped, too.
  */
@@ -276,19 +276,19 @@ pin(const char *name, const char *value)
 		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-Self
+SavedRole
 become_owner(void)
 {
-	Self		self = {0};
-	Oid			owner = state_owner(&self.schema);
+	SavedRole	saved = {0};
+	Oid			owner = state_owner(&saved.schema);
 
-	GetUserIdAndSecContext(&self.user, &self.context);
-	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
+	GetUserIdAndSecContext(&saved.user, &saved.context);
+	SetUserIdAndSecContext(owner, saved.context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
-	self.nest = NewGUCNestLevel();
+	saved.nest = NewGUCNestLevel();
 	for (int i = 0; i < lengthof(settings); i++)
 		pin(settings[i][0], settings[i][1]);
-	return self;
+	return saved;
 }
 
 /*
@@ -298,31 +298,31 @@ become_owner(void)
  * The statement may run code of the table's owner, who perhaps installed the
  * extension.  Our lock keeps other sessions from dropping the extension, but
  * not this session.  After such a drop, names would refer to objects that the
- * code has created.  become_self() therefore checks that the extension exists.
+ * code has created.  restore_role() therefore checks that the extension exists.
  */
-Self
+SavedRole
 become_caller(Oid caller)
 {
-	Self		self = {0};
+	SavedRole	saved = {0};
 
-	self.state = find_table("feed", &self.schema);
-	GetUserIdAndSecContext(&self.user, &self.context);
+	saved.state = find_table("feed", &saved.schema);
+	GetUserIdAndSecContext(&saved.user, &saved.context);
 	/* The caller is an argument of internal functions, on which EXECUTE may have been granted to other roles. */
-	if (caller != self.user && OidIsValid(self.state) && self.user != owner_of_table(self.state))
+	if (caller != saved.user && OidIsValid(saved.state) && saved.user != owner_of_table(saved.state))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("only the owner of the extension \"inorder\" may act for another role")));
-	SetUserIdAndSecContext(caller, self.context);
-	self.nest = NewGUCNestLevel();
-	return self;
+	SetUserIdAndSecContext(caller, saved.context);
+	saved.nest = NewGUCNestLevel();
+	return saved;
 }
 
 void
-become_self(Self self)
+restore_role(SavedRole saved)
 {
-	AtEOXact_GUC(false, self.nest);
-	SetUserIdAndSecContext(self.user, self.context);
-	if (OidIsValid(self.state) && get_relname_relid("feed", get_namespace_oid(INTERNAL_SCHEMA, true)) != self.state)
+	AtEOXact_GUC(false, saved.nest);
+	SetUserIdAndSecContext(saved.user, saved.context);
+	if (OidIsValid(saved.state) && get_relname_relid("feed", get_namespace_oid(INTERNAL_SCHEMA, true)) != saved.state)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the extension \"inorder\" was dropped by a statement that one of its functions ran")));
@@ -393,20 +393,20 @@ owner_call(const char *name, int count, const Value *arguments)
 {
 	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
 	Oid			types[FUNC_MAX_ARGS];
-	Self		self = become_owner();
+	SavedRole	saved = become_owner();
 	FmgrInfo	function;
 	Value		result;
 
 	for (int i = 0; i < count; i++)
 		types[i] = arguments[i].type;
-	fmgr_info(internal_function(self.schema, name, count, types), &function);
+	fmgr_info(internal_function(saved.schema, name, count, types), &function);
 	InitFunctionCallInfoData(*call, &function, count, DEFAULT_COLLATION_OID, NULL, NULL);
 	for (int i = 0; i < count; i++)
 		call->args[i] = (NullableDatum) {arguments[i].value, arguments[i].null};
 	result.value = internal_call(call);
 	result.null = call->isnull;
 	result.type = get_func_rettype(function.fn_oid);
-	become_self(self);
+	restore_role(saved);
 	return result;
 }
 

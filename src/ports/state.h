@@ -18,15 +18,15 @@ typedef struct Value
 	bool		null;
 } Value;
 
-/* The role and settings to which become_self() returns */
-typedef struct Self
+/* The role and the settings that restore_role() restores */
+typedef struct SavedRole
 {
 	Oid			user;
 	int			context;
 	int			nest;
 	Oid			schema;			/* the internal schema, which only this session can drop until the transaction ends */
-	Oid			state;			/* set by become_caller(): a table that must still exist in become_self() */
-} Self;
+	Oid			state;			/* set by become_caller(): a table that must still exist in the end */
+} SavedRole;
 
 /* Maximum number of columns in a row of the state */
 #define MANY_COLUMNS 24
@@ -65,9 +65,9 @@ enum
 
 extern Oid	state_owner(Oid *schema);
 extern void take_turn(Datum feed);
-extern Self become_owner(void);
-extern Self become_caller(Oid caller);
-extern void become_self(Self self);
+extern SavedRole become_owner(void);
+extern SavedRole become_caller(Oid caller);
+extern void restore_role(SavedRole saved);
 
 extern Oid	owner_of_table(Oid table);
 extern char *relation_name(Oid relation);

@@ -59,7 +59,7 @@ typedef struct TableProof
 {
 	Oid			relation;		/* key of the cache */
 	bool		is_valid;		/* no later invalidation has affected it */
-	uint64		number;			/* number of the proof, unique */
+	uint64		number;			/* unique number of the proof */
 	MemoryContext memory;		/* for the following members */
 	Reading		reading;
 	int			tree_count;

@@ -227,7 +227,7 @@ described_table(FunctionCallInfo fcinfo, int reader)
 }
 
 static bool
-is_same(const Reading *a, const Reading *b)
+is_same_reading(const Reading *a, const Reading *b)
 {
 	return strcmp(a->key_column, b->key_column) == 0 && a->is_uuid == b->is_uuid &&
 		a->is_generated == b->is_generated && a->is_partial == b->is_partial && a->base == b->base &&
@@ -239,7 +239,7 @@ is_same(const Reading *a, const Reading *b)
  * proved
  */
 static bool
-is_whole(const TableProof *proof)
+has_all_members(const TableProof *proof)
 {
 	ArrayType  *members = DatumGetArrayTypeP(proof->members.value);
 	Datum	   *rows;
@@ -298,7 +298,7 @@ members_under(Snapshot (*take_snapshot) (void), const Table *table)
 }
 
 static void
-take_leaves(TableProof *proof, ArrayType *indexes)
+store_leaves(TableProof *proof, ArrayType *indexes)
 {
 	Datum	   *oids;
 
@@ -310,7 +310,7 @@ take_leaves(TableProof *proof, ArrayType *indexes)
 
 /* Store a table and its partitions, in the order of their locks and in the order of their OIDs */
 static void
-take_tree(TableProof *proof, List *tree)
+store_tree(TableProof *proof, List *tree)
 {
 	ListCell   *cell;
 
@@ -331,18 +331,18 @@ make_proof(const Table *table)
 
 	if (get_rel_relkind(table->oid) == '\0')	/* the table was dropped */
 		check_table(table);
-	take_tree(&proof, find_all_inheritors(table->oid, AccessShareLock, NULL));
+	store_tree(&proof, find_all_inheritors(table->oid, AccessShareLock, NULL));
 	/* If the catalog of Citus exists, check that the table is not distributed. */
 	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
 		(void) call_under(GetLatestSnapshot, "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 	if (!is_as_made(&proof))
-		take_leaves(&proof, DatumGetArrayTypeP(call_under(GetLatestSnapshot, "prove_table", 2, arguments).value));
+		store_leaves(&proof, DatumGetArrayTypeP(call_under(GetLatestSnapshot, "prove_table", 2, arguments).value));
 	for (int i = 0; i < proof.tree_count; i++)
 		refuse_later_triggers(proof.lock_order[i]);
 	proof.members = members_under(GetTransactionSnapshot, table);
 	proof.next_id = ReadNextTransactionId();
 	/* For an older snapshot, files.c makes further checks. */
-	if (!IsolationUsesXactSnapshot() && !is_whole(&proof))
+	if (!IsolationUsesXactSnapshot() && !has_all_members(&proof))
 		refuse_change(table->oid);
 	return proof;
 }
@@ -409,7 +409,7 @@ lock_tree(const TableProof *proof)
  * the partitions that the snapshot sees are compared.
  */
 static bool
-is_of_snapshot(const TableProof *proof, const Table *table)
+matches_snapshot(const TableProof *proof, const Table *table)
 {
 	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, proof->next_id))
 		return true;
@@ -427,7 +427,7 @@ valid_proof(const Table *table)
 
 	LockRelationOid(table->oid, AccessShareLock);
 	lock_tree(proof);
-	if (!proof->is_valid || !is_same(&proof->reading, &table->reading) || !is_of_snapshot(proof, table))
+	if (!proof->is_valid || !is_same_reading(&proof->reading, &table->reading) || !matches_snapshot(proof, table))
 	{
 		uint64		invalidations_before = invalidations;
 		TableProof	new_proof = make_proof(table);
@@ -582,7 +582,7 @@ seen_members(PG_FUNCTION_ARGS)
 		check_files(find_proof(locked.relation), GetActiveSnapshot());
 		PG_RETURN_DATUM(PG_GETARG_DATUM(1));
 	}
-	take_tree(&locked, tree_of(locked.relation, NoLock));
+	store_tree(&locked, tree_of(locked.relation, NoLock));
 	check_files(&locked, GetActiveSnapshot());
 	PG_RETURN_NULL();
 }

@@ -109,7 +109,7 @@ calls_timeless(Node *node, void *context)
  * NULL if the expression is not available.
  */
 static Node *
-meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
+expression_of_column(RangeTblEntry *rte, AttrNumber column, List **rtable)
 {
 	List	   *expressions = rte->rtekind == RTE_JOIN ? rte->joinaliasvars : group_expressions(rte);
 	TargetEntry *entry;
@@ -168,7 +168,7 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 		*column = var->varattno;
 		if (rte->rtekind == RTE_RELATION)
 			return rte->relid;
-		var = plain_column(meaning(rte, var->varattno, &rtable));
+		var = plain_column(expression_of_column(rte, var->varattno, &rtable));
 		if (var != NULL && var->varlevelsup > 0)	/* a column of a query around a subquery */
 			break;
 	}
@@ -296,7 +296,7 @@ clause_of(Comparison *comparison, Oid operator, Node *bound)
  * this value, and postgres_fdw can send it to another server.
  */
 static Node *
-below(Comparison *comparison, bool second, bool negated)
+compare_below(Comparison *comparison, bool second, bool negated)
 {
 	Node	   *bound = bound_expression(comparison, second);
 	Oid			operator = comparison->less;
@@ -329,16 +329,17 @@ static const char *const operators[] = {"lt", "le", "eq", "ge", "gt", "ne"};
  * twice.
  */
 static Node *
-bounds(Comparison *comparison, TimeOperator operator)
+compare_with_bounds(Comparison *comparison, TimeOperator operator)
 {
 	bool		equal = operator == TIME_EQ;
 
 	if (!equal && operator != TIME_NE)
-		return below(comparison, operator == TIME_LE || operator == TIME_GT, operator >= TIME_GE);
+		return compare_below(comparison, operator == TIME_LE || operator == TIME_GT, operator >= TIME_GE);
 	if (!is_repeatable(comparison->id) || !is_repeatable(comparison->moment))
 		return NULL;
 	return (Node *) makeBoolExpr(equal ? AND_EXPR : OR_EXPR,
-								 list_make2(below(comparison, false, equal), below(comparison, true, !equal)), -1);
+								 list_make2(compare_below(comparison, false, equal),
+											compare_below(comparison, true, !equal)), -1);
 }
 
 /*
@@ -372,12 +373,12 @@ rewrite(Comparison *comparison, TimeOperator operator)
 	Node	   *compared;
 
 	if (comparison->id_type != UUIDOID)
-		return bounds(comparison, operator);
+		return compare_with_bounds(comparison, operator);
 	refuse_timeless(comparison->root, comparison->namespace, comparison->id);
 	comparison->check = own_function(comparison->namespace, "uuid_v7_checked", UUIDOID, ANYOID);
 	if (!OidIsValid(comparison->check) || IsA(comparison->id, Const) || !is_repeatable(comparison->id))
 		return NULL;
-	compared = bounds(comparison, operator);
+	compared = compare_with_bounds(comparison, operator);
 	return compared == NULL ? NULL : with_check(comparison, compared);
 }
 
