@@ -12,7 +12,7 @@
  *			bits 15..12  version				 bits 61..0   last 62 bits
  *			bits 11..0	 next 12 bits
  *
- * RFC 9562, section 4 (variant, version), 5.7 (version 7), 5.8 (version 8).
+ * See RFC 9562, sections 4 (variant, version), 5.7 (version 7) and 5.8 (version 8).
  */
 #ifndef INORDER_UUID_LAYOUT_H
 #define INORDER_UUID_LAYOUT_H

@@ -69,8 +69,8 @@ depends_on(const TableProof *proof, Oid relation)
 }
 
 /*
- * True if no relation that a proof depends on has been invalidated since the
- * invalidation with this number
+ * True if no relation that a proof depends on was invalidated after the first
+ * "since" invalidations
  */
 bool
 is_untouched(const TableProof *proof, uint64 since)

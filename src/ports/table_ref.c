@@ -1,7 +1,7 @@
 /*
  * table_ref.c
- *	  The type table_ref, and the function namesake(), which finds the table that now
- *	  has the name of another.
+ *	  The type table_ref, and the function namesake(), which finds a table that has
+ *	  taken the name of another table.
  *
  * The state refers to tables by the type table_ref, which is like regclass but
  * accepts missing tables.  A dump includes the state of all tables, even of those
