@@ -15,7 +15,7 @@
  * function of the row trigger.
  *
  * Each delta of a partitioned table has a hash of the partitions at the time of the
- * statement.  If the partitions have changed since, the view counts the table instead.
+ * statement.  If it differs from the hash of the fold, the view counts the table.
  */
 #include "postgres.h"
 

@@ -78,7 +78,7 @@ allow_materialize_only(ReturnSetInfo *set)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	modes = set->allowedModes;
-	/* An SQL function with these modes materializes its set. */
+	/* With these modes, a function that supports both modes materializes its set. */
 	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;
 	return modes;
 }
