@@ -305,7 +305,7 @@ CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regr
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
-'Revoke from a role the right to move a feed, which feed_grant has given.';
+'Revoke what feed_grant has granted to a role: the right to move a feed.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
