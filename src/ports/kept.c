@@ -372,7 +372,7 @@ refuse_concurrent(void)
 			 errmsg("could not serialize access due to concurrent update")));
 }
 
-/* The newest state of a locked feed, in the active snapshot; error unless it is the version that this call has read */
+/* The newest state of a locked feed, in the active snapshot; error if the state has changed since this call read it */
 static Row
 state_to_move(const Feed *feed)
 {

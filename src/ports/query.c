@@ -219,7 +219,7 @@ prepare_text(const char *query, int options)
 	return plan;
 }
 
-/* Check and run a query.  Its rows go to the destination or, if the destination is null, into SPI_tuptable. */
+/* Check and run a query.  The rows go to the destination or, if the destination is null, into SPI_tuptable. */
 static void
 run(const Table *table, const char *query, bool stable, int options, DestReceiver *destination)
 {

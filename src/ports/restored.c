@@ -2,9 +2,9 @@
  * restored.c
  *	  State that was restored from a dump, and not accepted yet.
  *
- * A dump includes the positions of feeds, which consist of the transaction numbers
- * that were read on the dumped server.  In the restored database these numbers
- * may still be in the future.  Feeds would skip the rows that get these numbers
+ * A dump includes the positions of feeds.  A position is the set of the transactions
+ * that were read on the dumped server.  In the restored database their numbers may
+ * still be in the future.  Feeds would skip the rows that get these numbers
  * later, and nothing would show the loss.  Each row of the state therefore has a
  * column written_here: true if the extension wrote the row on this server.  The
  * column is generated: no role can supply its value, a dump leaves it out, and

@@ -340,8 +340,8 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 }
 
 /*
- * True if an error comes from an internal function, and not from code of the
- * caller that it executes
+ * True if an error was raised by an internal function, and not by code of the
+ * caller that this function executes
  */
 static bool
 is_internal(const ErrorData *error)
