@@ -145,8 +145,8 @@ ISOLATION = \
     exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
-# An out-of-tree build needs directories for the objects. As targets, these directories would be found among the
-# sources, through VPATH.
+# An out-of-tree build needs directories for the objects. If they were targets, make would find the directories of the
+# sources through VPATH, and create no others.
 $(shell mkdir -p $(sort $(dir $(OBJS))))
 EXTRA_CLEAN = $(OBJS:.o=.bc) output_regress inorder-sql--*$(EXTVERSION).sql
 

@@ -270,7 +270,7 @@ probe_numbers(PG_FUNCTION_ARGS)
 /*
  * The number of rows of these transactions, up to a limit.  The rows in the
  * indexes are counted first.  If they do not reach the limit, the rows that the
- * indexes lack are counted, which are at the beginning of the table.
+ * indexes lack are counted at the beginning of the table.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

@@ -17,9 +17,9 @@
  * has to plan its queries.
  *
  * Under load the next row comes soon.  Both pauses are therefore shorter at the
- * beginning of a call: the pause between readings of the counter is at most a
+ * beginning of a call.  The pause between readings of the counter is at most a
  * quarter of the time waited so far, and the pause between checks is at most as
- * long as this time (but each is at least 1 ms).
+ * long as this time.  Each pause is at least 1 ms.
  *
  * Times are measured by a monotonic clock.
  */
