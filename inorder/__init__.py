@@ -1,6 +1,6 @@
-"""The command-line tool of inorder: the lab and its reports.
+"""The command-line tool of inorder.
 
-The extension's C and SQL live beside this package, in ``src`` and ``sql``.
+In a checkout, the sources of the extension are beside this package, in ``src`` and ``sql``.
 """
 
 __version__ = "0.2.0"

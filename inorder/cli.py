@@ -1,4 +1,4 @@
-"""The command line: its commands, its exit codes, its signals. Nothing imports this."""
+"""The command line: its commands, its exit codes, its signals. No module of a command imports this module."""
 
 import logging
 import os
@@ -23,8 +23,8 @@ from inorder.text import lines, quoted
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
-# The module of each command, which is imported on first use, and its summary, so that help imports no command.
-# Importing all commands takes 0.75 s, importing tail alone less than half of that.
+# For each command: its module, which is imported on first use, and its summary, for which the help imports no module.
+# Importing all modules takes 0.75 s, importing the module of tail less than half of that.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
     "uninstall": ("inorder.install.command", "Remove inorder from a database."),
 }
-OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that belong to an extra
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages of an extra
 
 
 def installer_of(name: str) -> str:
@@ -88,8 +88,8 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # to the end
+            os.set_inheritable(os.open(os.devnull, mode), True)  # gets the lowest free number
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # never closed
 
 
 def discard_output() -> None:
@@ -123,7 +123,7 @@ def require_written() -> None:
 
 class Program(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """inorder help COMMAND is inorder COMMAND --help."""
+        """Treat inorder help COMMAND as inorder COMMAND --help."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
@@ -159,7 +159,7 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error after a server has answered; None without a server, or in the laboratory."""
+    """The message for an unexpected error; None to show a traceback: in the laboratory, or if no driver is loaded."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
@@ -174,7 +174,7 @@ def unexpected(error: Exception) -> str | None:
 
 
 def not_encoded(error: UnicodeEncodeError) -> InorderError:
-    """The error for arguments or environment variables that are not text, or text that the locale cannot encode."""
+    """The error for an argument or a variable that is not UTF-8, or for text that the locale cannot encode."""
     wrong = error.object[max(0, error.start - 20) : error.end + 20]
     if error.encoding.replace("-", "") == "utf8":
         return InputError(f"this is not UTF-8: {os.fsencode(wrong)!r}")
@@ -201,10 +201,10 @@ def main() -> NoReturn:
 
 
 def run() -> NoReturn:
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # print exceptions only
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # its warnings are not printed
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for background jobs
     signal.signal(signal.SIGTERM, terminate)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored by nohup
         signal.signal(signal.SIGHUP, terminate)
     try:
         cli(prog_name="inorder", standalone_mode=False)  # shell completion uses this name

@@ -17,7 +17,7 @@ class InputError(InorderError):
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP. They are handled like an interrupt, so that every server is stopped. Exit code 143."""
+    """SIGTERM or SIGHUP. The servers of the tool are stopped as after an interrupt. Exit code 143."""
 
 
 FOUND = 3  # a check reported a problem: feeds --check, advise --fail-on

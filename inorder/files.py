@@ -42,10 +42,10 @@ def beside(target: Path) -> Path:
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
-    """The file that a path leads to, links resolved, and the name of the new file that will replace it.
+    """The file that a path leads to through links, and the name of the new file that will replace this file.
 
-    Each process, in any container, writes a new file of its own; the last one to finish wins. A path that is no regular
-    file is an error: a device, a pipe or a socket would be replaced by a file, for root even /dev/null.
+    Each process, even in another container, writes its own new file; the last one that is complete stays. A device, a
+    pipe or a socket is an error, because the new file would replace it: for root, even /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that replaces the old one when it is complete and on the disk; an incomplete one is removed."""
+    """A new file that replaces the old one when it is complete and on the disk; an incomplete new file is removed."""
     target, partial = partial_of(path)
     try:
         with partial.open("xb") as file:
@@ -107,7 +107,7 @@ def sync_folder(folder: Path) -> None:
 def host_lock(key: bytes) -> socket.socket:
     """A lock of this user on this host; BlockingIOError if it is taken.
 
-    The lock is an abstract socket of Linux: it leaves no file, and is released when the last process that has it ends.
+    The lock is an abstract socket of Linux: it leaves no file, and ends with the last process that has the socket.
     """
     lock = socket.socket(socket.AF_UNIX)
     try:
@@ -133,7 +133,7 @@ def awaited(take: Callable[[], Lock]) -> Lock:
 
 
 def lock_file(descriptor: int, name: Path | str) -> None:
-    """Lock an open file; BlockingIOError if another process has the lock, an error if the file system has no locks."""
+    """Lock an open file; BlockingIOError if another process has the lock, InorderError if locks are not supported."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -25,14 +25,14 @@ class Commands(UserDict[str, click.Command], ABC):
 
     @abstractmethod
     def summary(self, name: str) -> str:
-        """The line of the command in the help of the group."""
+        """The summary of the command in the help of the group."""
 
 
 class Modules(Commands):
     """Commands that are functions of modules: the name of the function is a prefix and the name of the command."""
 
     def __init__(self, modules: Mapping[str, tuple[str, str]], prefix: str = "") -> None:
-        """``modules``: the module and the summary of each command, by its name."""
+        """``modules``: the module and the summary of each command, by the name of the command."""
         super().__init__(modules)
         self.modules, self.prefix = modules, prefix
 

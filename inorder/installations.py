@@ -14,7 +14,7 @@ from inorder.sources import installer
 
 OLDEST_MAJOR = 15
 PATHS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS")
-DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
+DIRECT_IO_MAJOR = 16  # the first version with debug_io_direct
 
 # Where distributions put pg_config, one folder per major version.
 SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_config")
@@ -79,7 +79,7 @@ def describe(pg_config_output: str, origin: str) -> Installation:
 
 
 def from_pg_config(pg_config: Path, origin: str) -> Installation:
-    """The server that a pg_config belongs to; an error that names it if it does not run or is too old."""
+    """The server that a pg_config belongs to; an error if pg_config does not run, or if the server is too old."""
     try:
         output = subprocess.run([pg_config], capture_output=True, text=True, errors="replace", check=True).stdout
     except OSError as error:
@@ -132,7 +132,7 @@ def named_installation(pg_config: Path | None, option: str, environ: Mapping[str
 
 
 def target_installation(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server into whose folders files are installed: --pg-config, PG_CONFIG, or the only one of the system."""
+    """The server to install files for: by --pg-config, by PG_CONFIG, or the only server of the system."""
     return named_installation(pg_config, "--pg-config", environ) or only_one(system_installations())
 
 
@@ -150,7 +150,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
 
 
 def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
+    """The server to run: by --bindir, by PG_CONFIG, a server of the system with headers, or the embedded server."""
     named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
     installation = named or next(buildable_installations(), None) or embedded_installation()
     if installation is None:

@@ -50,7 +50,7 @@ def deferred(impatient: bool) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the block has cleaned up; further ones are ignored. Only in the main thread."""
+    """Delay an interrupt until the end of the block, and ignore further interrupts. No effect in other threads."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

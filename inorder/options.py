@@ -60,7 +60,7 @@ def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
 
 
 def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
-    """One of the given names. The error for another name lists all of them, or those in ``listed``."""
+    """One of the given names. The error for another name lists ``names`` or, if given, ``listed``."""
 
     def read(text: str, option: str) -> str:
         if text not in names:
@@ -101,7 +101,7 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """An option that ``requires`` or ``excludes`` other options, with a reason if given.
+    """An option that ``requires`` another option, or ``excludes`` others, with a reason if ``excludes`` has one.
 
     ``section`` is a heading in the help. It applies to this option and the next ones, up to an option with a section.
     """
@@ -134,7 +134,7 @@ class Option(click.Option):
 
 class Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options by section, and --help, which click puts last, outside of any section."""
+        """Write options by section. --help, which click adds without a section, is written below Options."""
         sections: dict[str, list[tuple[str, str]]] = {}
         name = "Options"
         for parameter in self.get_params(ctx):
@@ -147,7 +147,7 @@ class Sections(click.Command):
 
 
 def confirmed(question: str, to_stderr: bool = False) -> None:
-    """Ask before something is removed; without a terminal, raise an error that names the option."""
+    """Ask before something is removed; without a terminal, raise an error that names --yes."""
     try:
         agreed = click.confirm(question, err=to_stderr)
     except click.Abort:

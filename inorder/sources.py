@@ -18,7 +18,7 @@ def checkout() -> Path | None:
 
 
 def extras_of_pipx(file: Path) -> list[str]:
-    """The extras that pipx was asked for. It reinstalls those of the last command only."""
+    """The extras that the last command of pipx named; ``pipx install --force`` removes all that it does not name."""
     asked = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
     extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", asked or "")
     return re.findall(r"[\w-]+", extras[1]) if extras else []
@@ -27,7 +27,7 @@ def extras_of_pipx(file: Path) -> list[str]:
 def installer(extra: str) -> str:
     """The command that installs an extra in the way in which this tool was installed.
 
-    Debian installs into dist-packages. pipx leaves a file in its environments, and pip a file with its arguments.
+    Debian installs into dist-packages. pipx leaves a file in its environments, and pip a file with the source.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # takes time, and is rarely needed
 

@@ -1,4 +1,4 @@
-"""Show names that other roles chose: escaped, aligned, with plurals."""
+"""Text of messages and tables: names that other roles chose are escaped, columns are aligned."""
 
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
-MARKS = ("Mn", "Me")  # marks on the previous letter; vowels and tones of many scripts have no combining class
+# Categories of characters on the previous letter. combining() is 0 for vowels and tones of many scripts.
+MARKS = ("Mn", "Me")
 
 
 def one_line(text: str) -> str:
@@ -44,7 +45,7 @@ def plural(number: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(names: Iterable[object], separator: str = ", ") -> str:
-    """Names in a message, escaped, so that none begins a line.
+    """Names in a message, escaped: no name can begin a new line.
 
     >>> listed(["a", "b\\nHINT: c"])
     'a, b\\\\nHINT: c'

@@ -1,4 +1,4 @@
-"""``inorder advise``: its options, and the calls that read facts and find advice."""
+"""``inorder advise``: options, and the calls that read facts and find advice."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
-"""The model's cost of a table's key: WAL, index pages read, size, and its share of the table's WAL. Pure.
+"""The modeled cost of a table's key: WAL, index pages read, size of the index, and share of the table's WAL.
 
 docs/choose.md describes the model of the key's index. The rest of the table's WAL is estimated from the pages of the
-table and of its other indexes, which gives the key's share.
+table and of its other indexes. This module reads and writes nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,8 @@ HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; WAL re
 RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
-ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of a leaf page
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the newest rows that updates change
+ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the table, its newest rows, in which updates change rows
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Load:
-    """A table, or a partition, and the writes to it per second. ``entries``: updates that were not HOT.
+    """A table, or a partition, and the writes to it per second. ``entries``: updates that add index entries (not HOT).
 
     ``key_bytes`` is the size of a key in the index; 0 stands for the size of the kind's keys. ``memory_bytes`` is the
     memory that can hold pages of that index.
@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: possible values for how new the updated rows are, as a share of the newest rows of the table."""
+    """``updated``: assumptions about the share of the table, its newest rows, in which updates change rows."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
@@ -131,7 +131,8 @@ def compared(
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
     """Bytes of WAL, and bytes of growth, per day, for an index full of random keys that receives ordered keys.
 
-    The new keys are either in one place among the random keys, where pages are split in the middle, or after them.
+    ``is_last``: the new keys come after all random keys. Otherwise they come in one place among the random keys, where
+    pages are split in the middle.
     """
     wal, growth = 0.0, 0.0
     for load in loads:

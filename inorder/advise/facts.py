@@ -1,7 +1,7 @@
 """Read facts about the tables of a database, in READ ONLY transactions, and list the facts that could not be read.
 
-Statements use only objects of the server, pg_stat_statements and, with --sample, a table; the latter two only in
-schemas of trusted roles. Names, defaults and statements from the database are data: their text is never run.
+The statements use objects of the server; pg_stat_statements, if a trusted role owns its schema; and, with --sample,
+tables of trusted roles. Names, defaults and statements from the database are data: their text is never run.
 """
 
 import time
@@ -70,7 +70,7 @@ class Statistic:
 
 @dataclass
 class Leaf:
-    """A table, or a partition with the schema and name of its partitioned table. Counts become rates per second."""
+    """A table, or a partition with the schema and name of its partitioned table; counts are replaced by rates."""
 
     leaf: int
     leaf_schema: str
@@ -89,7 +89,7 @@ class Leaf:
     indexes: list[IndexFacts] = field(default_factory=list)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
     statistics: dict[int, Statistic] = field(default_factory=dict)
-    counted: dict[str, float] = field(default_factory=dict)  # number of rows since the counters were reset
+    counted: dict[str, float] = field(default_factory=dict)  # numbers of rows before they became rates
 
     @property
     def quoted(self) -> str:
@@ -165,7 +165,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, subject: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """The rows of a query. If the server refuses it, there are none, and ``subject`` is added to ``unseen``."""
+        """The rows of a query. If the server refuses the query: no rows, and ``subject`` is added to ``unseen``."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -212,14 +212,11 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """Seconds since the counters of rows were reset.
-
-        If they were never reset, an upper bound: the age of the cluster.
-        """
+        """Seconds since the counters of rows were reset; an upper bound, the age of the cluster, if they never were."""
         if server.seconds is not None:
             return server.seconds
-        made = self.rows_if_seen("the age of the row counters", "advise_initdb")
-        return float(made[0]["seconds"]) if made else None
+        ages = self.rows_if_seen("the age of the row counters", "advise_initdb")
+        return float(ages[0]["seconds"]) if ages else None
 
     def checkpoint(self, server: ServerFacts) -> float:
         name = "advise_checkpoints_17" if server.version >= 170000 else "advise_checkpoints_15"
@@ -252,16 +249,16 @@ class Reader:
         return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
 
     def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
-        """The statements that can be classified; the number of the rest is reported, with the reasons."""
+        """The statements that can be classified. The number of the other statements is reported, with the reasons."""
         from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser of an extra
 
-        every = [(row, understood(row["text"])) for row in rows]
-        if whys := [classification for _, classification in every if isinstance(classification, str)]:
-            reasons = listed(list(dict.fromkeys(whys))[:NAMED], "; ")
-            self.unseen.append(f"{plural(len(whys), 'statement')} of pg_stat_statements, not understood: {reasons}")
+        results = [(row, understood(row["text"])) for row in rows]
+        if reasons := [classification for _, classification in results if isinstance(classification, str)]:
+            shown = listed(list(dict.fromkeys(reasons))[:NAMED], "; ")
+            self.unseen.append(f"{plural(len(reasons), 'statement')} of pg_stat_statements, not understood: {shown}")
         return [
             Statement(**row, classification=classification)
-            for row, classification in every
+            for row, classification in results
             if isinstance(classification, Understood)
         ]
 
@@ -283,9 +280,9 @@ class Reader:
         self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
         # 0 rows in a table with pages: VACUUM skipped all pages
-        never = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
-                 and leaf.counted["inserted"] - leaf.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
-        self.say(never, "sizes (HINT: ANALYZE)")
+        unanalyzed = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
+                      and leaf.counted["inserted"] - leaf.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
+        self.say(unanalyzed, "sizes (HINT: ANALYZE)")
 
     def say(self, names: list[str], subject: str) -> None:
         if names := list(dict.fromkeys(names)):

@@ -21,7 +21,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding. ``saves``: bytes of WAL per day, or bytes of storage; findings are ordered by it.
+    """A finding. ``saves``: bytes of WAL per day, or bytes of storage, by which findings are ordered.
 
     ``costs``: one per kind of key.
 

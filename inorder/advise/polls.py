@@ -7,7 +7,7 @@ Table = tuple[str, str]  # the schema, "" if the statement names none, and the n
 
 @dataclass(frozen=True)
 class Poll:
-    """A column by which a reader takes rows after a value, and the tables that may have the column.
+    """A reader of rows in which a column is greater than a position: the column, and the tables that may have it.
 
     ``ordered``: rows are read in the order of the column. ``late``: rows younger than an interval are left out.
     """
@@ -20,7 +20,7 @@ class Poll:
 
 @dataclass(frozen=True)
 class Understood:
-    """``counted``: the table whose rows are counted. ``changed``: tables whose rows are updated or deleted."""
+    """``counted``: the table whose rows are counted. ``changed``: the tables whose rows are updated or deleted."""
 
     polls: tuple[Poll, ...] = ()
     counted: Table | None = None

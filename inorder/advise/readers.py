@@ -14,10 +14,10 @@ from inorder.units import time_text
 LEAST_COUNT = 0.01  # seconds; a faster count is not reported
 TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
 RISING = ("nextval", "now", "clock_timestamp", "statement_timestamp", "transaction_timestamp")
-GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only; inorder prepare does it online."
+GUARDED = "Online, inorder prepare adds a column, an index, and a guard that keeps the table insert-only."
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
-EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
-ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
+EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts the rows once."
+ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE: an exact count needs an insert-only table."
 SHOWN = 3  # statements shown, if there are more
 
 

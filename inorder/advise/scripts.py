@@ -44,7 +44,7 @@ class Statement:
 
 @dataclass
 class Created:
-    """Types of the columns that may be polled; and the columns whose values increase with new rows."""
+    """Types of the columns that may be polled, and the columns in which new rows have greater values."""
 
     types: dict[str, str] = field(default_factory=dict)
     rising: set[str] = field(default_factory=set)

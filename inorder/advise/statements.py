@@ -1,6 +1,7 @@
-"""Classify statements by their syntax trees: readers that poll a column, counts of a table, changes of rows. Pure.
+"""Classify statements by their syntax trees: readers that poll a column, counts of a table, changes of rows.
 
-The parser is the server's own, in pglast. It recurses, and statements are untrusted: long ones are not parsed.
+The parser is that of the server, in pglast. Long statements are not parsed: the parser recurses, and statements are
+untrusted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -152,9 +153,9 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 
 
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
-    """Columns that must be greater than a position by a condition.
+    """Columns that a condition requires to be greater than a position.
 
-    For OR, the columns for which that is true in all terms.
+    For OR: such columns of any term, if each term compares them by >, >= or =.
     """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]

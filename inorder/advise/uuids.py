@@ -1,4 +1,4 @@
-"""Classify the keys of a column: by the functions in its default, and by a sample of its values. Pure."""
+"""Classify the keys of a column: by the functions in its default, and by a sample of its values."""
 
 import re
 from collections.abc import Sequence

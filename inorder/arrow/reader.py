@@ -38,7 +38,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # OID of a table -> its columns, with the types that the driver knew when they were read
+        # by OID of a table: the columns when this connection last read the table
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
@@ -58,7 +58,7 @@ class Connection:
         return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query. Errors while it is read are errors of ADBC, with an SQLSTATE.
+        """The result of the query. An error while the result is read is an error of ADBC, with an SQLSTATE.
 
         fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without an SQLSTATE.
         """
@@ -78,13 +78,13 @@ class Connection:
         return rows
 
     def hold(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
-        """Begin a transaction with one snapshot that locks the table against changes, under fixed settings."""
+        """Begin a transaction with one snapshot and fixed settings, and lock the table against changes."""
         self.begin()
         self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
-        self.rows(query("session_settings"))  # the driver ends a transaction in which rows are left
+        self.rows(query("session_settings"))  # all rows are read: otherwise the driver would end the transaction
         self.run("SET LOCAL timezone = 'UTC'")
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Connection:
                 used.close()
 
 
-# A function that is called in a transaction, and returns the FROM item with the rows of a batch.
+# Called in a transaction; returns the FROM item with the rows of a batch.
 Question = Callable[[Connection], sql.Composable]
 Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
 
@@ -101,11 +101,11 @@ Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a tabl
 class ArrowReader:
     """Read a table repeatedly. Connections are kept, because the driver queries all types when it opens one.
 
-    A value that Arrow cannot represent is an error with this hint or, if there is no hint, null.
+    ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value is read as null.
     """
 
     def __init__(self, hint: str | None, fields: Fields = fields_of, rows: str = "reader_rows") -> None:
-        self.hint, self.fields, self.kept = hint, fields, rows
+        self.hint, self.fields, self.query_name = hint, fields, rows
         self.connections: dict[Session, Connection] = {}
 
     def of_batch(
@@ -113,7 +113,9 @@ class ArrowReader:
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a batch; ``after``, for changes only, is the position after the batch, as JSON."""
         return self.rows(
-            session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept, after)
+            session,
+            table,
+            lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.query_name, after),
         )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
@@ -166,7 +168,7 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows as the server returns them; raise an error at the end if they may have changed."""
+    """Yield the rows as the server returns them; raise an error at the end if the table may have changed meanwhile."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)
@@ -207,7 +209,7 @@ def kept_rows(
 
 
 def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
-    """The columns of a table, preceded by the columns "op" and "version" of a change, renamed if the names are taken.
+    """The columns "op" and "version" of a change, with underscores if the table has these names; then its columns.
 
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']

@@ -12,14 +12,14 @@ from psycopg import sql
 from inorder.connection.reading import TableColumn
 
 # A composite is selected as its fields, without naming them: if a field were dropped in the meantime, its name could
-# call a function. The driver refuses null composites, or does not report which composites are null.
+# call a function. The driver refuses null composites, or does not report which values are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 # format() calls the type's output function; a cast to text could be a function of any role.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
-# The driver makes a list of every array, or refuses it without naming the column. Arrays that are not lists are
-# selected as null, and are distinguished from nulls by DIMENSIONS.
+# The driver makes a list of every array, or refuses the array without naming the column. Arrays that are not lists are
+# selected as null; the column DIMENSIONS distinguishes these arrays from nulls.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"
@@ -60,7 +60,7 @@ class Field:
 
 
 def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
-    """The Arrow type of a column, or of its elements, and the server's type in which it is sent.
+    """The Arrow type of a column, or of its elements, and the server's type to which the value is cast.
 
     >>> scalar(TableColumn("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(TableColumn("i", "inet", "inet"))
     ((Decimal128Type(decimal128(5, 2)), 'text'), None)
@@ -124,7 +124,7 @@ IS_UTF8 = (
 
 
 def text_or_null(field: Field) -> Field:
-    """A field for servers that do not check encodings. It is null where the text is not valid UTF-8."""
+    """A field for servers that do not check encodings. The field is null where the text is not valid UTF-8."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
     if not is_text or field.expression == FIELDS:

@@ -1,4 +1,4 @@
-"""Batches of the driver cast to a schema: a value that Arrow cannot represent is an error with its key, or null."""
+"""Cast batches of the driver to a schema. Values that Arrow cannot represent are null, or errors that name the row."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Refused = Callable[[int, str], None]
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
     """A batch in the types of a schema. The columns of the schema come first in the batch.
 
-    A value that Arrow cannot represent is an error with this hint or, if there is no hint, null.
+    ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value becomes null.
     """
     columns = iter(batch.columns)
     sent = [[next(columns) for _ in range(field.width)] for field in fields]
@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as enum labels. If a label was renamed, its text may be missing from the labels of the snapshot."""
+    """Encode texts as enum labels. A text may be missing from the labels if its label was renamed meanwhile."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -83,7 +83,7 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 
 
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Rebuild lists whose values need a cast. The driver's offsets begin at 0, and a null list has no elements."""
+    """Cast an array; a list is built from its cast values. The driver's offsets begin at 0; a null list is empty."""
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
         values = column_as(
@@ -98,7 +98,7 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
     """Cast an array; if a value does not fit, cast each value alone.
 
-    Only a type that the caller has chosen can be too narrow.
+    A value can only be out of range for a type that the caller has chosen.
     """
     with suppress(pa.ArrowInvalid):
         return array.cast(kind)

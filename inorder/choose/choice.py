@@ -1,6 +1,6 @@
 """Choose a key: compute the parameters and the cost of each kind for given requirements, and take the cheapest.
 
-Pure. docs/choose.md has the rules.
+docs/choose.md has the rules. This module reads and writes nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ FOREVER = 100 * YEAR  # seconds during which the prefix must not wrap if rows ar
 MOST = 2**31 - 1  # largest value of each parameter of the block generators
 LEAST_BLOCK = 256  # smallest number of sequence values in a block: about a leaf page; smaller blocks save nothing more
 
-# Bytes that a column `xact bigint` adds to the WAL of a row: its size in the tuple. Its index is not included.
+# Bytes that a column `xact bigint` adds to the WAL of a row: its size in the tuple, without the index of the column.
 XACT_COLUMN = 8
 
 # The column of each kind. Of kinds with the same cost, the first is chosen.
@@ -57,7 +57,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Parameters of a block generator: seconds or values per block, and the number of blocks until it wraps."""
+    """Parameters of a block generator: seconds or values per block, and the number of blocks until the prefix wraps."""
 
     size: int
     count: int
@@ -74,7 +74,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kind of key with its parameters and cost. ``against``: the requirement that it does not meet, or ""."""
+    """A kind of key with its parameters and cost. ``against``: the requirement that the kind does not meet."""
 
     kind: str
     column: str
@@ -131,8 +131,8 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
 
-    Smaller blocks have fewer pages: more of these are in memory, and fewer are written as images. The number is one
-    more than the blocks that fill during the retention, for the block that is being filled.
+    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. The number of blocks
+    includes one more than fill during the retention: the block that is being filled.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)

@@ -2,9 +2,9 @@
 
 Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
 transaction writes to it, so the reader can read all of it. Then the reader finds the transactions in the new place that
-contain copied rows. A transaction contains either copied rows only or new rows only. To find out which, one row of each
-transaction is looked up in the old table by its primary key. If the row is not there, the transaction has new rows, and
-the reader must still read it.
+contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction is
+therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows, and
+the reader must still read this transaction.
 """
 
 import json
@@ -31,7 +31,7 @@ class NotReadableError(InputError):
 
 @dataclass(frozen=True)
 class ShardTransaction:
-    """A transaction with rows in a shard: the number of these rows, and the primary key of one of them, as text."""
+    """A transaction with rows in a shard: the number of these rows, and the primary key of one row, as text."""
 
     number: int
     rows: int
@@ -40,7 +40,7 @@ class ShardTransaction:
 
 @dataclass(frozen=True)
 class ShardTable:
-    """A shard being read. The extension checks that the name still belongs to the same table."""
+    """A shard that is read on its node. The extension checks that its name still belongs to this table."""
 
     node: ShardSession
     table: Table
@@ -60,7 +60,7 @@ class ShardTable:
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:
-    """True if no transaction is left that has written to a shard since Citus has moved it away."""
+    """True if no open transaction has written to a shard, which Citus has moved away."""
     (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
@@ -148,7 +148,7 @@ def gone(shard: Shard) -> InputError:
 
 
 class Moves:
-    """Locks on old shards: by group and key, in one session and transaction per node."""
+    """Locks on old shards, by group and key; each node has one session, in one transaction."""
 
     def __init__(self) -> None:
         self.sessions: dict[int, ShardSession] = {}
@@ -161,8 +161,7 @@ class Moves:
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if they are still unknown.
 
-        In that case, a run that continues (not ``ends``) reports the reason once; a run that ends fails with the
-        reason.
+        ``ends``: the run ends now. If the positions are unknown, such a run fails; another run reports the reason once.
         """
         problem = InorderError(f"{was.place} was moved, and is still written to: try again")
         if is_frozen:
@@ -196,7 +195,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in its transaction; a new session, without locks, if it was lost."""
+        """The session on the node of a shard, in a transaction; a new session, without locks, if that one was lost."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")
@@ -211,7 +210,7 @@ class Moves:
         return session
 
     def release(self, shard: Shard) -> None:
-        """Forget a shard that was read. Locks on a node are released together, with the last of its shards."""
+        """Forget a shard that was read. All locks on a node are released together, after its last shard."""
         keys = self.keys.get(shard.group, set())
         keys.discard(shard.key)
         if not keys:

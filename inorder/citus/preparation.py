@@ -82,7 +82,7 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the number; an error if the nodes do not compute it themselves, or it has no index."""
+        """The column with the transaction number; an error if it is not generated on the nodes, or has no index."""
         table = self.distributed.table
         rows = self.session.rows(
             query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column

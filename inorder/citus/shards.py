@@ -15,7 +15,7 @@ from inorder.text import one_line, quoted
 COORDINATOR = 0  # the group of the coordinator; no other node has this group
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
-# Prefixes of the parameters of libpq that apply to one host.
+# Prefixes of the names of libpq's parameters that apply to one host.
 OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")
 # Citus hides shards in pg_class from applications that it does not know, and treats LOCK TABLE as a change of a shard.
 SETTINGS: tuple[LiteralString, ...] = (
@@ -40,7 +40,7 @@ class Shard:
     def key(self) -> str:
         """The key of a shard on a node: shard id and group.
 
-        It changes if the shard is moved, but not if its node is replaced.
+        The key changes if the shard is moved, but not if its node is replaced.
 
         >>> Shard(102008, "public.t_102008", 2, "w2", 5432).key
         '102008@2'
@@ -56,7 +56,7 @@ class Shard:
         return f"{one_line(self.host)}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
-        """True if the rows of the other shard were in this one.
+        """True if this shard had the rows of the other shard.
 
         >>> whole = Shard(1, "public.t_1", 1, "a", 5432, 0, 9)
         >>> [whole.holds(Shard(2, "public.t_2", 1, "a", 5432, *part)) for part in ((0, 4), (5, 9), (10, 19))]
@@ -72,7 +72,7 @@ class Shard:
 
 
 class ShardSession(Session):
-    """A session on the node of a shard, to which Citus shows it."""
+    """A session on the node of a shard, with settings under which Citus shows the shard."""
 
     settings = SETTINGS
 

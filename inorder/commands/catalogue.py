@@ -1,4 +1,4 @@
-"""The report of a result: the sections of its experiment, then warnings; and distinct labels for several results."""
+"""The report of a result: the sections of its experiment, and warnings. Several results get distinct labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

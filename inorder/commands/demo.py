@@ -69,7 +69,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
 
 
 def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:
-    """The plans of the two experiments, the same as if each was run alone, so that it can be resumed."""
+    """The plans of the two experiments, as if each were run alone: either one can then be resumed."""
     sizes = tuple(dict.fromkeys((max(rows // 16, LEAST_ROWS), rows)))
     insert = InsertPlan(rows=sizes, rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     return ReaderPlan(seconds=reading), insert
@@ -86,7 +86,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on the effect that this machine cannot show, and on a way to see it; "" if the machine shows it."""
+    """A note on the effect that this machine cannot show, and on a way to see it; empty if the machine shows it."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"

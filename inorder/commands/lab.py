@@ -30,7 +30,8 @@ class Experiments(Commands):
         super().__init__(names())
 
     def load(self, name: str) -> click.Command:
-        from inorder.commands.options import experiment_command  # noqa: PLC0415  # its help alone needs none of it
+        # Load packages that the help of the group does not need.
+        from inorder.commands.options import experiment_command  # noqa: PLC0415
         from inorder.commands.run import run_experiment  # noqa: PLC0415
 
         command = experiment_command(experiment_named(name), run_experiment)
@@ -47,7 +48,7 @@ class Run(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``insert --like TABLE`` becomes ``like --table TABLE``; without a TABLE, the error is about --like."""
+        """Convert ``insert --like TABLE`` to ``like --table TABLE``. A missing TABLE is left as an error of --like."""
         options = [argument.partition("=") for argument in args]
         if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
             args = [

@@ -16,7 +16,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")
-SET = "set_"  # prefix of parameters for fields of the plan, which distinguishes them from other options
+SET = "set_"  # prefix of the parameters that are fields of the plan; other options have no prefix
 
 bindir_option = option(
     "--bindir",
@@ -28,7 +28,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
-    """The requested page. If the file exists, an error is raised before anything else is done."""
+    """The requested page. If its file exists, an error is raised before anything else is done."""
     if page:
         require_new(page, "remove it, or give another --html")
     return page

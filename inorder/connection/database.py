@@ -14,20 +14,19 @@ from psycopg.conninfo import make_conninfo
 from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
-# If the peer disappears silently, the kernel by itself would wait for two hours. With these settings it waits for
-# twenty seconds, both for an answer and while connecting. Some settings of libpq are in milliseconds, the others in
-# seconds.
+# If the server disappears silently, the kernel by default waits for two hours. With these settings it waits for twenty
+# seconds, both for an answer and for a connection. tcp_user_timeout is in milliseconds, the others are in seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# pg_catalog is named, because nothing must come before it. pg_temp is named last: if a path lacks it, tables and types
-# are first searched there, and a temporary table made by a trigger, or by another client of a pooler, could pose as
-# pg_class. The path has no other schema, even at its end, because an operator whose argument types match better is
-# chosen from any position.
+# pg_catalog is named, because no schema must come before it. pg_temp is named last: unnamed, it would be searched first
+# for tables and types, and a temporary table that a trigger, or another client of a pooler, has created could pose
+# as pg_class. The path has no other schema, even at its end: an operator whose argument types match better is chosen
+# even if its schema comes later.
 SEARCH_PATH = "pg_catalog, pg_temp"
-# Trusted values of pg_settings.source for the path at the start of a session: the client set it, or a role that may
-# alter the user's role. With any other value, the owner of the database may have set the path.
+# Trusted values of pg_settings.source for the path at the start of a session: the path was set by the client, or by a
+# role that may alter the user's role. With any other value, the owner of the database may have set the path.
 TRUSTED_SOURCES = ("client", "user", "database user")
 # Settings by which a server ends long statements and sessions, and the version that introduced each.
 TIMEOUTS: dict[LiteralString, int] = {
@@ -49,8 +48,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
     """A connection to the user's server. The search_path of role and database may lead to objects of other users.
 
     Therefore each transaction begins with its own settings, including SEARCH_PATH, and a statement outside of a
-    transaction gets one. Poolers would refuse a startup option, and a session setting would affect other clients of a
-    pooler.
+    transaction is run in a new one. A startup option would be refused by poolers, and a session setting would affect
+    other clients of a pooler.
     """
 
     settings: sql.SQL | sql.Composed | None = None  # statements that take no snapshot and qualify all names
@@ -109,7 +108,7 @@ class UserConnection(psycopg.Connection[ServerRow]):
 
 
 def asked_path(options: str) -> str | None:
-    r"""The search_path in the options of a connection; the last one counts. None if there is none.
+    r"""The last search_path in the options of a connection, which is the one that counts; None without a search_path.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']
@@ -142,7 +141,7 @@ def is_unqualified(name: str) -> bool:
 def connect_as_user(dsn: str) -> UserConnection:
     """An autocommit connection to the user's server; libpq's environment supplies parameters that are not in the DSN.
 
-    Text is UTF-8, whatever the environment says. Nothing is prepared, because of poolers.
+    Text is UTF-8, regardless of the environment. No statement is prepared, because a pooler may change the session.
     """
     connection = UserConnection.connect(completed(dsn), autocommit=True, prepare_threshold=None)
     connection.settings = query("session_settings")
@@ -164,7 +163,7 @@ def pinned(dsn: str) -> str:
     """The connection string for a driver that runs its own queries as soon as it is connected.
 
     The path is set before these queries by a startup option or, if a pooler refuses or drops the option, by a setting
-    of the role. A session of the tool checks this.
+    of the role: has_path() checks this.
     """
     plain = completed(dsn)
     refusal = "a pooler drops it"
@@ -190,7 +189,7 @@ def has_path(dsn: str) -> bool:
 
 
 def completed(dsn: str) -> str:
-    """The user's connection string with the parameters of all our connections, for any driver."""
+    """The user's connection string with the parameters that all connections of the tool have, for any driver."""
     timeouts = SILENCE | given(dsn, SILENCE)
     return make_conninfo(dsn, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", **timeouts)
 
@@ -212,7 +211,7 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
     """Statements that disable timeouts for a transaction or a session, as pg_dump does.
 
-    A read that a timeout cuts off would be repeated, and cut off again.
+    Otherwise a read that a timeout cuts off would be repeated, and cut off again.
 
     >>> untimed(150020, "SESSION")[-1]
     'SET SESSION idle_in_transaction_session_timeout = 0'

@@ -11,7 +11,7 @@ from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-TRIES = 10  # failures in a row; the pauses take almost a minute in total
+TRIES = 10  # in a row; the pauses between them take 33 s in total
 
 CONFLICTS = ("40001", "40P01")  # serialization failure or conflict with a standby's recovery; deadlock
 CANCELLED = "57014"
@@ -43,7 +43,7 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
 
 
 def retries() -> Iterator[int]:
-    """Attempts after the first one has failed."""
+    """The attempts that follow a first attempt, after pauses."""
     return islice(attempts(), 1, None)
 
 
@@ -54,8 +54,8 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 def was_cut_off(error: psycopg.Error) -> bool:
     """True for an error that a shorter read may avoid: a conflict with recovery on a standby, or a canceled statement.
 
-    ADBC does not report which function of the server raised an error, so every conflict of ADBC counts as one with
-    recovery.
+    ADBC does not report the function of the server that raised an error: every conflict in a read by ADBC counts as a
+    conflict with recovery.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
     (True, False)

@@ -28,7 +28,7 @@ class TableColumn:
     """A column of a table. Type names are None for types that are not built in."""
 
     name: str
-    written: str  # its type as in SQL
+    written: str  # the type as in SQL
     type: str | None  # the base type of a domain
     modifier: int = -1
     element: str | None = None  # type of the elements, for an array
@@ -39,7 +39,7 @@ class TableColumn:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric; None if it declares none, or too many digits for Spark, Arrow and dlt.
+        """Precision and scale of a numeric; None if they are not declared, or too large for Spark, Arrow and dlt.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
@@ -79,7 +79,8 @@ class LazySession:
 class Reader:
     """A table on a server, in a session that is opened on first use, and again after a loss.
 
-    After the first success, a query is retried when the server restarts or resolves a conflict, ten times in a minute.
+    After the first success, a query is tried up to ten times, in half a minute, if the server restarts or resolves a
+    conflict.
     Readers of several tables of a server may share a session.
     """
 
@@ -133,7 +134,7 @@ class Reader:
         return columns_of(self.rows("reader_columns"))
 
     def start(self, where: str) -> str:
-        """The position at the ``beginning``, or after all transactions that have ended ``now``."""
+        """The position at the ``beginning`` or, for ``now``, after all transactions that have ended."""
         ((position,),) = self.rows("reader_start", start=where, order_by=None)
         return str(position)
 
@@ -142,7 +143,7 @@ class Reader:
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
-        """True if rows follow the position, after at most a second; an error for a position of another table."""
+        """True if rows follow the position, or come within ``wait`` seconds; an error for another table's position."""
         parts = {"position": self.usable(position), "wait": f"{wait} s"}
         rows = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
         return any(has_rows for (has_rows,) in rows)
@@ -173,7 +174,7 @@ class Reader:
 
 @contextmanager
 def in_one_snapshot(session: Session) -> Iterator[None]:
-    """Run functions that take snapshots of their own in the transaction's snapshot."""
+    """Make functions that would take their own snapshots use the snapshot of the transaction."""
     session.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     try:
         yield

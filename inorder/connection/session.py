@@ -24,7 +24,7 @@ OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
-LONGEST_WAIT = 5.0  # seconds after which a query that waits for one second is canceled
+LONGEST_WAIT = 5.0  # seconds after which a query that should wait for one second is canceled
 
 # The setting or function that ended a statement or a session, because messages of the server do not name it.
 ENDED_BY = {
@@ -35,7 +35,7 @@ READING = {"table": "SELECT ON", "schema": "USAGE ON SCHEMA"}
 DENIED = re.compile("permission denied for (table|schema) (.+)", re.DOTALL)
 OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
-# Classes of SQLSTATE for errors that are caused by the state of the server, of a pooler or of rows, instead of an
+# Classes of SQLSTATE for errors that are caused by the state of the server, of a pooler or of rows, and not by an
 # invalid request.
 FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
 # Connection failure, conflicts, too many connections, lock_timeout, shutdown and startup.
@@ -107,7 +107,7 @@ class Session:
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
-        """The schema of the extension, or of its SQL edition, and whether the server is a standby."""
+        """The schema of the extension, or of the SQL edition; and True if the server is a standby."""
         with self.transaction():
             row = self.connection.execute(query("extension_schema")).fetchone()
             self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
@@ -125,8 +125,8 @@ class Session:
         row = self.connection.execute(query("sender")).fetchone()
         settings = conninfo_to_dict(str(row[2])) if row and row[2] else {}
         host, port = (row[0], row[1]) if row and row[0] else (settings.get("host"), settings.get("port", "5432"))
-        followed = f", which may be host={one_line(str(host))} port={port}" if host else ""
-        return f"HINT:  Connect to the primary{followed}. With several hosts in --dsn: target_session_attrs=read-write."
+        address = f", which may be host={one_line(str(host))} port={port}" if host else ""
+        return f"HINT:  Connect to the primary{address}. With several hosts in --dsn: target_session_attrs=read-write."
 
     def close(self) -> None:
         self.connection.close()
@@ -204,7 +204,7 @@ class Session:
         return Table(*rows[0])
 
     def hint_of_name(self, name: str) -> str:
-        """Tables whose names differ from this one only by case or schema; if there are none, by a few letters."""
+        """A hint that names tables whose names differ only by case or schema, otherwise only by a few letters."""
         alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
         if alike:
             return f"There is {listed(alike, ' and ')}: SQL converts a name without quotes to lower case."
@@ -216,7 +216,7 @@ class Session:
     def check_name(
         self, table: Table, hint: str = "All its rows are read. For the rows of the new table, begin a new position."
     ) -> None:
-        """Raise an error if another table has the name now, because writers write to that table."""
+        """Raise an error if another table now has the name of the table: writers write to that other table."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(f"{table.shown} is now another table: the table read so far was renamed\nHINT:  {hint}")
@@ -266,7 +266,7 @@ def same_server(session: Session) -> str:
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """True if a retry is likely to succeed: the server is away, restarting, or has resolved a conflict.
+    """True if a retry is likely to succeed: the server is unavailable, is restarting, or has resolved a conflict.
 
     >>> may_pass(psycopg.errors.AdminShutdown()), may_pass(psycopg.errors.UndefinedTable())
     (True, False)
@@ -319,7 +319,7 @@ def grant_of(message: str) -> str:
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint that names the setting by which the server ended a statement: its message may be in any language.
+    """A hint that names the setting by which the server ended a statement. The server's message does not name it.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

@@ -12,7 +12,7 @@ from psycopg.abc import Buffer
 from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
-ROWS_AT_ONCE = 1000  # most rows of a block
+ROWS_AT_ONCE = 1000  # rows that are read before the size of a block is checked
 
 TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
@@ -37,7 +37,7 @@ class Rows:
 
 
 class Stream:
-    """Statements of a transaction, sent together: the server works while the client does other work.
+    """Statements of a transaction, sent together: the server runs them while the client does other work.
 
     psycopg's COPY takes a round trip for each statement, and twice the CPU time for a row.
     """
@@ -60,7 +60,7 @@ class Stream:
         self.server.consume_input()
 
     def result(self) -> pq.abc.PGresult | None:
-        """The result of the next statement; None after the last. An error of a statement rolls back the transaction."""
+        """The result of the next statement; None after the last one. An error rolls back the transaction."""
         while self.server.is_busy():
             self.wait()
         result = self.server.get_result()
@@ -77,7 +77,7 @@ class Stream:
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Read results up to a COPY, or to the end. Returns the first row of the last query, as text, if any."""
+        """Read results up to a COPY, or to the end. Returns the first row of the last query, as text; [] if none."""
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:

@@ -57,9 +57,8 @@ class ShardsCounter(Counter):
     def ask(self, statement: sql.SQL) -> int:
         """The sum over all shards.
 
-        It is repeated if a shard was moved meanwhile, because that shard could be counted twice.
-
-        A fold of a shard is not repeated. The rows that it has added before a shard was moved are part of the sum.
+        The sum is computed again if a shard was moved meanwhile, because that shard could be counted twice. For a fold,
+        the rows that were added before a shard was moved are part of the sum.
         """
         counts: dict[str, int] = {}
         for _ in attempts(TRIES):

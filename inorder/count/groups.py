@@ -22,7 +22,7 @@ NULL = "(null)"
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns of --by. As in SQL, names without quotes are lower case. An empty list for a count of all rows.
+    """The columns of --by; an empty list for a count of all rows. As in SQL, names without quotes are lower case.
 
     >>> columns_of("Status, tenant"), columns_of('"Status"'), columns_of("")
     (['status', 'tenant'], ['Status'], [])

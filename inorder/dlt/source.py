@@ -1,4 +1,4 @@
-"""A resource of dlt: it yields batches of a table, and keeps the position after them in its state.
+"""A resource of dlt, which yields batches of a table, and keeps the position after the last batch in its state.
 
 dlt puts rows and state into one load package. If the extraction fails, there is no package. Each row is therefore in
 exactly one package.
@@ -85,7 +85,7 @@ def marked(read: Iterator[pa.Table], column_hints: dict[str, Any]) -> Iterator[p
 def copied(
     reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], column_hints: dict[str, Any]
 ) -> Iterator[pa.Table]:
-    """Changes, with hints to merge them.
+    """Batches of changes, with hints by which dlt merges the rows.
 
     A batch with the whole table is the last batch of a run, and replaces the table at the destination.
     """
@@ -166,10 +166,10 @@ def batches(
     reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
     table: Reader | None = None,
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads its log of changes.
+    """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads the log of its changes.
 
-    Before a batch is yielded, the state gets the position after it, because dlt may stop there (add_limit). A batch is
-    skipped if it has no rows. After a read that the server cut off, half as many rows are read.
+    The state gets the position after a batch before the batch is yielded, because dlt may stop there (add_limit). A
+    batch without rows is skipped. After a read that the server cut off, half as many rows are read.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:

@@ -27,11 +27,11 @@ def built_files(stage: Path) -> list[tuple[Path, Path]]:
 
 
 def installed_files(server: Installation) -> list[Path]:
-    """The files of the extension in the server's folders, by any installer: the control file first."""
+    """The files of the extension in the server's folders, whoever installed them; the control file comes first."""
     folder = server.sharedir / "extension"
     paths = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
     paths += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
-    # Bitcode: a file and a folder, which make installs if clang was found.
+    # The bitcode, a file and a folder, is installed by make if clang was found.
     paths += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
     return [path for path in paths if path.exists()]
 
@@ -87,7 +87,7 @@ def mode_of(path: Path) -> int:
 
 
 def place(stage: Path) -> list[Path]:
-    """Copy the files to their paths, and return these. A running server keeps the library that it has loaded."""
+    """Copy the files to their paths, and return the paths. A running server keeps the library that it has loaded."""
     files = built_files(stage)
     targets = [target for _, target in files]
     require_control(stage, targets)

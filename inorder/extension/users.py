@@ -10,7 +10,7 @@ from inorder.text import listed
 
 
 def require_unused(server: Installation, dsn: str) -> list[str]:
-    """Raise an error that names the databases which use the library. Returns warnings about unknown databases."""
+    """Raise an error that names the databases which use the library. Returns warnings about unreadable databases."""
     try:
         with connect_as_user(dsn) as connection:
             names, version = one_row(connection, query("library_databases"))

@@ -17,7 +17,7 @@ COUNTED = 10_000  # rows; the view does not count further
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
-# Gauges by column of the query; null gives no sample.
+# The gauges by columns of the query, and their texts. A null gives no sample.
 GAUGES = {
     "caught_up": "1 if all committed rows are read and no batch is unfinished, otherwise 0; no sample if unknown.",
     "lag_seconds": "Longest time for which rows may be unread, up to a minute too long; 0 if all rows are read.",
@@ -92,7 +92,7 @@ def table_text(row: Row) -> str:
 def lag(row: Row) -> str:
     """The longest time for which rows may be unread.
 
-    It begins with the second to last poll, because rows of the last poll may be undelivered.
+    The time begins at the second to last poll, because rows of the last poll may be undelivered.
 
     >>> [lag({"caught_up": caught_up, "lag_seconds": 90}) for caught_up in (True, False, None)]
     ['caught up', 'up to 90 s', 'unknown, up to 90 s']

@@ -1,4 +1,4 @@
-"""Words to bytes: lines of text, or rows of PostgreSQL's binary COPY format. Pure, except for reused buffers."""
+"""Encode words as lines of text, or as rows of PostgreSQL's binary COPY format, in buffers that are reused."""
 
 from itertools import product
 from typing import Any
@@ -43,7 +43,7 @@ class TextLines:
         self.fields = [self.lines.reshape(-1).view(np.dtype(layout))[name] for name in names]
 
     def encode(self, high: Words, low: Words) -> memoryview:
-        """Write four digits at a time, from a table of all 65,536, into lines that contain the hyphens."""
+        """Write four digits at a time, from a table of all 65,536 groups, into lines that contain the hyphens."""
         columns = np.concatenate((quarters(high), quarters(low)), axis=1).T
         for field, column in zip(self.fields, columns, strict=True):
             field[: len(high)] = self.table[column]
@@ -66,7 +66,7 @@ class CopyBinary:
         return rows.view(np.uint8).data
 
 
-Encoder = TextLines | CopyBinary  # their result is valid until the next chunk is encoded
+Encoder = TextLines | CopyBinary  # the result of encode() is valid until the next call
 ENCODERS: dict[str, type[Encoder]] = {"text": TextLines, "copy-binary": CopyBinary}
 
 

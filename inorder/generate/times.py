@@ -34,10 +34,10 @@ class Times:
     count: int
 
     def borders(self, begin: int, size: int) -> Words:
-        """The first times of the cells from ``begin`` on, and the end of the last one.
+        """The first times of the cells from ``begin`` on, and the end of the last cell.
 
-        Cell i starts at first + i * span // count. That product needs up to 100 bits. The part that all cells of the
-        chunk share is computed in Python's integers, and the rest fits into 64 bits.
+        Cell i starts at first + i * span // count. The product i * span needs up to 100 bits. The part that all cells
+        of the chunk share is computed in Python's integers, and the rest fits into 64 bits.
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
         base, begun = divmod(begin * self.span, self.count)

@@ -1,4 +1,4 @@
-"""The values of a data set, as arrays of 64-bit words, chunk by chunk. Pure: the same data set gives the same values.
+"""The values of a data set, as arrays of 64-bit words, chunk by chunk. The same data set gives the same values.
 
 Every value takes the same number of draws from each stream, so the size of the chunks does not matter. The streams
 are raw words of PCG64, which numpy promises not to change.
@@ -17,7 +17,7 @@ CHUNK = 1 << 15  # values; measured: 2^13 to 2^16 are equally fast, 2^18 is 8 % 
 
 VARIANT = np.uint64(0b10 << 62)
 LAST_62_BITS = np.uint64((1 << 62) - 1)
-MULTICAST = 1 << 40  # in the first byte of a node id: it is no network card's address (RFC 9562, section 6.10)
+MULTICAST = 1 << 40  # in the first byte of a node id that is no network card's address (RFC 9562, section 6.10)
 V7_TICKS_PER_MS = 4096
 
 
@@ -51,9 +51,10 @@ class Fleet:
 
 
 def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
-    """Nodes with different random ids, which have the multicast bit, and with different clock sequences."""
+    """Nodes with different random ids, which have the multicast bit, and with random clock sequences."""
     clock_sequences: dict[int, int] = {}
-    while len(clock_sequences) < nodes:  # a repeated id is drawn again; with 1,000 nodes the chance is 2^-38
+    # A repeated id is drawn again. The chance of a repetition among 1,000 ids is 2^-28.
+    while len(clock_sequences) < nodes:
         word = int(random.random_raw())
         clock_sequences[word & ((1 << 48) - 1) | MULTICAST] = word >> 50
     low = [int(VARIANT) | sequence << 48 | node for node, sequence in clock_sequences.items()]
@@ -72,10 +73,10 @@ def v1_high(times: Words) -> Words:
 
 
 def v7_high(times: Words) -> Words:
-    """The high word of version 7: milliseconds, version, their fraction in 4096ths.
+    """The high word of version 7: milliseconds, version, and the fraction of the millisecond in 4096ths.
 
-    Rounded as the extension does (``v7_clock_tick`` in uuid_layout.h): up to the first 4096th of the microsecond, plus
-    quarters of the microsecond. uuid_v7_time() therefore returns exactly this microsecond.
+    The fraction is rounded as in the extension (``v7_clock_tick`` in uuid_layout.h): up to the first 4096th of the
+    microsecond, plus quarters of the microsecond. uuid_v7_time() therefore returns exactly this microsecond.
 
     >>> moment = TICKS_TO_1970 + 0x0123456789AB * 10_000
     >>> [hex(word) for word in v7_high(np.array([moment, moment + 10, moment + 19, moment + 9999], np.uint64))]

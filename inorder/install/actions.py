@@ -92,7 +92,7 @@ def say_hints(target: Target, installed: Installed) -> None:
 
 
 def check(target: Target, request: Request) -> None:
-    """Print which editions can be installed; write nothing. Exit code 2 if none, or not the requested one, can be."""
+    """Print which editions can be installed; exit code 2 if no edition, or not the requested one, can be installed."""
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))

@@ -37,7 +37,7 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """The losses caused by a removal, one per line. An error lists user objects that would fail, with remedies."""
+    """The losses that a removal causes, one per line. An error lists user objects that would fail, with remedies."""
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     columns = given_values(dependents)
@@ -62,7 +62,7 @@ def of_others(target: Target, installed: Installed) -> Obstacles:
         yield f"its schema has objects that are not part of it: {names}", "move them to another schema, or drop them"
 
 
-# Triggers that changes_disable() drops together with those of the logged table.
+# Triggers of a log that changes_disable() drops together with the triggers of the logged table.
 OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
 
 
@@ -99,7 +99,7 @@ def of_callers(used: list[str]) -> Obstacles:
 
 
 def given_values(dependents: list[Row]) -> list[Row]:
-    """Columns with a default or an expression of inorder; columns of a partition only if the parent has none."""
+    """Columns with a default or an expression of inorder, without columns of partitions that follow their parent."""
     return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
 
 
@@ -119,7 +119,7 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
 
 
 def remove(target: Target, installed: Installed) -> None:
-    """Drop the guards, the columns whose values inorder generates, and inorder; an extension with RESTRICT."""
+    """Drop the guards, the columns whose values inorder generates, and inorder. DROP EXTENSION is with RESTRICT."""
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:

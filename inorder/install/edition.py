@@ -1,4 +1,4 @@
-"""The files of the SQL edition. They are generated when this tool is built; in a checkout, when they are needed."""
+"""The files of the SQL edition, which are generated when this tool is built; in a checkout, when they are needed."""
 
 import json
 import subprocess
@@ -13,12 +13,12 @@ def folder() -> Path:
     checkout = sources.checkout()
     if checkout is None:
         return sources.PACKAGE / "install" / "sql"
-    made = checkout / "build" / "sql-edition"
-    command: list[str | Path] = [sys.executable, "-S", checkout / "script" / "sql-edition", "--files", made]
+    target = checkout / "build" / "sql-edition"
+    command: list[str | Path] = [sys.executable, "-S", checkout / "script" / "sql-edition", "--files", target]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise InorderError(done.stderr.strip())
-    return made
+    return target
 
 
 def filled(path: Path, schema: str) -> str:

@@ -24,7 +24,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Offer:
-    """Facts about a database, from install_facts.sql and from reading the WAL position, and the requested schema."""
+    """The requested schema, and facts about a database: from the query install_facts, and from a read of the WAL."""
 
     schema: str
     version_number: int
@@ -63,9 +63,9 @@ class Offer:
         return None
 
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
-        """Obstacles to an edition; empty if it can be installed.
+        """Obstacles to an edition; empty if the edition can be installed.
 
-        ``replaces``: it would replace the installed edition.
+        ``replaces``: the edition would replace the installed one.
         """
         problems = self.general_problems()
         problems += {C: self.c_problems, SQL: self.sql_problems}[edition]()
@@ -140,7 +140,7 @@ class Offer:
 
 
 def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
-    """The edition to install: the requested or the best one; an error with the reasons if that is not possible."""
+    """The edition to install: the requested or the best one; an error with the reasons if it cannot be installed."""
     edition = asked or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)

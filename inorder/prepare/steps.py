@@ -26,7 +26,7 @@ PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
 ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the errors of the guard
-# Settings of role and database must not matter.
+# These override the settings of the role and of the database.
 SETTINGS = (
     "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
     "SET idle_session_timeout = 0"
@@ -70,7 +70,7 @@ class Preparation:
         self.session, self.table = session, session.table(self.request.table)
 
     def planned(self) -> list[str]:
-        """The statements that remain to be run; an error, before the first one, if the user has to decide."""
+        """The statements that remain to be run; an error, before the first statement, if the user has to decide."""
         if self.request.changes:  # only the owner may log changes
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
@@ -199,7 +199,7 @@ class Preparation:
             with self.progress(statement):
                 connection.execute(statement.encode())
         except BaseException as error:
-            if not isinstance(error, psycopg.Error):  # an interrupt: without a cancel, the statement would go on
+            if not isinstance(error, psycopg.Error):  # after an interrupt, the statement would continue
                 with suppress(psycopg.Error):
                     connection.cancel_safe()
             raise

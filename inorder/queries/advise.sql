@@ -8,9 +8,10 @@ SELECT (num_timed + num_requested)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_checkpointer;
 
--- advise_columns: Columns that may be a key, hold a UUID, or be polled: the type, for a domain its base type; the names
--- of the functions in the default (now for CURRENT_TIMESTAMP); and the sequence, if sessions take several of its
--- numbers at a time. The functions are read from the tree of the default: pg_get_expr() would lock the table.
+-- advise_columns: Columns that may be a key, hold a UUID, or be polled. For each, the type (the base type of a domain);
+-- the names of the functions in the default (now for CURRENT_TIMESTAMP); and the sequence, with its CACHE, if sessions
+-- take several numbers at a time. The functions are read from the tree of the default: pg_get_expr() would lock the
+-- table.
 WITH made AS MATERIALIZED (
     SELECT d.adrelid AS leaf, d.adnum AS number, array_agg(p.proname::text) AS makers
     FROM pg_attrdef AS d
@@ -64,8 +65,8 @@ FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
 WHERE {column} IS NOT NULL
 LIMIT 1000;
 
--- advise_server: Facts about the server; the seconds since the counters of the database were reset (null if they never
--- were); bytes of WAL a day.
+-- advise_server: Facts about the server; the seconds since the counters of the database were reset (null if
+-- never); bytes of WAL a day.
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
        d.datname::text AS database, pg_is_in_recovery() AS is_standby,
        pg_size_bytes(current_setting('effective_cache_size'))::float8 AS cache_bytes,
@@ -89,7 +90,7 @@ GROUP BY 1
 HAVING sum(s.calls) >= 10;
 
 -- advise_statements_view: The schema of pg_stat_statements, its owner, and true if the owner is trusted: a superuser or
--- the current role. Any other owner could put a view of its own there.
+-- the current role. Any other owner could have replaced the view.
 SELECT n.nspname::text AS schema, o.rolname::text AS owner, o.rolsuper OR o.rolname = current_user AS is_trusted
 FROM pg_extension AS e
      JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'

@@ -44,7 +44,7 @@ JOIN pg_catalog.pg_dist_node AS d ON d.groupid OPERATOR(pg_catalog.=) p.groupid
 WHERE t.logicalrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 ORDER BY s.shardid, p.groupid
 
--- shard_has: The primary keys, among the given ones, that a table has.
+-- shard_has: The given primary keys that a table has.
 SELECT k.key
 FROM (SELECT pg_catalog.concat(ROW({key})) AS key
       FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
@@ -64,8 +64,8 @@ WHERE i.indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND i.indisprima
   AND k.place OPERATOR(pg_catalog.<=) i.indnkeyatts
 ORDER BY k.place
 
--- shard_numbers: The transactions of a set that have rows in a table, each with its number of rows and the primary key
--- of one of them. The extension reads the rows, so that no code of the table's owner runs.
+-- shard_numbers: The transactions of a set that have rows in a table; for each, the number of these rows, and the
+-- primary key of one row. The extension reads the rows, so that no code of the table's owner runs.
 SELECT e.{column}, pg_catalog.count(*), pg_catalog.min(pg_catalog.concat(ROW({key})) COLLATE pg_catalog."C")
 FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
                             NULL::pg_catalog.name) AS p
@@ -85,7 +85,7 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catal
 CROSS JOIN LATERAL {inorder_text}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
                                                     (NULL::{name}[])[1]) AS e
 
--- shard_without: A set of transactions without some of them.
+-- shard_without: A set of transactions without the given numbers.
 SELECT ({transactions}::pg_catalog.int8multirange OPERATOR(pg_catalog.-) coalesce(
     (SELECT pg_catalog.range_agg(pg_catalog.int8range(n, n + 1)) FROM pg_catalog.unnest({numbers}::pg_catalog.int8[]) AS n),
     '{{}}'::pg_catalog.int8multirange))::pg_catalog.text
@@ -100,8 +100,8 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database 
                      UNION ALL SELECT {table}::pg_catalog.oid))
                  AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock')
 
--- shards_waiting: The shards, among the given ones, that have rows after their positions, as places in the list. Each
--- is looked up in an index; requesting a batch would take twenty times as long.
+-- shards_waiting: The places, in the given list, of the shards that have rows after their positions. reader_wait()
+-- reads an index; requesting a batch would take twenty times as long.
 SELECT s.place
 FROM ROWS FROM (pg_catalog.unnest({tables}::pg_catalog.oid[]), pg_catalog.unnest({positions}::pg_catalog.text[]))
      WITH ORDINALITY AS s(relation, position, place)

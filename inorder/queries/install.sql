@@ -1,5 +1,5 @@
--- edition_other: The schema of an edition that extension_schema and sql_edition_schema do not return, because its owner
--- is not trusted; and a role that can replace its functions, or what their names refer to.
+-- edition_other: The schema of an edition that extension_schema and sql_edition_schema do not return, because the owner
+-- is not trusted; and this owner, who can replace the functions, or the objects that the names of functions refer to.
 SELECT pg_catalog.quote_ident(n.nspname) AS quoted, pg_catalog.pg_get_userbyid(
     CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)::text AS owner
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
@@ -78,7 +78,7 @@ WITH member (classid, objid) AS (
     SELECT 'pg_type'::regclass, t.typarray FROM pg_type AS t JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                              AND m.objid = t.oid
     UNION
-    -- Row types of relations, and TOAST tables.
+    -- The relations of composite types, and TOAST tables.
     SELECT 'pg_class'::regclass, c.oid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                           AND m.objid = c.reltype
     UNION
@@ -165,7 +165,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
        (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n
         WHERE n.nspname = 'inorder_internal') AS state_owner,
        s.sql_version, s.sql_schema,
-       -- The owner of a function can change it. All functions belong to the owner of the guard's.
+       -- The owner of a function can change the function. All functions of inorder belong to the owner of feed_guard().
        EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
                JOIN pg_roles AS r ON r.oid = p.proowner
                WHERE p.proname = 'feed_guard' AND p.pronargs = 0
@@ -184,7 +184,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
                 OR EXISTS (SELECT FROM pg_class AS c WHERE c.relname = u.name
                            AND c.relnamespace = 'pg_catalog'::regnamespace
                            AND NOT has_table_privilege('public', c.oid, 'SELECT')) ORDER BY 1) AS revoked
-FROM (VALUES (1)) AS one
+FROM (VALUES (1)) AS single_row
 LEFT JOIN pg_extension AS e ON e.extname = 'inorder'
 LEFT JOIN pg_available_extensions AS a ON a.name = 'inorder'
 LEFT JOIN pg_available_extension_versions AS v ON v.name = 'inorder' AND v.version = a.default_version
@@ -199,7 +199,7 @@ LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS s
              AND p.pronamespace = (SELECT i.oid FROM pg_namespace AS i WHERE i.nspname = 'inorder_internal')
           ) AS s ON e.oid IS NULL
 
--- install_others: Objects in the schemas of the SQL edition that do not have the name of one of its objects.
+-- install_others: Objects in the schemas of the SQL edition whose names are not names of objects of the edition.
 SELECT pg_describe_object(o.class, o.id, 0) AS described
 FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_class AS c
       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
@@ -225,7 +225,7 @@ WHERE n.nspname = {schema}
 -- sql_edition_schema: The schema of the functions of the SQL edition; true if the server is a standby; true if the
 -- caller may use the schema; true if the caller was admitted. There is no row unless the caller trusts the owner of the
 -- edition: the caller, a superuser or the owner of the database. A superuser does not trust the owner of the database,
--- who could become superuser by this.
+-- whose functions would run with the rights of the superuser.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
@@ -250,4 +250,4 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_language A
 -- see are null.
 SELECT w.sender_host, w.sender_port,
        (SELECT s.setting FROM pg_catalog.pg_settings AS s WHERE s.name OPERATOR(pg_catalog.=) 'primary_conninfo')
-FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS w ON true
+FROM (VALUES (1)) AS single_row LEFT JOIN pg_catalog.pg_stat_wal_receiver AS w ON true

@@ -126,7 +126,7 @@ ORDER BY name;
 SELECT wal_bytes::bigint, wal_records, wal_fpi FROM pg_stat_wal;
 
 -- wal_place: The end of the WAL. At the start of a page, the insert position is behind the page header, which is not on
--- disk yet. It has 24 bytes (XLogPageHeaderData), or 40 at the start of a file (XLogLongPageHeaderData).
+-- disk yet. The header has 24 bytes (XLogPageHeaderData), or 40 at the start of a file (XLogLongPageHeaderData).
 SELECT (place - CASE WHEN (place - '0/0') % pg_size_bytes(current_setting('wal_segment_size')) = 40 THEN 40
                      WHEN (place - '0/0') % current_setting('wal_block_size')::int = 24 THEN 24
                      ELSE 0 END)::text

@@ -33,8 +33,8 @@ WHERE a.attrelid = %(table)s::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;
 
 -- like_indexes: The indexes of a table: name; definition after USING; key columns that are not expressions; all columns
--- that it mentions; true if it is unique, the primary key, an exclusion constraint; true if it needs an object that is
--- not built in.
+-- in the definition; true for a unique index; true for the primary key; true for an exclusion constraint; true if the
+-- index needs an object that is not built in.
 SELECT i.relname::text,
        substr(pg_get_indexdef(i.oid), length(format('CREATE %%sINDEX %%I ON %%s%%I.%%I USING ',
            CASE WHEN x.indisunique THEN 'UNIQUE ' END, i.relname, CASE WHEN i.relkind = 'I' THEN 'ONLY ' END,
@@ -86,26 +86,27 @@ FROM tree
      LEFT JOIN tree AS above ON above.relid = tree.parentrelid
 ORDER BY tree.number;
 
--- like_relations: The relations of a table, with partitions and TOAST: the word table or TOAST, or the name of the
--- index (for a partition, of the partitioned index); the file in the format of pg_waldump; the size.
+-- like_relations: The relations of a table, with partitions and TOAST. For each: the word table or TOAST, or the name
+-- of the index (for a partition, the name of the partitioned index); the file in the format of pg_waldump; the size.
 WITH leaf AS (
     SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)
-), part AS (
+), relation AS (
     SELECT 'table' AS what, c.oid FROM leaf JOIN pg_class AS c USING (oid)
     UNION ALL SELECT 'TOAST', reltoastrelid FROM leaf JOIN pg_class AS c USING (oid) WHERE reltoastrelid <> 0
     UNION ALL SELECT 'TOAST', indexrelid FROM leaf JOIN pg_class AS c USING (oid) JOIN pg_index ON indrelid = reltoastrelid
     UNION ALL SELECT (SELECT relname FROM pg_class WHERE oid = coalesce(pg_partition_root(indexrelid), indexrelid)), indexrelid
     FROM leaf JOIN pg_index ON indrelid = leaf.oid
 )
-SELECT part.what::text,
+SELECT relation.what::text,
        concat_ws('/', coalesce(nullif(c.reltablespace, 0), d.dattablespace), d.oid, pg_relation_filenode(c.oid)),
        pg_relation_size(c.oid)
-FROM part
-     JOIN pg_class AS c ON c.oid = part.oid
+FROM relation
+     JOIN pg_class AS c ON c.oid = relation.oid
      JOIN pg_database AS d ON d.datname = current_database()
 WHERE c.relkind IN ('r', 't', 'i');
 
--- like_rows: The rows of each partition of a table that were inserted, updated, and updated without an index entry.
+-- like_rows: For each partition of a table, the numbers of rows inserted, updated, and updated without new index
+-- entries (HOT).
 SELECT coalesce(sum(n_tup_ins), 0)::bigint, coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint
 FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)) AS leaf
      JOIN pg_stat_all_tables ON relid = leaf.oid

@@ -1,7 +1,7 @@
--- prepare_changes: The statement that logs the changes of a table and, unless it exists, creates a feed of them, in one
--- transaction; for undo, the statement that ends the log. No row if nothing is left to do. The log is identified by its
--- OID in the argument of the triggers or, before these exist, by the name that changes_enable() gives it. If another
--- table's feed has the name of the feed, feed_create() raises an error.
+-- prepare_changes: The statement that logs the changes of a table and, unless the feed exists, creates a feed of the
+-- log, in one transaction; for undo, the statement that ends the log. No row if nothing is left to do. The log is
+-- identified by its OID, which is an argument of the triggers, or, before the triggers exist, by the name that
+-- changes_enable() gives it. If a feed of another table has the name of the feed, feed_create() raises an error.
 SELECT step FROM (SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
          WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
@@ -20,13 +20,13 @@ SELECT step FROM (SELECT pg_catalog.format(
               '''beginning''::pg_catalog.text, NULL::pg_catalog.name, NULL::pg_catalog.name, false, '
               'NULL::pg_catalog.name, NULL::pg_catalog.int4)' END,
     {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text) AS step
-FROM (VALUES (true)) AS one
+FROM (VALUES (true)) AS single_row
 LEFT JOIN LATERAL {inorder}.changes_prepare({table}::pg_catalog.oid::pg_catalog.regclass) AS s(step) ON NOT {undo}
 ) AS steps WHERE step IS NOT NULL
 
 -- prepare_lacks: The privileges that the role lacks for the statements, one per row: on the table and its partitions,
--- to create indexes or a log, and to call inorder. If ownership is missing, the row has the owner; to log changes, the
--- role must be the owner itself.
+-- to create indexes or a log, and to call inorder. A row for missing ownership has the owner. To log changes, the role
+-- must itself be the owner; otherwise, membership in the owner is enough.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL
@@ -73,8 +73,8 @@ FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {colum
     WITH ORDINALITY AS s(step, place)
 ORDER BY place
 
--- prepare_undo: The statements that undo the preparation: drop the guard, then the indexes with names of the
--- preparation, or the column together with them. An attached index is dropped with its parent.
+-- prepare_undo: The statements that undo the preparation: drop the guard, then either the indexes with names of the
+-- preparation, or the column, which drops these indexes, too. An attached index is dropped with its parent.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL

@@ -1,9 +1,10 @@
--- reader_backlog: The numbers of transactions that have ended since a position, and of their rows, at most 10,000.
+-- reader_backlog: The number of transactions that have ended since a position, and the number of their rows, counted up
+-- to 10,000.
 SELECT b.transactions, b.rows
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
--- reader_changes: The query for the changes of a batch, and of the position before it, both kept by the reader.
+-- reader_changes: The query for the changes of a batch that the reader kept. The position is that after the batch.
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                       {after}::pg_catalog.jsonb::{inorder}.feed_position,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
@@ -16,9 +17,9 @@ SELECT {inorder}.reader_changes_query(
                                 {position}::pg_catalog.jsonb::{inorder}.feed_position, NULL::pg_catalog.int4,
                                 false)) IS NOT NULL
 
--- reader_columns: The columns of a table: name; type as in SQL; for a built-in type, below domains, its name and
--- modifier, or for an array the name of the element type; true if the column is in the primary key; true for an array;
--- the labels of an enum, or of an array's enum; the fields of a composite.
+-- reader_columns: The columns of a table: name; type as in SQL; name of the type, or of a domain's base type, if it is
+-- built in; modifier; name of the element type, if it is built in; true if the column is in the primary key; true for
+-- an array; the labels of an enum, or of the elements of an array; the fields of a composite.
 WITH RECURSIVE c AS (
     SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS written, t.oid, a.atttypmod AS typmod
     FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
@@ -54,7 +55,7 @@ LEFT JOIN pg_catalog.pg_type AS e ON e.typarray OPERATOR(pg_catalog.=) t.oid
 WHERE t.typtype OPERATOR(pg_catalog.<>) 'd'
 ORDER BY c.attnum
 
--- reader_has_rows: Wait for rows after a position; true as soon as there are any, false after the time.
+-- reader_has_rows: Wait for rows after a position; true as soon as there are rows, false at the end of the wait.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {position}::pg_catalog.jsonb::{inorder}.feed_position, {wait}::pg_catalog.interval)
 
@@ -66,8 +67,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catal
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
 -- reader_next_until: The position after the next batch of transactions that had ended at the position until; null if
--- there is no such batch. All transactions that have ended since then are treated as read, so latest must be of the
--- same snapshot.
+-- there is no such batch. All transactions that have ended since the position until are treated as read; latest must be
+-- of the same snapshot for this.
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -85,7 +86,7 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(
     {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
 -- reader_parts: The parts of the batch between two positions, and the WAL position that a standby must have replayed
--- before they are read.
+-- before a part can be read there.
 SELECT part::pg_catalog.jsonb::pg_catalog.text,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
             ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text
@@ -95,11 +96,11 @@ CROSS JOIN LATERAL {inorder}.reader_split({table}::pg_catalog.oid::pg_catalog.re
                                         {parts}::pg_catalog.int4) AS part
 WHERE NOT pg_catalog.isempty(part.transactions)
 
--- reader_rows: The query for the rows of a batch kept by the reader.
+-- reader_rows: The query for the rows of a batch that the reader kept.
 SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_seek: A position kept by the reader, converted for the table as it is now, as JSON.
+-- reader_seek: A position that the reader kept, converted for the table as it is now, as JSON.
 SELECT {inorder}.reader_seek({table}::pg_catalog.oid::pg_catalog.regclass,
                            {position}::pg_catalog.jsonb::{inorder}.feed_position)::pg_catalog.jsonb::pg_catalog.text
 

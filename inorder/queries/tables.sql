@@ -1,5 +1,5 @@
--- count_cron: The statement that schedules the fold of an exact count by pg_cron. It contains another statement, and
--- both are quoted.
+-- count_cron: The statement that schedules the fold of an exact count by pg_cron. The statement of the fold is a quoted
+-- argument.
 SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' || {table}, {schedule},
                          pg_catalog.format('SELECT %I.exact_count_fold(%L::pg_catalog.regclass)', {schema}, {table}))
 
@@ -25,7 +25,7 @@ ORDER BY coalesce(f.caught_up, false), f.backlog_rows DESC NULLS LAST,
          f.lag_seconds DESC, f.feed, f.owner
 
 -- hold_tree: Lock the columns of a table, and the files of its partitions, against changes until the transaction ends.
--- Its snapshot is taken afterwards.
+-- The transaction takes its snapshot after the lock.
 LOCK TABLE {table} IN ACCESS SHARE MODE
 
 -- hold_type: Lock the columns of a table against changes until the transaction ends.
@@ -51,16 +51,16 @@ WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 SELECT pg_catalog.set_config('search_path', %s::pg_catalog.text, true)
 
 -- path_at_start: The search_path with which the session begins, and its source. This is the first statement of the
--- session, so each name is qualified, and the types are those of the operator.
+-- session, and runs under the user's path: each name is qualified, and both operands have the type of the operator.
 SELECT s.setting, s.source FROM pg_catalog.pg_settings AS s
 WHERE s.name OPERATOR(pg_catalog.=) 'search_path'::pg_catalog.text
 
--- session_path: Set the same search_path for the rest of the session.
+-- session_path: Set a search_path without schemas of users for the rest of the session.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
 
--- session_settings: Settings for a transaction: it reads all rows, and writes values as text in the same way in every
--- run. The time zone stays that of the user. With row_security off, a policy that would hide rows is an error. Notices
--- are suppressed, because the driver of Arrow would write them to the standard error of the process.
+-- session_settings: Settings for a transaction that reads all rows, and gets the same text for a value in every run.
+-- The time zone stays that of the user. With row_security off, a policy that would hide rows is an error. Notices are
+-- suppressed, because the driver of Arrow would write them to the standard error of the process.
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
@@ -75,14 +75,14 @@ WHERE c.oid = {oid}::pg_catalog.oid
 -- table_oid: The OID of a table by its name, which is written as in SQL and resolved by the user's search_path.
 SELECT %s::pg_catalog.regclass::pg_catalog.oid
 
--- table_of_name: The OID of the table that has a name now.
+-- table_of_name: The OID of the table that now has a given name.
 SELECT c.oid FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
   AND c.relname OPERATOR(pg_catalog.=) {name}::pg_catalog.name
   AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f}}'::pg_catalog."char"[])
 
--- tables_alike: Tables whose names differ from a name only by case, schema or quotes.
+-- tables_alike: Tables whose names differ from a given name only by case, schema or quotes.
 SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 CROSS JOIN (SELECT pg_catalog.lower(pg_catalog.replace({name}::pg_catalog.text, '"', '')) AS name) AS asked

@@ -1,10 +1,10 @@
--- tail_again: The query for the rows of a batch kept by the reader, and the select list for them.
+-- tail_again: The query for the rows of a batch that the reader kept, and the select list for these rows.
 SELECT {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
 -- tail_batch: The batch after a position, the position after the batch, the query for its rows, and the select list for
--- them. No row if no transaction has ended.
+-- these rows. No row if no transaction has ended.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -12,8 +12,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_cat
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
--- tail_changes: The same for the changes of a table, by a position in their log; and true if the batch has all
--- transactions that have ended. Even if there is no batch, an error is raised if changes may be missing from the log.
+-- tail_changes: The columns of tail_batch for the changes of a table, after a position in the log; true if the batch
+-- has all transactions that have ended. An error, even without a batch, if changes may be missing from the log.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
        a.transactions OPERATOR(pg_catalog.@>) latest.transactions
 FROM ({columns}) AS t
@@ -26,7 +26,7 @@ CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'n
                                   NULL::pg_catalog.name) AS latest
 WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
 
--- tail_changes_again: The query for the changes of a batch kept by the reader, and the select list for them.
+-- tail_changes_again: The query for the changes of a batch that the reader kept, and the select list for these changes.
 SELECT {inorder}.reader_changes_query(t.relation, {after}::pg_catalog.jsonb::{inorder}.feed_position, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
@@ -34,10 +34,10 @@ CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 -- tail_ended: The transactions that have ended on a node.
 SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
--- tail_feed: The table of a feed; the OID of its owner; true if a batch may be a part of the transactions that have
--- ended; and true if no other session tails the feed. Such a session has an advisory lock, which the server releases at
--- its end. Any role can take that lock, so only locks of this role, or of members of the feed's or the table's owner,
--- count.
+-- tail_feed: The table of a feed; the OID of the feed's owner; true if a batch may lack some of the transactions that
+-- have ended; true if no other session tails the feed. A session that tails a feed holds an advisory lock, which the
+-- server releases when the session ends. Any role can take this lock: a lock counts only if it is held by this role, or
+-- by a member of the role that owns the feed or the table.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
        order_column IS NOT NULL OR partition_by IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
            SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -60,16 +60,17 @@ FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catal
                                '1 hour'::pg_catalog.interval, NULL::pg_catalog.int4,
                                {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_finish: Finish that batch.
+-- tail_feed_finish: Finish the batch that tail_feed_batch returned.
 SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8, {token}::pg_catalog.int8,
                                    {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_rows: The rows of a feed's unfinished batch, in the row type of the table. If the name of the table has
--- become the name of a domain, the array constructor does not evaluate its constraints, as NULL::domain would.
+-- tail_feed_rows: The rows of a feed's unfinished batch, in the row type of the table. The name of the table may have
+-- become the name of a domain: the element of an empty array evaluates no constraint of the domain, but NULL::domain
+-- would.
 {inorder_text}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
                                (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_wait: Wait for a second at most until a feed has rows.
+-- tail_feed_wait: Wait until a feed has rows, at most a second.
 SELECT {inorder}.feed_wait({name}::pg_catalog.text, '1 second'::pg_catalog.interval,
                            {owner}::pg_catalog.oid::pg_catalog.regrole)
 
@@ -109,8 +110,8 @@ WITH RECURSIVE part AS (
 SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
        pg_catalog.format(
            CASE WHEN pg_catalog.bool_or(may_have_line_ends AND NOT is_text)
-                -- Line ends become blanks. Without any, replace() allocates no memory; translate() would allocate four
-                -- times the length.
+                -- Line ends become blanks. For a text without line ends, replace() allocates no memory; translate() would
+                -- allocate four times the length.
                 THEN 'pg_catalog.replace(pg_catalog.replace(%s::pg_catalog.text, pg_catalog.chr(10), '' ''), '
                      'pg_catalog.chr(13), '' '')'
                 ELSE '%s::pg_catalog.text' END,
@@ -127,8 +128,8 @@ FROM written
 HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
 
--- tail_kept: True if a kept position and batch are read as they were written, except for additions of a later version;
--- and true if the kept position after the batch is the one that follows.
+-- tail_kept: True if the server reads a kept position and a kept batch as they were written, except for additions of a
+-- later version; and true if the kept position after the batch is the position to which the batch leads.
 SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
            (pg_catalog.jsonb_strip_nulls({position}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text)
        AND coalesce(b::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
@@ -139,9 +140,9 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_rows: The rows, as the server writes them.
+-- tail_rows: The rows of a query, in a format of COPY.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 
--- tail_wait: Wait for a second at most until there are rows after a position.
+-- tail_wait: Wait until there are rows after a position, at most a second.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, '1 second'::pg_catalog.interval)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p

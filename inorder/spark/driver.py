@@ -29,8 +29,8 @@ class Task:
 class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.readers: dict[str, Reader] = {}  # one position for the server, or one for each shard
-        self.targets: dict[str, str] | None = None  # the end of a run that reads only data available now
+        self.readers: dict[str, Reader] = {}  # one for the server, or one for each shard
+        self.targets: dict[str, str] | None = None  # the positions at which a run ends that reads only available rows
 
     def __enter__(self) -> "Driver":
         return self
@@ -81,7 +81,7 @@ class Driver:
     def advanced(
         self, positions: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. Its rows are divided among the readers that have rows."""
+        """The positions after the next batch. The limit of rows is divided among the readers that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
         def after(name: str) -> Kept:

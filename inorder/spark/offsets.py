@@ -1,7 +1,7 @@
 """Offsets, which are all that Spark keeps of the source: a position on a server, as text.
 
 An offset has no connection string: a checkpoint contains numbers, names of tables and server identifiers. For a
-table that Citus has distributed, it has a position in each shard, by the shard's id and the group of its node.
+table that Citus has distributed, an offset has a position in each shard, by the shard's id and the group of its node.
 """
 
 import json
@@ -17,6 +17,8 @@ SERVER = "server"  # the name of the position if there are no shards
 
 @dataclass(frozen=True)
 class Kept:
+    """A position in an offset."""
+
     database: str
     position: str
     shard: str | None = None  # the shard as JSON, if the position is in a shard

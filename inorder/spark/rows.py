@@ -26,7 +26,7 @@ from inorder.text import quoted
 # Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
 MISFIT = "Read the column as text, by schema() with {column!r} as string."
-LONGEST_LOOK = 0.1  # seconds between two polls of a standby before PostgreSQL 19
+LONGEST_PAUSE = 0.1  # seconds between two polls of a standby before PostgreSQL 19
 HAS_WAIT_FOR_LSN = 190000
 
 
@@ -57,7 +57,7 @@ KEPT: dict[str, Connection] = {}  # the connection that read the previous part i
 
 @contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
-    """A connection: the one of the previous part if it still works, or a new one.
+    """The connection of the previous part if it still works, otherwise a new connection.
 
     Opening a connection takes as much CPU as 100,000 rows, on both sides, because the driver queries all types first.
     """
@@ -123,7 +123,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
 
 
 def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
-    """Wait until a standby has replayed the WAL; a primary need not wait."""
+    """Wait until a standby has replayed the WAL; on a primary, return at once."""
     if not connection.is_standby:
         return
     if connection.version >= HAS_WAIT_FOR_LSN:
@@ -138,7 +138,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Poll until the WAL is replayed; False if it takes too long. After a promotion the position does not move."""
+    """Poll until the WAL is replayed; False after a timeout. After a promotion, the replay position no longer moves."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(
@@ -147,11 +147,11 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
         if reached or time.monotonic() >= end:
             return bool(reached)
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_LOOK)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """True if a retry may succeed: after a conflict, or while no server answers or it is starting."""
+    """True if a retry may succeed: after a conflict, or while no server answers or the server is starting."""
     text = str(error)
     if error.sqlstate is None and any(word in text for word in ABSENT):
         return "FATAL" not in text or "the database system is" in text

@@ -42,7 +42,7 @@ class ShardsDriver(Driver):
         self.sessions: dict[int, LazySession] = {}  # sessions on the nodes, by group
         self.shards: dict[str, Shard] = {}
         self.moves = Moves()
-        # the last offset without new rows, and the transactions that had ended then
+        # the last offset after which there were no rows, and the transactions that had ended at that time
         self.idle: tuple[Offset, object] | None = None
 
     def close(self) -> None:
@@ -223,7 +223,7 @@ class ShardsDriver(Driver):
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, former_entry: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions in the shards that replace a shard which was read to its end; empty if it is too early."""
+        """The positions in the shards that replace a shard which was read to its end; empty while they are unknown."""
         was = self.shards[key]
         positions = self.ask(lambda distributed: self.moves.positions(
             distributed, self.session(was), was, [(shard, self.session(shard)) for shard in parts],
@@ -252,7 +252,7 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """Check that a batch has all rows between its offsets: each shard is in both offsets, or the last continues it.
+    """Check that a batch has all rows between two offsets: a shard is in both, or shards of the last one continue it.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})

@@ -1,6 +1,6 @@
-"""The data source: streams and batch reads of Spark over positions of a server.
+"""The data source of Spark: streams, and batch reads, between positions on a server.
 
-Spark keeps offsets, schedules parts and retries; a batch has the same rows each time it is read.
+Spark keeps the offsets, schedules the parts, and retries them. A batch has the same rows each time it is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.last
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The backlog of the server, or of each shard: latestOffset in the progress of the query."""
+        """The backlog of the server, or of each shard. Spark shows it as latestOffset in the progress of the query."""
         return None if self.last is None else self.plan.backlog(self.last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:

@@ -31,9 +31,10 @@ class FeedSource(Source):
         self.held: socket | None = None
 
     def lock(self) -> int:
-        """A lock on this host.
+        """The descriptor of a lock on this host.
 
-        It is needed for commands that outlive this process: the session of this process then no longer claims the feed.
+        Commands inherit the lock. If a command outlives this process, the session of this process no longer claims the
+        feed, but the lock does.
         """
         assert self.held is not None
         return self.held.fileno()

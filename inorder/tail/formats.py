@@ -43,7 +43,7 @@ def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
 def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
     """The pieces of COPY BINARY without header and trailer.
 
-    The header comes with the first row, the trailer is the last message.
+    The server sends the header together with the first row, and the trailer as the last message.
 
     >>> rows = Rows(BINARY_HEADER + b"onethree" + BINARY_TRAILER, [len(BINARY_HEADER) + 3, 5, 2])
     >>> [(header == BINARY_HEADER, bytes(rows.content), rows.lengths) for header, rows in pieces_of_binary([rows])]
@@ -96,7 +96,7 @@ class Format:
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
     trailer: bytes = b""  # bytes at the end of an output; a later run continues before them
-    same_bytes: int = 0
+    same_bytes: int = 0  # number of bytes with which all rows of an output begin
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
     escape: str = ""  # finds control characters, for a terminal; empty for binary formats
@@ -123,8 +123,8 @@ class Format:
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 
 
-# JSON contains neither \x01 nor \x02, and CSV with these as delimiter and quote leaves it unchanged. Binary rows begin
-# with the number of their columns.
+# JSON contains neither \x01 nor \x02: COPY with these as quote and delimiter of CSV leaves JSON unchanged. Binary rows
+# begin with the number of their columns.
 FORMATS = {
     "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), escape=r"\u{:04x}"),
     "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1, escape=r"\x{:02x}"),

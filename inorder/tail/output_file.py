@@ -1,6 +1,6 @@
 """A regular file as output.
 
-It is identified by its contents, regardless of its path, and is checked whenever the position moves.
+The file is identified by its content, regardless of its path, and is checked whenever the position moves.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ UNMARKED = (
 )
 ROTATION = "HINT:  To rotate the file, rename it and restart inorder tail; copytruncate loses rows."
 LAST_BYTES = 4096  # length of the content that is hashed in a mark
-FIRST_BYTES = 64  # length of the start of a batch, by which it is recognized
+FIRST_BYTES = 64  # length of the start of a batch, by which the batch is recognized
 
 
 def about_file(text: str) -> str:
@@ -121,7 +121,7 @@ class OutputFile:
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The place of a mark, if this is the marked file; ``start`` is the beginning of a batch that follows it."""
+        """The place of a mark, if this is the marked file; ``start`` is the beginning of a batch after the mark."""
         size = self.size()
         same = self.id() == mark.id
         if size == 0:
@@ -195,7 +195,7 @@ class FileSink(Sink):
         self.recent = self.recent_at_start = b""
         self.known_id: str | None = None
         self.is_marked = False
-        self.is_ours, self.is_written = True, False  # is_written: this run has written to the file, and has not ended
+        self.is_ours, self.is_written = True, False  # is_written: this run has written rows, and has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, mark, begun = source, source.output(), source.begun

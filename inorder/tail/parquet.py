@@ -51,7 +51,7 @@ class File:
 
     def forget(self) -> None:
         with suppress(OSError, pa.ArrowException):
-            self.writer.close()  # otherwise it would write the footer when it is garbage-collected
+            self.writer.close()  # otherwise the writer would write the footer when it is garbage-collected
         with suppress(OSError):
             self.file.close()
         self.partial.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files before a position is saved, because the next run would continue there."""
+        """Check the owner of the files before a position is saved: the next run would continue at this position."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
@@ -94,8 +94,8 @@ class ParquetSink(Sink):
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
-        for left in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a run that was killed
-            left.unlink(missing_ok=True)
+        for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a run that was killed
+            partial.unlink(missing_ok=True)
         self.write_claim(source, self.last)
 
     def write_claim(self, source: Source, last: str) -> None:
@@ -126,7 +126,7 @@ class ParquetSink(Sink):
         return f"feed {quoted(self.request.feed)} of role {quoted(owner)} in database {quoted(source.table.database)}"
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """Raise an error if the directory has a file of another feed, or of a batch after the saved position."""
+        """Raise an error if the directory has files of another feed, or of batches after the saved position."""
         if self.request.position is None:
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():

@@ -1,4 +1,4 @@
-"""The file with a reader's position: locked by one process, and always complete, as it was last saved."""
+"""The file with a reader's position, which one process locks, and which is always complete, as it was last saved."""
 
 import os
 import stat
@@ -20,9 +20,9 @@ Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of s
 class PositionFile:
     """A position file, locked as long as it is open.
 
-    A save replaces it by a new file, which is written and locked before it gets the name; the name therefore always
-    leads to a locked and complete file. A file that was never saved is removed. No other file is ever removed, and
-    only regular files are touched.
+    A save replaces the file by a new one, which is written and locked before it gets the name: the name always leads to
+    a locked and complete file. A file that was never saved is removed. No other file is removed, and only regular files
+    are changed.
     """
 
     def __init__(self, asked: Path) -> None:
@@ -55,7 +55,7 @@ class PositionFile:
             raise InputError(f"cannot use {self.asked}: {error}") from error
 
     def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """The present content, even after a failed save or after closing; None if there is none."""
+        """The present content, even after a failed save or after closing; None if it cannot be read."""
         with suppress(OSError, ValueError):
             return decoded(self.path.read_bytes())
         return None
@@ -72,7 +72,7 @@ class PositionFile:
         return self.path.read_bytes()
 
     def save(self, content: bytes, lasting: bool = True) -> None:
-        """Replace the file; it is on disk when this returns. After an error the old file is unchanged.
+        """Replace the file; the new file is on disk when this returns. After an error, the old file is unchanged.
 
         Unless ``lasting``, a crash of the host may bring back an earlier state of the file.
         """
@@ -86,7 +86,7 @@ class PositionFile:
         os.close(replaced)
 
     def put(self, content: bytes) -> int:
-        """Replace the file by a new one with this content, which is locked and written before it gets the name."""
+        """Replace the file by a new file with this content, which is locked and written before it gets the name."""
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
         descriptor, name = nameless(self.path)
         partial = beside(self.path) if is_nameless(name) else name
@@ -101,21 +101,21 @@ class PositionFile:
 
 
 def fill(descriptor: int, content: bytes) -> None:
-    """Write a file; it is on disk when this returns."""
+    """Write to a file, and flush it to disk."""
     with open(descriptor, "wb", closefd=False) as stream:
         stream.write(content)
     os.fsync(descriptor)
 
 
 def lock(path: Path) -> int:
-    """Open and lock a file, created if missing; BlockingIOError if another process has it."""
+    """Open and lock a file, created if missing; BlockingIOError if another process has locked it."""
     while (descriptor := locked(path)) is None:
         pass  # the name was moved to another file
     return descriptor
 
 
 def locked(path: Path) -> int | None:
-    """Try once to lock a file, which is not a link; None if its name was moved to another file."""
+    """Try once to lock a file, which must not be a link; None if the name was moved to another file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def made(path: Path) -> int | None:
     try:
         lock_file(descriptor, path)
         fill(descriptor, NEW)
-        os.link(name, path, src_dir_fd=descriptor)  # with a descriptor, Python lets the kernel follow the link in /proc
+        os.link(name, path, src_dir_fd=descriptor)  # src_dir_fd makes the kernel follow the link in /proc
     except FileExistsError:
         os.close(descriptor)
         return None

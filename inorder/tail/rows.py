@@ -25,7 +25,7 @@ MISFIT = "--format json, csv and binary have all values. With --misfits null the
 def arrow_of(request: Request) -> "ArrowReader | None":
     if not FORMATS[request.output].is_arrow:
         return None
-    from inorder.arrow.reader import ArrowReader, fields_of_changes  # noqa: PLC0415  # for who asks for it
+    from inorder.arrow.reader import ArrowReader, fields_of_changes  # noqa: PLC0415  # an optional package
 
     hint = MISFIT if request.misfits == "error" else None
     if request.changes:
@@ -42,7 +42,7 @@ def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
     answer: list[bytes | None] | None = None, of_changes: bool = False, after: Json | None = None,
 ) -> Generator[Any, None, None]:  # fmt: skip
-    """The rows of a batch, by the query in ``answer`` or by a new query, which must be the same afterwards."""
+    """The rows of a batch, by the query in ``answer`` or by a new query; an error if the query changes meanwhile."""
     question = query("tail_changes_again" if of_changes else "tail_again")
     again = session.statement(
         question, columns=form.wanted(table, of_changes), batch=as_text(batch), after=as_text(after)

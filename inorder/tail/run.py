@@ -29,7 +29,7 @@ FILE_SECONDS = 60.0  # interval of polls with a target size: more frequent polls
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
-    """Deliver until there are no new rows, or until SIGTERM or SIGHUP."""
+    """Deliver until no new rows are left or, with --follow, until SIGTERM or SIGHUP."""
     require_arrow(request)
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(request, report)))
@@ -40,7 +40,7 @@ def run(request: Request, report: Callable[[int], None]) -> None:
 def require_arrow(request: Request) -> None:
     if FORMATS[request.output].is_arrow:
         try:
-            import inorder.arrow.reader  # noqa: PLC0415, F401  # for who asks for it
+            import inorder.arrow.reader  # noqa: PLC0415, F401  # an optional package
         except ImportError as error:
             raise InputError(
                 f"--format {request.output} requires pyarrow and ADBC ({error})\nHINT:  {installer('arrow')}"
@@ -50,7 +50,7 @@ def require_arrow(request: Request) -> None:
 def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
     form = FORMATS[request.output]
     if request.directory is not None:
-        from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # pyarrow is for who asks for it
+        from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # needs pyarrow
 
         return ParquetSink(report, request)
     if request.command is not None:
@@ -74,7 +74,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
 
 
 def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
-    """A table, with a position file that is locked during the run, or a feed."""
+    """A feed, or a table with a position file, which is locked during the run."""
     if request.feed is not None:
         return stack.enter_context(closing(FeedSource(request)))
     assert request.table is not None and request.position is not None
@@ -90,7 +90,7 @@ class Delivery:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
         self.header = b""  # written at the start of the output
-        self.tries = attempts()  # successive reads that the server cut off
+        self.tries = attempts()  # attempts to read a batch, in a row
 
     def run(self) -> None:
         self.sink.resume(self.source, self.request.accept_output)
@@ -102,7 +102,7 @@ class Delivery:
             try:
                 forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
             except Terminated:
-                if self.sink.rows:  # a second signal, within a batch
+                if self.sink.rows:  # a second signal has cut off a batch
                     raise
         self.sink.end(self.header)
 
@@ -121,7 +121,7 @@ class Delivery:
             self.source.flush()
 
     def deliver_all(self) -> None:
-        """Deliver batches until one is not full, and includes all transactions that had ended before."""
+        """Deliver batches until a batch is not full and includes all transactions that had ended before it."""
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.next()):
@@ -141,7 +141,7 @@ class Delivery:
         return self.source.next()
 
     def deliver(self, batch: Batch) -> int | None:
-        """Deliver a batch. Returns the number of rows, or None if the read was cut off and a smaller batch follows."""
+        """Deliver a batch. Returns the number of rows; None if the read was cut off and a smaller batch follows."""
         source, sink = self.source, self.sink
         if (count := self.taken(batch)) is None:
             return None
@@ -157,7 +157,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch follows."""
+        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch will follow."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -174,7 +174,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """True if a smaller batch will replace a batch whose read was cut off."""
+        """True if a smaller batch can replace the batch, whose read was cut off."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)

@@ -25,15 +25,15 @@ from inorder.tail.state import Mark, State
 if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
-LOOK_SECONDS = 0.1  # between two checks for transactions that have ended on a node
-LOOKS = 10
+CHECK_SECONDS = 0.1  # between two checks for transactions that have ended on a node
+CHECKS = 10
 
 
 class ShardsFile:
     """A position file with a position in each shard.
 
-    A save contains the present positions of all shards, because the positions of the other shards, and the end of the
-    output, may have moved since the last save.
+    A save for one shard contains the present positions of all shards: they, and the end of the output, may have moved
+    since the last save.
     """
 
     def __init__(self, file: PositionFile) -> None:
@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """The positions of the readers, replaced by those in ``states``. At most one shard has a pending batch."""
+        """The positions of the readers, or in ``states`` if they are there. At most one shard has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
@@ -58,7 +58,7 @@ class ShardsFile:
     def save(self, state: ShardsState, lasting: bool = True) -> None:
         """Save all positions.
 
-        Each reader compares with its saved position to decide if it saves the next batch before writing it.
+        Each reader decides by its saved position if the next batch must be saved before its rows are written.
         """
         state = replace(state, output=self.output)
         self.file.save(encode(state), lasting)
@@ -82,7 +82,7 @@ class ShardSource(TableSource):
 
 
 class ShardsSource(Source):
-    """The shards of a table, each read as a table on its node. In a round, the shards that have rows take turns."""
+    """The shards of a table, each read as a table on its node. In a round, shards with rows are read in turn."""
 
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
@@ -166,7 +166,7 @@ class ShardsSource(Source):
         return self.readers[self.current]
 
     def next(self) -> Batch | None:
-        """The unfinished batch, or the next one of the round; None at the end, unless shards were moved meanwhile."""
+        """The unfinished or the next batch of a round; None at the end of the round, unless shards were moved."""
         if self.is_idle:
             self.begin_round()
         while True:
@@ -192,7 +192,7 @@ class ShardsSource(Source):
         self.current = None
 
     def waiting(self) -> list[str]:
-        """Shards that have rows, by a query per node; if it fails, all shards of the node, to raise the error."""
+        """Shards that have rows, by a query per node. If the query fails, all shards of the node: next() then fails."""
         of_nodes = collections.defaultdict(list)
         for key, reader in self.readers.items():
             of_nodes[reader.session].append(key)
@@ -211,7 +211,7 @@ class ShardsSource(Source):
         return waiting
 
     def pass_on(self) -> None:
-        """End the turn of a shard; it has another turn in this round if its batch was full."""
+        """End the turn of a shard. The shard has another turn in this round if its batch was full."""
         if self.current is not None and self.round:
             self.round.popleft()
             if self.count >= self.full:
@@ -260,9 +260,9 @@ class ShardsSource(Source):
         return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
 
     def wait(self) -> None:
-        """Wait until transactions have ended on a node since the last round began, at most for a second."""
-        for _ in range(LOOKS):
-            time.sleep(LOOK_SECONDS)  # first, because on a busy node a transaction ends at once
+        """Wait, at most a second, until transactions have ended on a node since the last round began."""
+        for _ in range(CHECKS):
+            time.sleep(CHECK_SECONDS)  # before the check, because on a busy node a transaction ends at once
             if self.ended_now() != self.ended:
                 return
 
@@ -277,7 +277,7 @@ class ShardsSource(Source):
         return any(again)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Continue in the shards that replace a shard, after it was read to its end; True if there is more to read."""
+        """Continue in the shards that replace a shard which was read to its end; True if there is more to read."""
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):

@@ -1,4 +1,4 @@
-"""Outputs of rows. Rows are delivered when a file is on disk, a pipe is empty, or a command has succeeded."""
+"""Outputs of rows. Rows are delivered when the file is on disk, the pipe is empty, or the command has succeeded."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ Report = Callable[[int], None]  # called with the number of further rows
 
 
 class Sink:
-    """Takes the rows, batch by batch. This class itself is for a device: rows are delivered when they are written."""
+    """Takes the rows, batch by batch. The class itself is for a device: rows are delivered when they are written."""
 
     waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before it is delivered
@@ -54,7 +54,7 @@ class Sink:
         return None
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        """Raise an error unless the rows have the format of those before them."""
+        """Raise an error unless the rows have the format of the rows before them."""
 
     def mark(self) -> Mark | None:
         """The end of the last batch, if it is in a file."""
@@ -72,18 +72,18 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
-        """The size of the present batch in a file. If it is not None, finish() does not wait for another program."""
+        """The size of the present batch in a file; None if finish() may wait for another program."""
         return None
 
     def again(self) -> None:
-        """Restart a batch: drop the rows written so far. Without such a method, writing continues after these."""
+        """Restart a batch: drop the rows written so far. A sink without this method continues after these rows."""
 
     def take_back(self) -> None:
-        """Drop the rows of a batch that another batch replaces; rows on a terminal stay."""
+        """Drop the rows of a batch that will be replaced by another batch; rows on a terminal stay."""
         self.rows = 0
 
     def finish(self) -> None:
-        """End the batch: return when its rows are delivered."""
+        """End the batch, and return when its rows are delivered."""
         self.arrive()
         self.rows, self.started = 0, True
 
@@ -102,7 +102,7 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(last) if is_terminal() else last)
 
     def close(self) -> None:
-        """End the run, perhaps within a batch."""
+        """End the run, even within a batch."""
 
 
 def put_all(descriptor: int, content: Buffer) -> None:

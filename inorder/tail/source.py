@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch, and the position after it; or the number of a batch that the database stores."""
+    """A batch and the position after it, or the number of a batch that the database stores."""
 
     batch: Json | int
     after: Json = field(default_factory=dict)
-    full: int = 0  # rows of a full batch; fewer mean that the table was exhausted. 0: unknown (from an earlier run)
+    full: int = 0  # rows of a full batch; with fewer, the table was read to its end. 0: unknown (from an earlier run)
     # part of a set that is delivered in the order of a column: more rows may follow, even if the batch is not full
     is_part: bool = False
 
@@ -32,7 +32,7 @@ class Source:
     """Hands out batches. A batch that was begun is handed out again until it is finished."""
 
     form: Format
-    arrow: "ArrowReader | None" = None  # reads the rows, if set; otherwise the session does
+    arrow: "ArrowReader | None" = None  # reads the rows; None if the session reads the rows
     session: Session
     table: Table
     max_rows: int  # maximum number of rows in the next batch
@@ -58,7 +58,7 @@ class Source:
         raise NotImplementedError
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows as the server writes them, after a header if the format has one; the same each time."""
+        """The rows as the server writes them, after a header if the format has one. A repeated call gives the same."""
         raise NotImplementedError
 
     def pieces(self, batch: Batch) -> Pieces:
@@ -74,31 +74,28 @@ class Source:
         raise NotImplementedError
 
     def expect(self, batch: Batch, size: int) -> None:
-        """Let the server begin the batch after this full one, which will be requested.
-
-        The full batch has this number of bytes.
-        """
+        """Let the server prepare the batch after a full batch of ``size`` bytes, because it will be requested."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember that the rows of a batch are being written, and the output to which they go."""
+        """Store the batch whose rows will be written, the start of the batch, and the output."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position past the batch. It may be saved later, by begin() or flush(), if the output is a file."""
+        """Move the position past the batch. If the output is a file, begin() or flush() may save the position later."""
         raise NotImplementedError
 
     def check_name(self) -> None:
-        """Raise an error if the table was read to its end, but another table has its name now."""
+        """Raise an error if another table now has the name of the table, which was read to its end."""
 
     def skip(self, batch: Batch) -> None:
-        """Move the position past a batch without rows; it need not be saved."""
+        """Move the position past a batch without rows; the position need not be saved."""
         self.finish(batch, None)
 
     def shrink(self, batch: Batch) -> int | None:
-        """Make the batch smaller, and return the new limit; None if other programs may have seen the batch."""
+        """Halve the limit of rows, and return it; None if the batch must stay as it is."""
         return None
 
     def forget_begun(self) -> None:
-        """Take back the batch that the last run left unfinished: another batch may replace it."""
+        """Forget that the batch was begun: another batch may replace it."""
 
     def flush(self) -> None:
         """Save the position that finish() left for the next begin(), because no batch follows for now."""

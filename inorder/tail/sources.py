@@ -23,8 +23,8 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line, quoted
 
-# Limits for joining small batches, which is invisible in a file: rows, bytes, and the number of batches of the last
-# size.
+# Limits for the next batch into a file, in which the size of batches is invisible: rows, bytes, and the multiple of the
+# last batch.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file
 
@@ -49,10 +49,10 @@ class TableSource(Source):
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # reads the next batch, or the one just handed out
-        self.query: list[bytes | None] = []  # the query for the rows of that batch, and its select list
-        self.max_rows = self.asked = request.batch_rows  # maximum rows of the next batch, and of the one in ``stream``
-        self.joined_rows = 0  # maximum rows of the next batch if it goes into a file
+        self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
+        self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
+        self.max_rows = self.asked = request.batch_rows  # maximum rows: of the next batch, of the batch in ``stream``
+        self.joined_rows = 0  # maximum rows of a next batch that is written to a file
         # limit of ``max_rows``: halved when the server cuts off a batch, doubled after each complete batch
         self.limit = MOST_ROWS
         self.latest: Batch | None = None  # the last batch that this run has requested
@@ -81,7 +81,7 @@ class TableSource(Source):
                 self.accept_table(self.state)
 
     def accept_table(self, state: State) -> None:
-        """Accept the changed table, once. Rows of an unfinished batch are removed, or delivered again."""
+        """Accept the changed table, once. The rows of an unfinished batch are removed, or delivered again."""
         asked = query("reader_seek")
         (position,) = self.session.row(asked, table=self.numbered.oid, position=as_text(state.position))
         self.save(replace(state, position=json.loads(position), pending=None))
@@ -160,12 +160,12 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows, by the query that the server returned with the batch, and that must be the same afterwards."""
+        """The rows, by the query that the server returned with the batch; an error if that query changes meanwhile."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
             for rows in of_batch:
-                # Ask ahead only after the first rows: before, a pending ALTER TABLE would deadlock with the two
+                # Ask ahead only after the first rows: earlier, a pending ALTER TABLE would deadlock with the two
                 # sessions.
                 if self.stream is None and self.asks_ahead and self.is_behind:
                     self.ask_ahead(batch)
@@ -176,7 +176,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the query's transaction, because another connection reads the rows, or the batch is out of date."""
+        """End the transaction of the query: another connection reads the rows, or the batch is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
@@ -189,7 +189,7 @@ class TableSource(Source):
             self.ask_ahead(batch)
 
     def ask_ahead(self, batch: Batch) -> None:
-        """Ask for the next batch in one transaction; if it fails, next() reports the error."""
+        """Ask for the next batch, in its own transaction; if the request fails, next() reports the error."""
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
@@ -200,7 +200,7 @@ class TableSource(Source):
                 self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Write the batch into the file: after a crash, the next run begins with it, or with an earlier one.
+        """Store the batch in the position file: after a crash, the next run begins with it, or with an earlier batch.
 
         The next run removes the rows after the saved state from an output file, and delivers them again. Within a run,
         the state is therefore saved only from time to time, after one fsync() of the output. Only the first save waits
@@ -228,7 +228,7 @@ class TableSource(Source):
         self.forget_ahead()
 
     def shrink(self, batch: Batch) -> int | None:
-        if batch.full < 2:  # 0 for a batch of an earlier run
+        if batch.full < 2:  # a batch of an earlier run has 0
             return None
         with suppress(psycopg.OperationalError):
             self.end_question()
@@ -265,7 +265,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. It is full if it has enough entries of the log, even if these are of few rows."""
+        """The next batch of changes, which is full if it has enough entries of the log, even of few rows."""
         batch = super().look_for_batch()
         if batch is None:
             return None
@@ -273,7 +273,7 @@ class ChangesSource(TableSource):
         return replace(batch, is_part=has_all != b"t")
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Save the new first bytes of a batch that is read again before they reach the output."""
+        """Save the first bytes of a batch that is read again, which may differ, before they reach the output."""
         if self.present.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)

@@ -1,4 +1,4 @@
-"""The content of a position file. It is checked before use."""
+"""The content of a position file, which is checked before use."""
 
 import hashlib
 import json
@@ -22,8 +22,8 @@ class Mark:
     """The end of the delivered rows in a regular file.
 
     A file is recognized by its content: the length, and the hash of the last bytes before the mark. A file that was
-    copied, moved or restored, also on another file system or host, is therefore accepted. The id is stored with the
-    file as an attribute, if the file system has attributes, and distinguishes an emptied file from a new one.
+    copied, moved or restored, even on another file system or host, is therefore accepted. The id, which distinguishes
+    an emptied file from a new one, is stored as an attribute of the file, if the file system has attributes.
     """
 
     size: int
@@ -142,7 +142,7 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(position: Json, subject: str, number: str, key: str) -> None:
-    """Check a position or a batch. It may end within a transaction, after a key, which must not contain null."""
+    """Check a position or a batch. Either may end within a transaction, after a key, which must not contain null."""
     require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
     columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
@@ -154,7 +154,7 @@ def order_of(position: Json) -> str | None:
 
 
 def name_of(batch: Json) -> str:
-    """A unique name of a batch. It is the same whenever the batch is read again, also on another server.
+    """A unique name of a batch, which is the same whenever the batch is read again, even on another server.
 
     >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
     True

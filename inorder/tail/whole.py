@@ -1,8 +1,8 @@
 """Sinks that take only whole batches: a command, a pipe, and a file for a feed.
 
-A batch is collected in a temporary file without a name, and passed on when it is complete: as the input of a command,
-or of another process that copies it into a pipe. If this process is killed, the other process has all of the batch or
-nothing.
+A batch is collected in a temporary file without a name. When it is complete, it becomes the input of a command, or of
+another process that copies it to standard output. If this process is killed, the other process has either the whole
+batch or nothing.
 """
 
 import array
@@ -49,7 +49,7 @@ class WholeBatches(Sink):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.name, self.same = "", b""
-        # The lock of this run. A process that works on a batch gets it, too, and keeps it if this process is killed.
+        # The lock of this run. A process that works on a batch inherits it, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
@@ -79,7 +79,7 @@ class WholeBatches(Sink):
     def put(self, content: Buffer) -> None:
         """Append to the temporary file.
 
-        Each batch has a new file, because a process may still be reading the last one.
+        Each batch has a new file, because a process may still be reading the last file.
         """
         try:
             if self.batch is None:
@@ -130,7 +130,7 @@ class WholeBatches(Sink):
 
 
 class CommandSink(WholeBatches):
-    """A command, run for each batch with the rows as its input; they are delivered when it exits with 0."""
+    """A command, run for each batch with the rows as its input. Rows are delivered when the command exits with 0."""
 
     is_separate = True
 
@@ -140,7 +140,7 @@ class CommandSink(WholeBatches):
         self.process: subprocess.Popen[bytes] | None = None
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the command until it succeeds; a signal to stop ends the retries after the present attempt."""
+        """Run the command until it succeeds. A signal to stop ends the retries after the present attempt."""
         for pause in islice(pauses(), self.retries):
             if (code := self.ran(batch, size)) == 0:
                 return
@@ -153,7 +153,7 @@ class CommandSink(WholeBatches):
             raise InorderError(f"{quoted(self.command)} failed with exit code {code}; the next run repeats its batch")
 
     def ran(self, batch: IO[bytes], size: int) -> int:
-        """Run the command once, and return its exit code. It reads the batch through an open file of its own."""
+        """Run the command once, and return its exit code. The command has its own open file of the batch."""
         about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
         # The command has its own process group: Ctrl-C is only for this process, which lets the command finish.
         with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
@@ -166,7 +166,7 @@ class CommandSink(WholeBatches):
         return code
 
     def close(self) -> None:
-        """Close without waiting: kill the command, which thereby fails."""
+        """Kill the command, which fails by this, instead of waiting for it."""
         super().close()
         if self.process:
             with suppress(ProcessLookupError):
@@ -178,17 +178,17 @@ def rested(seconds: float) -> bool:
     """Sleep for some seconds; return False at once if this run is to stop."""
     until = time.monotonic() + seconds
     while not is_interrupted():
-        if (left := until - time.monotonic()) <= 0:
+        if (remaining := until - time.monotonic()) <= 0:
             return True
-        time.sleep(min(left, LONGEST_NAP))
+        time.sleep(min(remaining, LONGEST_NAP))
     return False
 
 
 class Copied(WholeBatches):
-    """Copies to standard output by a process that continues if this one is killed."""
+    """Copies to standard output by another process, which continues if this process is killed."""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the copier in its own session, where signals for this process do not stop it."""
+        """Run the copying process in its own session, where signals for this process do not stop it."""
         code = subprocess.Popen(
             COPIER, stdin=batch, start_new_session=True, pass_fds=self.held(), stderr=sys.stderr
         ).wait()
@@ -199,7 +199,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe, whose rows are delivered when its reader has read them; or a socket, whose rows are when written."""
+    """A pipe or a socket. Rows are delivered when the reader of the pipe has read them, or when the socket has them."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)
@@ -237,7 +237,7 @@ class FeedFileSink(Copied):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile()
-        self.size = self.file.end()  # state in which this run leaves the file
+        self.size = self.file.end()  # the size after the last batch of this run
         self.file.cut(self.size)
 
     def at_start(self) -> bool:
@@ -255,7 +255,7 @@ class FeedFileSink(Copied):
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()
         before = self.file.size()
-        with self.file.whole(before, errors=Exception):  # after an interrupt the copier continues
+        with self.file.whole(before, errors=Exception):  # after an interrupt, the copying process continues
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
         self.size = before + size
