@@ -277,7 +277,7 @@ class Reader:
             if sampled and leaf.is_trusted and not leaf.statistic(column).values:
                 self.sample(leaf, column)
             hidden += [] if leaf.statistic(column).values else [leaf.quoted]
-        self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
+        self.say(hidden, "values of keys (without statistics or the SELECT privilege, a key is judged by its default; "
                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
         # 0 rows in a table with pages: VACUUM skipped all pages
         unanalyzed = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
@@ -294,7 +294,7 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     server = ServerFacts(**reader.rows("advise_server")[0], inorder=home, is_sql_edition=is_sql_edition)
     leaves = reader.leaves()
     if server.is_standby:
-        reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")
+        reader.unseen.append("rows inserted and WAL: a standby does not count them; advise the primary, too")
     if not server.has_images:
         reader.unseen.append("costs of keys: full_page_writes is off, and the model assumes that it is on")
     seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)

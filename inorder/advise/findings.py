@@ -120,8 +120,8 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
         elif savings.least_share < LEAST_SHARE:
             run = f"inorder lab run insert --like {shlex.quote(table)} --touch recent"
             why = (
-                f"ordered keys would save {shares(savings)} of its WAL. If updates change new rows, {run} measures it. "
-                "pg_stat_statements shows which rows they change."
+                f"ordered keys would save {shares(savings)} of its WAL. If updates change new rows, {run} measures the "
+                "saving. pg_stat_statements shows which rows updates change."
             )
             yield Left(table, why, undecided=True)
         else:

@@ -173,14 +173,14 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
     fitting = sum(not candidate.against for candidate in candidates)
     dearest = next(candidate for candidate in candidates if candidate.kind == "random")
     texts = [
-        f"Of {fitting} kinds of key that meet the requirements, it needs the least I/O: "
-        f"{chosen.io_per_row:,.0f} bytes per row, random keys {dearest.io_per_row:,.0f}."
+        f"Of {fitting} kinds of key that meet the requirements, this needs the least I/O: "
+        f"{chosen.io_per_row:,.0f} bytes per row; random keys need {dearest.io_per_row:,.0f}."
         if fitting > 1 else "No other kind of key meets the requirements."
     ]  # fmt: skip
     if chosen.is_masked:
         texts += [
-            f"Give out {MASKED[chosen.kind]} instead of the key: it shows nothing, and uuid_unmask returns the key.",
-            "Masks need the C extension on a server with OpenSSL (docs/mask.md). Without it: random keys, at "
+            f"Give out {MASKED[chosen.kind]} instead of the key: a mask shows nothing; uuid_unmask returns the key.",
+            "Masks need the C extension on a server with OpenSSL (docs/mask.md). Elsewhere, use random keys, at "
             f"{dearest.io_per_row / chosen.io_per_row:,.0f} times the I/O.",
         ]
     elif chosen.blocks:
@@ -192,7 +192,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
             "A feed reads rows by the transaction's number, which is in the key."
             if chosen.kind == "xact"
             else "A feed reads rows by the transaction's number: the column xact, with an index (feed_prepare). "
-            "Its values show the order of transactions, so do not hand them out."
+            "Do not hand out the values of this column: they show the order of transactions."
         )
     elif needs.reader == POLL:
         texts.append("Polling by key loses rows that commit after a row with a greater key; HINT: --reader feed.")
@@ -204,11 +204,11 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
     size = rows / (chosen.predicted.leaf_density / 100 * leaf_capacity(chosen.kind)) * PAGE
     misses = chosen.predicted.misses_per_row
     fits = "fits" if not misses else f"does not fit ({misses:.2f} index pages read per row)"
-    deleted = "after the rows of its last use are deleted (--retention)"
-    wraps = "in 100 years or more" if needs.retention is None else deleted
+    deleted = ". By then, the old rows of a block are deleted (--retention)"
+    wraps = ", in 100 years or more" if needs.retention is None else deleted
     return [
         f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
-        f"The prefix wraps after {blocks.count:,} blocks, {wraps}, so new keys do not go among old ones.",
+        f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys do not go among old keys.",
         *["If the rate decreases, a block lasts longer; if it increases, shorter."] * (chosen.kind == "sequence"),
     ]

@@ -11,19 +11,19 @@ from inorder.text import lines, print_text
 @click.command(epilog="Example: inorder citus app.events --every 1m")
 @click.argument("table")
 @option("--column", metavar="NAME", excludes=["--undo"],
-        help="Column with the transaction number.  [default: the only generated one]")  # fmt: skip
+        help="Column with the transaction number.  [default: the only such column that is generated]")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option(" at a shard")
 @option("--every", type=duration(), excludes=["--undo", "--dry-run"],
         help="Repeat at this interval until Ctrl-C, for shards that are moved and split: 5s, 1m.")  # fmt: skip
 @option("--undo", is_flag=True, help="Drop the guard of each shard.")
-@option("--dry-run", is_flag=True, help="Print the statements that remain to be done, and do nothing.")
+@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, and run none.")
 @dsn_option(" of the coordinator")
 def citus(every: float | None, **options: Any) -> None:
     """Make each shard of the distributed TABLE readable, on its node, for tail --shards and count show --shards.
 
-    The column with the number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run the command again after
-    shards were moved or split: readable shards are left as they are.
+    The column with the transaction number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run the
+    command again after shards were moved or split: readable shards are left as they are.
     """
     # Loads the driver, which the help does not need.
     from inorder.citus.preparation import Request, repeat, run  # noqa: PLC0415

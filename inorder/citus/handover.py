@@ -127,21 +127,21 @@ def check_copied(old: ShardTable, was: Shard, copied: int) -> None:
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
-            f"{was.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: it was moved "
-            "again before it was read, or rows were deleted before the new place had a guard\n"
+            f"{was.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: the shard was "
+            "moved again before it was read, or rows were deleted before the new place had a guard\n"
             "HINT:  Start with a new position, or read the shards as tables of their nodes."
         )
 
 
 def unreadable(shard: Shard, table: str) -> NotReadableError:
     return NotReadableError(
-        f"{shard.place} is not readable\nHINT:  Run inorder citus {table}: shards that were moved need it again."
+        f"{shard.place} is not readable\nHINT:  Run inorder citus {table}, which is needed again after a move."
     )
 
 
 def gone(shard: Shard) -> InputError:
     return InputError(
-        f"{shard.place} is gone, and not all of its rows may have been read\n{ANEW} To keep shards that were moved "
+        f"{shard.place} is gone, and some of its rows may not have been read\n{ANEW} To keep shards that were moved "
         "until they are read, set citus.defer_shard_delete_interval to -1, and call "
         "citus_cleanup_orphaned_resources() afterwards."
     )

@@ -99,7 +99,8 @@ class Distributed:
         rows = self.session.rows(query("citus_shards"), table=self.table.oid)
         if not rows:
             raise InputError(
-                f"table {self.table.shown} is not distributed: leave out the option, or the command, for shards"
+                f"table {self.table.shown} is not distributed: it has no shards\n"
+                "HINT:  Omit --shards, or the option shards. inorder citus is only for distributed tables."
             )
         shards = [
             Shard(*row, *((None, None) if method != HASH or low is None else (int(low), int(high))))
@@ -108,7 +109,7 @@ class Distributed:
         if len({shard.id for shard in shards}) < len(shards):
             raise InputError(
                 f"table {self.table.shown} has shards on several nodes at once, as a reference table has\n"
-                "HINT:  Each node has all of its rows: read the shard on one of them as a table of that node."
+                "HINT:  Each node has all rows of the table: on one node, read the shard as a table of that node."
             )
         return shards
 

@@ -43,7 +43,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @click.command("check")
 @click.argument("readers", nargs=-1, metavar="[READER]...")
 @option("--sql", default="", metavar="QUERY", help="Check a poll in SQL; :last is its position, :now the time.")
-@option("--program", default="", metavar="COMMAND", help="Check a program, to which each poll is a line of input.")
+@option("--program", default="", metavar="COMMAND", help="Check a program that polls once for each line of its input.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
@@ -71,8 +71,8 @@ def lab_check(
     """Check if a reader loses rows: run schedules in which transactions overlap, and show the shortest with a loss.
 
     READER is a built-in reader, or a reader that --ways defines; by default id, created, horizon and feed. An unknown
-    name prints all names. docs/check.md explains the readers, cases and faults, docs/check-protocol.md the lines of
-    JSON that a program reads and writes.
+    name prints all names. docs/check.md explains the readers, cases and faults; docs/check-protocol.md explains the
+    lines of JSON that a program reads and writes.
     """
     ways, amount = asked(readers, sql, program, start, file), Amount(most, load, seed)
     if script:

@@ -29,7 +29,10 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 @bindir_option
 @option("-o", "--out", type=FOLDER, default=".", help="Folder for the files.")
 @option(
-    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table. It should exceed the memory."
+    "--rows",
+    type=count(LEAST_ROWS, MOST_ROWS),
+    default="4M",
+    help="Rows of each table; its index should exceed the memory.",
 )
 @option(
     "--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each measurement."

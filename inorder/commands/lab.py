@@ -13,7 +13,7 @@ COMMANDS = {
     ),
     "resume": (
         "inorder.commands.results",
-        "Resume an interrupted run: measure on a new server what FILE does not have yet, and add it.",
+        "Resume an interrupted run: measure on a new server what FILE lacks, and add it.",
     ),
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
 }

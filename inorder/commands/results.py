@@ -34,7 +34,7 @@ from inorder.options import DSN, FILE, option
 def lab_resume(
     file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
 ) -> None:
-    """Resume an interrupted run: measure on a new server what FILE does not have yet, and add it."""
+    """Resume an interrupted run: measure on a new server what FILE lacks, and add it."""
     result = load(file)
     kind = experiment_named(result.experiment)
     if result.complete:

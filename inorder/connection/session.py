@@ -214,7 +214,7 @@ class Session:
         return did_you_mean(name, names)
 
     def check_name(
-        self, table: Table, hint: str = "All its rows are read. For the rows of the new table, begin a new position."
+        self, table: Table, hint: str = "That table is read to its end. For the new table, begin with a new position."
     ) -> None:
         """Raise an error if another table now has the name of the table: writers write to that other table."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)

@@ -15,9 +15,9 @@ from inorder.text import listed
 NO_TEXT = ("22021", "22P05")  # bytes that are not text in the server's encoding, or that UTF-8 cannot represent
 AS_TEXT = sql.SQL("pg_catalog.format('%s', e.{})")
 LARGE = (
-    "A row that is read must have less than 1 GB as text, in which a byte of a bytea takes two. --format binary, arrow "
-    "and parquet deliver it if it has less in binary form. --batch-rows 1 delivers the rows before it, unless an "
-    "unfinished batch has them all."
+    "A row must have less than 1 GB as text, in which a byte of bytea takes two characters. --format binary, arrow and "
+    "parquet deliver a row that has less than 1 GB in binary form. --batch-rows 1 delivers the rows before this row, "
+    "unless an unfinished batch contains all of them."
 )
 NO_LETTERS = (
     "The server does not convert text (its encoding is {encoding}), and these bytes are not UTF-8. --format arrow and "
@@ -59,12 +59,12 @@ def where(session: Session, table: Table, rows: sql.Composable, has_columns: boo
         keys = [column.name for column in columns if column.is_key]
         values = [sent(session, rows, place, name) for name in keys]
         key = f"the row ({listed(keys)}) = ({listed(values)})" if keys else f"row {place + 1:,} of the batch"
-        return f"\nDETAIL:  It is {column}{key}."
+        return f"\nDETAIL:  The error is in {column}{key}."
     return ""
 
 
 def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
-    """The number of rows that the server sends before the row that it cannot send."""
+    """The number of rows that the server sends before a row that it cannot send."""
     text = query("tail_rows").format(columns=sql.SQL("e.*"), rows=rows, options=sql.SQL("FORMAT csv"))
     count = 0
     try:

@@ -16,7 +16,7 @@ from inorder.text import print_text
 EVERY_MINUTE = "* * * * *"
 
 of_table = click.argument("table")
-formatted = format_option(["text", "json", "csv"], "Output format; json is one object, with --by one per line.")
+formatted = format_option(["text", "json", "csv"], "Output format; json prints one object or, with --by, one per line.")
 shards_option = option(
     "--shards", is_flag=True, excludes=["--by"], help="Add up the shards of a TABLE that Citus has distributed."
 )
@@ -58,8 +58,8 @@ def show(table: str, by: str | None, watch: float | None, shards: bool, dsn: str
 def start(table: str, by: str | None, shards: bool, dsn: str, output: str) -> None:
     """Start the count of TABLE, and print it.
 
-    Scans the table once. Blocks the writers of a table that is not enabled yet; with --by, only while the triggers are
-    created.
+    Scans the table once. Blocks the writers of a table that is not enabled yet; with --by, blocks writers only while
+    the triggers are created.
     """
     from inorder.count.counter import START  # noqa: PLC0415
 
@@ -80,7 +80,7 @@ def start(table: str, by: str | None, shards: bool, dsn: str, output: str) -> No
 def fold(table: str, every: float | None, shards: bool, dsn: str, output: str) -> None:
     """Add the rows since the last fold to the stored count of TABLE, and print their number.
 
-    A count reads all rows since the last fold, so folds at regular intervals keep it fast.
+    A count reads all rows since the last fold: folds at regular intervals keep counts fast.
     """
     from inorder.connection.reconnect import forever  # noqa: PLC0415
     from inorder.count.counter import FOLD, counter_of  # noqa: PLC0415

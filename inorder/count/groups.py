@@ -56,7 +56,7 @@ class GroupCounter(Counter):
             by = ",".join(self.columns)
             raise InputError(
                 f"table {self.table.shown} has no count by {by or 'no column'}\n"
-                f"HINT:  Its owner starts one: inorder count start {self.name} --by '{by}'"
+                f"HINT:  The owner of the table can start it: inorder count start {self.name} --by '{by}'"
             )
         rows = self.session.rows(sql.SQL("SELECT * FROM {view}"), view=sql.Identifier(*map(str, views[0])))
         names = [*self.columns, "count"]

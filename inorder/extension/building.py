@@ -26,7 +26,7 @@ def source_folder() -> Path | None:
 def require_plain(*paths: Path) -> None:
     for path in paths:
         if any(letter.isspace() or letter in UNUSABLE for letter in str(path)):
-            raise InputError(f"make cannot work below a path with spaces, quotes or signs of the shell: {path}")
+            raise InputError(f"make cannot work below a path with spaces, quotes or shell metacharacters: {path}")
 
 
 def has_library_headers(compiler: str) -> bool:

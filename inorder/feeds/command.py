@@ -20,15 +20,15 @@ LEAST_CHECK = 60.0  # seconds
 @click.command(epilog="Example: inorder feeds --watch 2s")
 @dsn_option()
 @format_option(FORMATS, "Output format; json has one object per line.")
-@option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has not been caught up for longer than "
-        "this, a minute or more, or has a dead batch, or if the role sees no feed.")  # fmt: skip
+@option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has been behind for longer than this, at "
+        "least a minute; if it has a dead batch, or no table; or if the role sees no feed.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
-@option("-o", "--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
+@option("-o", "--out", type=FILE, help="Write each reading to FILE, replacing it atomically, instead of stdout.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 
     Counts up to 10,000 rows of a feed. Shows the feeds that the role may see; members of pg_monitor see all feeds.
-    With --watch it reconnects when the server restarts.
+    With --watch, the command reconnects when the server restarts.
     """
     if out is not None:
         require_writable(out)

@@ -88,7 +88,7 @@ def say_hints(target: Target, installed: Installed) -> None:
         path = f'"$user", public, {installed.quoted}'
         click.echo(one_line(f"HINT:  ALTER DATABASE {database} SET search_path = {path};"), err=True)
     if installed.edition == SQL:
-        click.echo(f"HINT:  SELECT {installed.quoted}.feed_admit('ROLE'); for each other role that uses it", err=True)
+        click.echo(f"HINT:  SELECT {installed.quoted}.feed_admit('ROLE'); for each other role of inorder", err=True)
 
 
 def check(target: Target, request: Request) -> None:
@@ -143,7 +143,7 @@ def uninstall(target: Target, request: Request) -> None:
         confirmed("Remove inorder?")
     with target.transaction():
         if change.checked(target, installed, request.drop_columns) != lost:
-            raise InputError("inorder is used differently from what was confirmed: nothing was removed")
+            raise InputError("the losses are no longer those that were confirmed: nothing was removed")
         change.remove(target, installed)
     print_text(f"removed {installed}")
 

@@ -48,7 +48,7 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     if obstacles:
         lines = [f"DETAIL:  {one_line(obstacle)}\nHINT:  {one_line(hint)}" for obstacle, hint in obstacles]
         raise InputError("\n".join([f"{installed} cannot be removed", *lines]))
-    return lost(target, installed, columns) + [f"the calls of it in {row['described']}" for row in callers]
+    return lost(target, installed, columns) + [f"the calls of inorder in {row['described']}" for row in callers]
 
 
 Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
@@ -59,7 +59,7 @@ def of_others(target: Target, installed: Installed) -> Obstacles:
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)
-        yield f"its schema has objects that are not part of it: {names}", "move them to another schema, or drop them"
+        yield f"the schema has objects that are not part of inorder: {names}", "move them elsewhere, or drop them"
 
 
 # Triggers of a log that changes_disable() drops together with the triggers of the logged table.
@@ -73,9 +73,9 @@ def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
         objects = [item for item in objects if not item["described"].startswith(OF_LOGS)]
         tables = sorted({item["relation_name"] for item in logged})
         calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
-        yield f"these depend on it: {listed(item['described'] for item in logged)}", calls
+        yield f"these objects depend on inorder: {listed(item['described'] for item in logged)}", calls
     if dependent_objects := [item["described"] for item in objects if item not in logged]:
-        yield f"these depend on it: {listed(dependent_objects)}", "drop or change them first"
+        yield f"these objects depend on inorder: {listed(dependent_objects)}", "drop or change them first"
     if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
         yield f"the role must own {listed(foreign)}", "connect as the owner, or as a member of that role"
 
@@ -85,15 +85,15 @@ def of_columns(columns: list[Row], drop_columns: bool) -> Obstacles:
         names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept_columns), "; ")
         yield (
             f"an INSERT would store null in these columns, or fail if they are NOT NULL: {names}",
-            "give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION keeps "
-            "the values), or drop it; --drop-columns drops all of them",
+            "give each column another default, or drop it; --drop-columns drops all of them; ALTER TABLE … ALTER "
+            "COLUMN … DROP EXPRESSION keeps the values of a generated column",
         )
 
 
 def of_callers(used: list[str]) -> Obstacles:
     if used:
         yield (
-            f"functions that triggers, defaults or views of yours use call it: {listed(used)}",
+            f"these functions call inorder, and triggers, defaults or views use them: {listed(used)}",
             "change these functions, or drop them",
         )
 
@@ -113,7 +113,7 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
         if row["kind"] == "feed":
             lines.append(f"feed {quoted(row['name'])} of {row['owner']} on table {row['relation']}: its position")
         else:
-            loss = "its exact count" if row["kind"] == "count" else "its guard, without which it cannot be read"
+            loss = "its exact count" if row["kind"] == "count" else "its guard, without which the table cannot be read"
             lines.append(f"table {row['relation']}: {loss}")
     return lines + [", ".join([f"{named(item)}: all its values", *item["goes_along"]]) for item in columns]
 

@@ -17,18 +17,18 @@ PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 def plain_name(text: str, option: str) -> str:
     if PLAIN_NAME.fullmatch(text) is None:
         raise InputError(
-            f"{option} must be 1 to 63 of a-z, 0-9 and _, and not begin with a digit or pg_: {quoted(text)}"
+            f"{option} must be 1 to 63 characters of a-z, 0-9 and _, not beginning with a digit or pg_: {quoted(text)}"
         )
     return text
 
 
 @click.command(epilog="Example: inorder install --check --dsn service=shop")
 @option("--edition", type=click.Choice(list(EDITIONS)),
-        help="The C extension or the plain SQL edition.  [default: the first that is possible]")  # fmt: skip
+        help="The C extension or the plain SQL edition.  [default: the first that can be installed]")  # fmt: skip
 @option("-n", "--schema", type=Value("NAME", plain_name, str),
         help="Schema of the functions, new if missing.  [default: inorder]")  # fmt: skip
 @option("--check", is_flag=True, excludes=["--script"],
-        help="Print which editions could be installed and what prevents them.")  # fmt: skip
+        help="Print which editions can be installed, and what prevents the others.")  # fmt: skip
 @option("--script", is_flag=True, help="Print the script of the edition, for psql or a migration tool.")
 @lock_timeout_option("5s")
 @dsn_option()

@@ -81,8 +81,8 @@ class Offer:
             problems.append("the server is a standby: install inorder on its primary")
         elif self.is_read_only:
             problems.append(
-                "transactions are read-only here; HINT: default_transaction_read_only = off, which a provider may have "
-                "turned on because the disk is full"
+                "transactions are read-only here; HINT: set default_transaction_read_only to off; a provider may have "
+                "turned it on because the disk is full"
             )
         if not self.can_create:
             problems.append(
@@ -97,7 +97,7 @@ class Offer:
                 "pg_available_extensions has no inorder; HINT: install its files on the server: see docs/install.md"
             ]
         if not (self.is_superuser or self.is_trusted):
-            return [f"the extension that is available is not trusted, and role {quoted(self.role)} is not a superuser"]
+            return [f"the available extension is not trusted, and role {quoted(self.role)} is not a superuser"]
         return []
 
     def sql_problems(self) -> list[str]:

@@ -14,8 +14,8 @@ from inorder.text import lines, print_text
         help="Column with the transaction number; added if there is none.")  # fmt: skip
 @option("--changes", is_flag=True,
         excludes=dict.fromkeys(("--column", "--drop-column"), "the table gets no column"),
-        help="Log the changes of a table that is updated and deleted from, by changes_enable(), for copies of it. The "
-             "first batch of a reader is the whole table.")  # fmt: skip
+        help="For copies of a table with updates and deletes: log its changes, by changes_enable(). The first batch of "
+             "a reader is the whole table.")  # fmt: skip
 @option("--feed", metavar="NAME", requires="--changes",
         excludes={"--undo": "feed_drop() drops a feed"},
         help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
@@ -27,11 +27,11 @@ from inorder.text import lines, print_text
 @option(
     "--undo",
     is_flag=True,
-    help="Drop the guard, and the index that prepare has made. With --changes: the triggers, not the log.",
+    help="Drop the guard, and the index that prepare has built. With --changes: drop the triggers, but not the log.",
 )
 @option("--drop-column", is_flag=True, requires="--undo",
         help="With --undo: drop the column, with the numbers of all rows.")  # fmt: skip
-@option("--dry-run", is_flag=True, help="Print the statements that remain to be done, and do nothing.")
+@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, and run none.")
 @dsn_option()
 def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.

@@ -83,7 +83,7 @@ class Preparation:
         ):
             raise InputError(
                 f"table {self.table.shown} was not changed, because of the warnings above\n"
-                f"HINT:  {self.command('--changes')} logs its changes. --insert-only prepares it in spite of warnings."
+                f"HINT:  {self.command('--changes')} logs its changes. --insert-only prepares the table nevertheless."
             )
         if statements and not self.request.changes:
             self.require_privileges(creates=any(statement.startswith("CREATE INDEX") for statement in statements))

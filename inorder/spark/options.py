@@ -70,11 +70,11 @@ def parsed(given: Mapping[str, str]) -> Options:
     plan = address_of(options, "dsn")
     if plan is None:
         raise InputError(
-            "where is the server? Give the option dsn (a connection string without a password, or service=NAME) "
-            "or dsn_env (an environment variable that has one)"
+            "no server is named\nHINT:  Give the option dsn (a connection string without a password, or service=NAME) "
+            "or dsn_env (the name of an environment variable that has a connection string)."
         )
     if not options.get("table"):
-        raise InputError("which table is read? Give the option table")
+        raise InputError("no table is named\nHINT:  Give the option table.")
     return checked(Options(
         table=options["table"],
         plan=plan,

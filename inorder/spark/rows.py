@@ -133,7 +133,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
     if not reached:
         raise InorderError(
             f"the standby has not replayed the WAL up to {lsn} in {seconds} s\n"
-            "HINT:  The option wait is the number of seconds to wait for it."
+            "HINT:  The option wait sets the number of seconds."
         )
 
 

@@ -258,7 +258,7 @@ def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
     >>> check_complete({"7@1": old}, {"7@2": new})
     >>> check_complete({"7@1": new}, {"7@2": new})
     Traceback (most recent call last):
-    inorder.errors.InputError: shard 7@1 was moved or split between these offsets: read batches by offsets between
+    inorder.errors.InputError: shard 7@1 was moved or split between these offsets: read up to an offset between them
     """
     ends = {mark(key, first[key].position): key for key in first.keys() - last.keys()}
     begins = {key: last[key].follows for key in last.keys() - first.keys()}
@@ -266,7 +266,7 @@ def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
     broken += [key for follows, key in ends.items() if follows not in begins.values()]
     if broken:
         raise InputError(
-            f"shard {min(broken)} was moved or split between these offsets: read batches by offsets between"
+            f"shard {min(broken)} was moved or split between these offsets: read up to an offset between them"
         )
 
 

@@ -57,10 +57,10 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Read a feed made by feed_create(); its position is in the database.",
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
-        "--accept-output": IN_DATABASE, "--accept-table": "feed_seek(name, 'here') accepts it",
+        "--accept-output": IN_DATABASE, "--accept-table": "for a feed, call feed_seek(name, 'here')",
         "--order-by": "a feed has the order column that it was created with",
         "--whole-transactions": "a feed has the whole_transactions that it was created with",
-        "--shards": "a feed is in one database, of one shard",
+        "--shards": "a feed is in one database, on one node",
     },
 )  # fmt: skip
 @option("--owner", metavar="ROLE", requires="--feed", help="Owner of the feed.  [default: the current role]")
@@ -72,7 +72,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
         "--order-by": "changes have no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read the changes that a copy of TABLE needs: rows with a version, and with op, which is upsert, delete or "
-         "resync. changes_enable() logs updates and deletes, too.",
+         "resync. changes_enable() logs the updates and deletes.",
 )  # fmt: skip
 @option(
     "--order-by", metavar="COLUMN", excludes={
@@ -82,7 +82,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--shards", is_flag=True,
-    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has a position in each.",
+    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has all positions.",
 )  # fmt: skip
 @option(
     "--position", section="Position", type=FILE, help="File with the position in TABLE; created if it does not exist."
@@ -94,8 +94,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
-    help="Continue although the guard or the primary key of TABLE was created again, or partitions with rows were "
-         "attached, which are then not delivered.",
+    help="Continue although the guard or the primary key of TABLE was created again, or partitions were attached, "
+         "whose earlier rows are then not delivered.",
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,
@@ -117,12 +117,11 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--target-file-size", type=size(10_000), requires="--directory",
     help="Choose the number of rows per batch so that a file has about this size; with --follow, write a file per "
-    "--interval, by default 1m.",
+    "--interval, which is 1m by default.",
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",
-    help="With --format arrow or parquet: how to handle values that Arrow cannot represent, such as infinity: as an "
-         "error, or as null.",
+    help="With --format arrow or parquet: how to handle values that Arrow cannot represent, such as infinity.",
 )  # fmt: skip
 @option(
     "--exec", "command", metavar="COMMAND",

@@ -262,7 +262,7 @@ class FileSink(Sink):
             self.is_ours = False
             raise InorderError(
                 about_file("another program changed the file on standard output\n")
-                + f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, {self.size:,} written.\n"
+                + f"DETAIL:  It has {status.st_size:,} bytes: {self.start:,} were delivered, {self.size:,} written.\n"
                 + ROTATION
             )
 
@@ -304,6 +304,6 @@ def advice(reason: str, mark: Mark, half: bool) -> str:
     else:
         hint = (
             f"Append to the former file; if it has more than {mark.size} bytes, first cut it to that size "
-            "(truncate -s): the rows after it are delivered again. Or use --accept-output to continue in this file."
+            "(truncate -s): later rows are delivered again. Or use --accept-output to continue in this file."
         )
     return f"standard output is not the file that the position belongs to: {reason}\nHINT:  {hint}"

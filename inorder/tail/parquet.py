@@ -113,7 +113,7 @@ class ParquetSink(Sink):
                 )
             if source.is_new and any(self.directory.glob("*.parquet")):
                 raise InputError(
-                    f"{self.directory} has Parquet files, and the {reader} is new: it would have rows twice\n"
+                    f"{self.directory} has Parquet files, and the {reader} is new: rows would be there twice\n"
                     "HINT:  Give an empty directory."
                 )
         except OSError as error:
@@ -132,14 +132,14 @@ class ParquetSink(Sink):
             if name != self.last and in_place.exists():
                 raise InputError(
                     f"{in_place} exists, and is not of batch {name} of feed {quoted(self.request.feed)}\n"
-                    "HINT:  Give an empty directory: this one has files of another feed of this name."
+                    "HINT:  Give an empty directory: this one has files of another feed with this name."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:
             raise InputError(
                 f"{self.directory} has batch {self.last}, which {self.request.position} does not have: the position "
-                "file is a copy from before that batch, or was used with another directory since\n"
-                "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after the "
-                "position, which are delivered again, and use --accept-output."
+                "file is a copy from before that batch, or was since used with another directory\n"
+                "HINT:  Put the newest copy back, or give an empty directory; or remove the files with rows after the "
+                "position, which are then delivered again, and use --accept-output."
             )
         self.name = name
         return None

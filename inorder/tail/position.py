@@ -65,7 +65,7 @@ class PositionFile:
         if size == 0:
             raise ValueError(
                 "it is empty, so the position of the last run is lost\n"
-                "HINT:  Put a copy back. If no row was ever read with it, remove it: a new file is created."
+                "HINT:  Put a copy back. If no row was ever read with this file, remove it: a new one is created."
             )
         if size > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes, and a position file has at most {MOST_BYTES:,}")

@@ -19,7 +19,7 @@ from inorder.tail.state import Json
 if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
-MISFIT = "--format json, csv and binary have all values. With --misfits null the value is null."
+MISFIT = "--format json, csv and binary represent all values. With --misfits null, the value is null."
 
 
 def arrow_of(request: Request) -> "ArrowReader | None":

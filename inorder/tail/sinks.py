@@ -36,7 +36,7 @@ class Sink:
             assert mark is not None
             raise InputError(
                 "the last batch is unfinished in a file, and standard output is not that file\n"
-                "HINT:  Append to that file once more, to complete the batch; or cut it to its first "
+                "HINT:  Append to that file once more, to complete the batch; or cut that file to its first "
                 f"{mark.size} bytes (truncate -s) and use --accept-output."
             )
 

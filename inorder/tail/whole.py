@@ -73,7 +73,7 @@ class WholeBatches(Sink):
         if self.same != header + first[: self.form.same_bytes]:
             raise InorderError(
                 "the columns of the table were changed, and all rows of an output must have the same columns: "
-                "run it again"
+                "run the command again"
             )
 
     def put(self, content: Buffer) -> None:

@@ -41,7 +41,7 @@ def test_an_update_without_page_images_is_of_a_new_row() -> None:
     """The cost of the key is then known, and not hidden behind images that no update wrote."""
     (finding,), left = advised(recorded_facts())
     assert (finding.id, finding.table, left) == ("random-key", ORDERS, [])
-    assert "That is 49 % of the WAL of the table." in finding.cost
+    assert "The saving is 49 % of the WAL of the table." in finding.cost
     assert "0.00 page images for each row that UPDATE changed" in [fact.what for fact in finding.evidence]
 
 

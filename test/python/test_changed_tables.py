@@ -103,7 +103,7 @@ def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 1, 4)
     assert numbers(tail(*whole)) == [4]
     error = tail("--feed", "f", "--accept-table", code=2)
-    assert "--feed excludes --accept-table: feed_seek(name, 'here') accepts it" in error
+    assert "--feed excludes --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
 # A user's operator class that compares values as the server's class does.

@@ -154,7 +154,7 @@ WITHOUT_CITUS = [
     (("citus", "events", "--every", "5s", "--undo"), "--every excludes"),
     (("citus", "events", "--column", "x", "--undo"), "--column excludes"),
     (("tail", "events", "--position", "p", "--shards"), "has no extension citus"),
-    (("tail", "--feed", "f", "--shards"), "--feed excludes --shards: a feed is in one database, of one shard"),
+    (("tail", "--feed", "f", "--shards"), "--feed excludes --shards: a feed is in one database, on one node"),
     (("tail", "events", "--position", "p", "--shards", "--order-by", "n"), "--order-by excludes --shards"),
     (("count", "show", "events", "--shards"), "has no extension citus"),
 ]  # fmt: skip

@@ -252,7 +252,7 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
         fresh.execute(statement.encode())
     refused = count("show", "orders", "--by", "status", code=2)
     assert "table public.orders has no count by status" in refused
-    assert "HINT:  Its owner starts one: inorder count start orders --by 'status'" in refused
+    assert "HINT:  The owner of the table can start it: inorder count start orders --by 'status'" in refused
     table = count("start", "orders", "--by", "status")
     assert table == "status  count\ns1        434\ns2        433\n(null)    433\n"
     fresh.execute("UPDATE orders SET status = 's1' WHERE id > 10")

@@ -22,7 +22,7 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "where is the server"),
+        ({}, "no server is named"),
         ({"dsn": "service=a"}, "which table"),
         ({"dsn": "service=a", "table": "t", "max_row": "1"}, 'unknown option "max_row"'),
         ({"dsn": "service=a", "table": "t", "max_rows": "0"}, 'max_rows is "0" and must be a whole number from 1 to'),

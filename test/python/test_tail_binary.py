@@ -68,5 +68,5 @@ def test_rows_of_another_form_do_not_follow_in_a_pipe(fresh: Connection, tail: T
         fresh.execute("ALTER TABLE events ADD more int")
         insert(fresh, 1, 4)
         assert running.wait(PATIENCE) == 1
-        assert b"all rows of an output must have the same columns: run it again" in running.stderr.read()
+        assert b"all rows of an output must have the same columns: run the command" in running.stderr.read()
         assert before and running.stdout.read() == b""
