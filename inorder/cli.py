@@ -162,11 +162,11 @@ def unexpected(error: Exception) -> str | None:
     """The message for an unexpected error; None to show a traceback: in the laboratory, or if no driver is loaded."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
-    folders = {path.parts[0] for path, _ in ours}
+    own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
+    folders = {path.parts[0] for path, _ in own_places}
     if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the model of the laboratory
         return None
-    path, line = ours[-1]
+    path, line = own_places[-1]
     return (
         f"{type(error).__name__} at {path}, line {line}: {str(error)[:200]}; "
         "HINT: Either the server has given an answer that PostgreSQL does not give, or this is a defect of inorder."
@@ -175,10 +175,10 @@ def unexpected(error: Exception) -> str | None:
 
 def not_encoded(error: UnicodeEncodeError) -> InorderError:
     """The error for an argument or a variable that is not UTF-8, or for text that the locale cannot encode."""
-    wrong = error.object[max(0, error.start - 20) : error.end + 20]
+    excerpt = error.object[max(0, error.start - 20) : error.end + 20]
     if error.encoding.replace("-", "") == "utf8":
-        return InputError(f"this is not UTF-8: {os.fsencode(wrong)!r}")
-    shown = quoted(wrong)
+        return InputError(f"this is not UTF-8: {os.fsencode(excerpt)!r}")
+    shown = quoted(excerpt)
     return InorderError(f"the locale's encoding {error.encoding} cannot represent {shown}; HINT: LC_ALL=C.UTF-8")
 
 

@@ -128,8 +128,8 @@ class Option(click.Option):
         if self.requires and self.requires not in given:
             raise InputError(f"{option} requires {self.requires}")
         for other in (other for other in self.excludes if other in given):
-            why = self.excludes[other]
-            raise InputError(f"{option} excludes {other}{': ' if why else ''}{why}")
+            reason = self.excludes[other]
+            raise InputError(f"{option} excludes {other}{': ' if reason else ''}{reason}")
 
 
 class Sections(click.Command):

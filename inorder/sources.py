@@ -19,8 +19,8 @@ def checkout() -> Path | None:
 
 def extras_of_pipx(file: Path) -> list[str]:
     """The extras that the last command of pipx named; ``pipx install --force`` removes all that it does not name."""
-    asked = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
-    extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", asked or "")
+    requested = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
+    extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", requested or "")
     return re.findall(r"[\w-]+", extras[1]) if extras else []
 
 
@@ -38,12 +38,12 @@ def installer(extra: str) -> str:
     if of_pipx.exists():
         program, extra = "pipx install --force", ",".join(sorted({extra, *extras_of_pipx(of_pipx)}))
     try:
-        given = json.loads(distribution("inorder").read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution("inorder").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:  # a checkout that is not installed
-        given = {"url": PACKAGE.parent.as_uri(), "dir_info": {"editable": True}}
-    url = given.get("url", "")
+        origin = {"url": PACKAGE.parent.as_uri(), "dir_info": {"editable": True}}
+    url = origin.get("url", "")
     if url.startswith("file:"):
-        editable = "--editable " if given.get("dir_info", {}).get("editable") else ""
+        editable = "--editable " if origin.get("dir_info", {}).get("editable") else ""
         return f"{program} {editable}'{unquote(urlsplit(url).path)}[{extra}]'"
-    system = given.get("vcs_info", {}).get("vcs")
+    system = origin.get("vcs_info", {}).get("vcs")
     return f"{program} 'inorder[{extra}]{f' @ {system}+{url}' if system else ''}'"

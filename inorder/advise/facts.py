@@ -229,19 +229,19 @@ class Reader:
         return float(max(1.0, min(usual, server.checkpoint_timeout)))
 
     def statements(self, server: ServerFacts) -> list[Statement]:
-        view, why = self.rows("advise_statements_view"), ""
+        view, reason = self.rows("advise_statements_view"), ""
         if find_spec(PARSER) is None:
-            why = f"the parser {PARSER} is not installed here; HINT: {installer('advise')}"
+            reason = f"the parser {PARSER} is not installed here; HINT: {installer('advise')}"
         elif not view:
-            why = "pg_stat_statements is not installed in this database"
+            reason = "pg_stat_statements is not installed in this database"
         elif not view[0]["is_trusted"]:
             owner = listed([identifier(view[0]["owner"])])
-            why = (
+            reason = (
                 f"pg_stat_statements: its schema belongs to {owner}, who could replace it; HINT: run this as {owner}, "
                 f"after GRANT pg_read_all_stats TO {owner}; or move it, if no other program expects it there: {MOVE}"
             )
-        if why:
-            self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {why}")
+        if reason:
+            self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")
             return []
         if not server.sees_all:
             self.unseen.append("statements of other roles: the role is not a member of pg_read_all_stats (pg_monitor)")

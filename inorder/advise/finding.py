@@ -45,7 +45,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Left:
+class Unadvised:
     """A table with random keys for which nothing is recommended, and the reason."""
 
     table: str

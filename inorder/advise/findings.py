@@ -21,7 +21,7 @@ from inorder.advise.cost import (
     compared,
 )
 from inorder.advise.facts import COUNTERS, TEXT_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
-from inorder.advise.finding import Evidence, Finding, Left, finding, function, installed
+from inorder.advise.finding import Evidence, Finding, Unadvised, finding, function, installed
 from inorder.advise.readers import counts, readers
 from inorder.connection.database import identifier
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
@@ -30,7 +30,7 @@ from inorder.units import size_text
 
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
 LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
-MANY_IMAGES = 0.5  # page images of an updated row; with more, rows of any age are updated
+MANY_IMAGES = 0.5  # page images for each updated row; with more, updates change rows of any age
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
 SURE_BITS = 7  # one random key in 2^7 sorts among the new keys, which should come after all random keys
 
@@ -50,7 +50,7 @@ class Keyed:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. The first column of a composite key is used if its values are nearly unique."""
+    """The keys of all tables. For a composite key: the first column, if half of its values or more are distinct."""
     leaves, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
         statistic = leaf.statistic(column)
@@ -60,20 +60,21 @@ def keyed(facts: Facts) -> list[Keyed]:
     return leaves
 
 
-def by_table(every: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
-    for _, some in groupby(
-        (partition for partition in every if partition.keys.kind == kind), key=lambda partition: partition.leaf.quoted
+def by_table(all_keys: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
+    for _, group in groupby(
+        (partition for partition in all_keys if partition.keys.kind == kind),
+        key=lambda partition: partition.leaf.quoted,
     ):
-        yield list(some)
+        yield list(group)
 
 
-def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...]:
+def evidence_of_keys(facts: Facts, partitions: Sequence[Keyed]) -> tuple[Evidence, ...]:
     rows, inserted, updated, hot = (
-        fsum(getattr(partition.leaf, name) for partition in some) for name in ("rows", *COUNTERS[:3])
+        fsum(getattr(partition.leaf, name) for partition in partitions) for name in ("rows", *COUNTERS[:3])
     )
-    values, keys = some[0].leaf.statistic(some[0].column).values, some[0].keys
+    values, keys = partitions[0].leaf.statistic(partitions[0].column).values, partitions[0].keys
     share = f"{100 * keys.share:.0f} % of version 7" if keys.share else keys.kind
-    since = min((partition.keys.since for partition in some if partition.keys.since), default=None)
+    since = min((partition.keys.since for partition in partitions if partition.keys.since), default=None)
     updates = f", {updated:,.1f} updated, {100 * hot / updated:.0f} % of them HOT" if updated else ""
     return (
         Evidence(f"keys: {share}" + (f", since {since:%Y-%m-%d} at the latest" if since else ""),
@@ -99,50 +100,53 @@ def load_of(partition: Keyed, facts: Facts, of_all: float) -> Load:
     )  # fmt: skip
 
 
-def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding | Left]:
-    of_all = fsum(partition.index.pages * PAGE for partition in every if partition.keys.kind == uuids.RANDOM)
-    for partitions in by_table(every, uuids.RANDOM):
-        some = [
+def random_keys(facts: Facts, all_keys: Sequence[Keyed], least: float) -> Iterator[Finding | Unadvised]:
+    of_all = fsum(partition.index.pages * PAGE for partition in all_keys if partition.keys.kind == uuids.RANDOM)
+    for table_keys in by_table(all_keys, uuids.RANDOM):
+        partitions = [
             partition
-            for partition in partitions
+            for partition in table_keys
             if partition.leaf.inserted and partition.leaf.is_logged and 0 <= partition.leaf.rows < inf
         ]
-        if not some or not facts.server.has_images:
+        if not partitions or not facts.server.has_images:
             continue
-        table = some[0].leaf.quoted
-        loads = [load_of(partition, facts, of_all) for partition in some]
-        updated, evidence = updates_of(facts, [partition.leaf for partition in some])
-        savings = compared(loads, KINDS[some[0].is_text :], updated)
+        table = partitions[0].leaf.quoted
+        loads = [load_of(partition, facts, of_all) for partition in partitions]
+        updated, evidence = updates_of(facts, [partition.leaf for partition in partitions])
+        savings = compared(loads, KINDS[partitions[0].is_text :], updated)
         if savings.saved_per_day < least:
-            yield Left(table, f"ordered keys would save {size_text(savings.saved_per_day)} of WAL a day")
+            yield Unadvised(table, f"ordered keys would save {size_text(savings.saved_per_day)} of WAL a day")
         elif savings.most_share < LEAST_SHARE:
-            yield Left(table, f"the key costs little: ordered keys would save {shares(savings)} of the table's WAL")
+            yield Unadvised(
+                table, f"the key costs little: ordered keys would save {shares(savings)} of the table's WAL"
+            )
         elif savings.least_share < LEAST_SHARE:
             run = f"inorder lab run insert --like {shlex.quote(table)} --touch recent"
             why = (
                 f"ordered keys would save {shares(savings)} of its WAL. If updates change new rows, {run} measures the "
                 "saving. pg_stat_statements shows which rows updates change."
             )
-            yield Left(table, why, undecided=True)
+            yield Unadvised(table, why, undecided=True)
         else:
-            yield random_key(facts, some, loads, savings, evidence)
+            yield random_key(facts, partitions, loads, savings, evidence)
 
 
 def random_key(
-    facts: Facts, some: Sequence[Keyed], loads: Sequence[Load], savings: Savings, evidence: Sequence[Evidence]
+    facts: Facts, partitions: Sequence[Keyed], loads: Sequence[Load], savings: Savings, evidence: Sequence[Evidence]
 ) -> Finding:  # fmt: skip
-    first, table, home = some[0], some[0].leaf.quoted, facts.server.inorder
+    first, table, home = partitions[0], partitions[0].leaf.quoted, facts.server.inorder
     now, ordered = (next(cost for cost in savings.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
-    ones = min(48, max(16, ceil(log2(1 + max(partition.leaf.rows for partition in some))) + SURE_BITS))
-    made = f"{function(home, 'uuid_after_random_nextval')}({ones})"
+    one_bits = min(48, max(16, ceil(log2(1 + max(partition.leaf.rows for partition in partitions))) + SURE_BITS))
+    default = f"{function(home, 'uuid_after_random_nextval')}({one_bits})"
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
-    # The SQL edition has no keys after random ones.
-    last = [] if first.is_text or facts.server.is_sql_edition else [*installed(home), with_default(first, made)]
+    # The SQL edition has no keys that sort after random keys.
+    has_generator = not first.is_text and not facts.server.is_sql_edition
+    keys_after = [*installed(home), with_default(first, default)] if has_generator else []
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
     return finding(
-        "random-key", table, [*evidence_of_keys(facts, some), *evidence], switched(facts, first), savings.saved_per_day,
-        savings.costs, last, column=first.column.name, index=first.index.name,
-        size=size_text(PAGE * fsum(partition.index.pages for partition in some)), **sizes,
+        "random-key", table, [*evidence_of_keys(facts, partitions), *evidence], switched(facts, first),
+        savings.saved_per_day, savings.costs, keys_after, column=first.column.name, index=first.index.name,
+        size=size_text(PAGE * fsum(partition.index.pages for partition in partitions)), **sizes,
         wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
         ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
         ordered_size=size_text(ordered.index_bytes), share=shares(savings),
@@ -151,20 +155,22 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Possible values of the share of rows that updates choose from, and the evidence.
+    """Assumptions about the share of the table, its newest rows, in which updates change rows; and the evidence.
 
-    If the page images of UPDATE were counted, there is one value: an UPDATE of a new row causes no image, because the
-    INSERT has changed the page since the checkpoint.
+    If the page images of UPDATE were counted, there is only one assumption: an UPDATE of a new row causes no image,
+    because the INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
     updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]
     rows, images = fsum(statement.rows for statement in updates), fsum(statement.images for statement in updates)
     if not rows or not facts.server.sees_all:
         return (UPDATED_NEWEST, UPDATED_ANYWHERE), []
-    each = images / rows
-    pages = each * facts.checkpoint * fsum(leaf.updated for leaf in leaves)
-    share = UPDATED_ANYWHERE if each > MANY_IMAGES else min(1.0, pages / max(1.0, fsum(leaf.pages for leaf in leaves)))
-    return (share,), [Evidence(f"{each:,.2f} page images for each row that UPDATE changed", "pg_stat_statements")]
+    images_per_row = images / rows
+    pages = images_per_row * facts.checkpoint * fsum(leaf.updated for leaf in leaves)
+    share_of_pages = min(1.0, pages / max(1.0, fsum(leaf.pages for leaf in leaves)))
+    text = f"{images_per_row:,.2f} page images for each row that UPDATE changed"
+    share = UPDATED_ANYWHERE if images_per_row > MANY_IMAGES else share_of_pages
+    return (share,), [Evidence(text, "pg_stat_statements")]
 
 
 def shares(savings: Savings) -> str:
@@ -172,60 +178,62 @@ def shares(savings: Savings) -> str:
     return f"{least} %" + (f" ({most} % if updates change only new rows)" if most > least else "")
 
 
-def with_default(partition: Keyed, made: str) -> str:
-    return f"ALTER TABLE {partition.leaf.quoted} ALTER COLUMN {identifier(partition.column.name)} SET DEFAULT {made}"
+def with_default(partition: Keyed, value: str) -> str:
+    return f"ALTER TABLE {partition.leaf.quoted} ALTER COLUMN {identifier(partition.column.name)} SET DEFAULT {value}"
 
 
 def switched(facts: Facts, partition: Keyed) -> list[str]:
     is_core = facts.server.version >= 180000 and not facts.server.inorder
-    made = "uuidv7()" if is_core else f"{function(facts.server.inorder, 'uuid_v7_nextval')}()"
+    expression = "uuidv7()" if is_core else f"{function(facts.server.inorder, 'uuid_v7_nextval')}()"
     if partition.is_text:
         plain = partition.leaf.statistic(partition.column).width == 33
-        made = f"replace({made}::text, '-', '')" if plain else f"{made}::text"
-    altered = with_default(partition, made)
-    return [altered] if is_core else [*installed(facts.server.inorder), altered]
+        expression = f"replace({expression}::text, '-', '')" if plain else f"{expression}::text"
+    statement = with_default(partition, expression)
+    return [statement] if is_core else [*installed(facts.server.inorder), statement]
 
 
-def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding]:
-    for some in by_table(every, uuids.MIXED):
-        per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if some[0].is_text else 0)
-        now = PAGE * fsum(partition.index.pages for partition in some)
-        saved = now - fsum(partition.leaf.rows for partition in some) / per_page * PAGE
+def mixed_keys(facts: Facts, all_keys: Sequence[Keyed], least: float) -> Iterator[Finding]:
+    for partitions in by_table(all_keys, uuids.MIXED):
+        per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if partitions[0].is_text else 0)
+        now = PAGE * fsum(partition.index.pages for partition in partitions)
+        saved = now - fsum(partition.leaf.rows for partition in partitions) / per_page * PAGE
         if saved >= max(least, LEAST_GAIN * now):
             yield finding(
-                "mixed-keys", some[0].leaf.quoted, evidence_of_keys(facts, some),
+                "mixed-keys", partitions[0].leaf.quoted, evidence_of_keys(facts, partitions),
                 [f"REINDEX INDEX CONCURRENTLY {identifier(partition.leaf.leaf_schema, partition.index.name)}"
-                 for partition in some],
-                saved, column=some[0].column.name, size=size_text(now), saved=size_text(saved),
+                 for partition in partitions],
+                saved, column=partitions[0].column.name, size=size_text(now), saved=size_text(saved),
             )  # fmt: skip
 
 
-def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[Finding]:
+def text_uuids(facts: Facts, _all_keys: Sequence[Keyed], least: float) -> Iterator[Finding]:
     columns: dict[tuple[str, str], list[tuple[Leaf, ColumnFacts]]] = {}
     for leaf in facts.leaves:
         for column in leaf.columns.values():
             values = leaf.statistic(column).values if column.type in TEXT_TYPES else []
             if len(values) >= uuids.LEAST_VALUES and all(map(uuids.digits, values)):
                 columns.setdefault((leaf.quoted, column.name), []).append((leaf, column))
-    for (table, name), some in columns.items():
-        width = some[0][0].statistic(some[0][1]).width or 37
-        in_table = fsum(max(0.0, leaf.rows) for leaf, _ in some) * (width - 16)
-        pages = fsum(index.pages for leaf, column in some for index in leaf.indexes if index.first == column.number)
+    for (table, name), columns_of_table in columns.items():
+        width = columns_of_table[0][0].statistic(columns_of_table[0][1]).width or 37
+        in_table = fsum(max(0.0, leaf.rows) for leaf, _ in columns_of_table) * (width - 16)
+        pages = fsum(
+            index.pages for leaf, column in columns_of_table for index in leaf.indexes if index.first == column.number
+        )
         in_indexes = pages * PAGE * (1 - index_tuple("v7") / index_tuple("v7", TEXT_KEY))
-        altered = "ALTER TABLE {0} ALTER COLUMN {1} DROP DEFAULT, ALTER COLUMN {1} TYPE uuid USING {1}::uuid"
+        statement = "ALTER TABLE {0} ALTER COLUMN {1} DROP DEFAULT, ALTER COLUMN {1} TYPE uuid USING {1}::uuid"
         if in_table + in_indexes >= least:
             yield finding(
                 "text-uuid", table, [Evidence(f"{width - 1} characters in each of the values seen", "pg_stats")],
-                [altered.format(table, identifier(name))], in_table + in_indexes, column=name, characters=width - 1,
+                [statement.format(table, identifier(name))], in_table + in_indexes, column=name, characters=width - 1,
                 in_table=size_text(in_table), in_indexes=size_text(in_indexes),
             )  # fmt: skip
 
 
-def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
+def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Unadvised]]:
     """Findings ordered by savings, and tables without a finding. Findings below ``least`` bytes are omitted."""
-    every = keyed(facts)
-    results = [result for rule in (random_keys, mixed_keys, text_uuids) for result in rule(facts, every, least)]
+    all_keys = keyed(facts)
+    results = [result for rule in (random_keys, mixed_keys, text_uuids) for result in rule(facts, all_keys, least)]
     findings = [result for result in (*results, *readers(facts), *counts(facts)) if isinstance(result, Finding)]
     return sorted(findings, key=lambda finding: -finding.saves), [
-        result for result in results if isinstance(result, Left)
+        result for result in results if isinstance(result, Unadvised)
     ]

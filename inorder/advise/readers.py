@@ -72,14 +72,14 @@ def polling(
 ) -> Finding:  # fmt: skip
     way = "lag" if poll.late else "created" if is_time else "id"
     remedy = logged(home, table) if changed else prepared(home, table, "feed_create", "'reader', ")
-    done = LOGGED.format(changed=changed) if changed else GUARDED
-    return finding("polling-reader", table, evidence, remedy, column=poll.column, way=way, done=done)
+    effect = LOGGED.format(changed=changed) if changed else GUARDED
+    return finding("polling-reader", table, evidence, remedy, column=poll.column, way=way, done=effect)
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
     """True if new rows have greater values: a primary key, or a default by clock, sequence or generator."""
-    made = any(name in RISING or name in uuids.MAKERS for name in column.makers)
-    return made or any(index.is_primary and index.first == column.number for index in leaf.indexes)
+    has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
+    return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 
 
 def readers(facts: Facts) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from inorder.advise.cost import Cost
 from inorder.advise.facts import Facts
-from inorder.advise.finding import Finding, Left
+from inorder.advise.finding import Finding, Unadvised
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
@@ -22,22 +22,22 @@ class Advice:
     title: str
     read: dict[str, Any]
     findings: Sequence[Finding]
-    left: Sequence[Left]
+    unadvised: Sequence[Unadvised]
     unseen: Sequence[str]
 
     def as_data(self) -> dict[str, Any]:
         return {
             **self.read,
             "findings": [asdict(finding) for finding in self.findings],
-            "leave": [asdict(entry) for entry in self.left if not entry.undecided],
-            "undecided": [asdict(entry) for entry in self.left if entry.undecided],
+            "leave": [asdict(entry) for entry in self.unadvised if not entry.undecided],
+            "undecided": [asdict(entry) for entry in self.unadvised if entry.undecided],
             "not_seen": list(self.unseen),
         }
 
     @property
     def others(self) -> list[tuple[str, list[str]]]:
         texts_by_name: dict[str, list[str]] = {"Undecided": [], "Leave as they are": [], "Not seen": [*self.unseen]}
-        for entry in self.left:
+        for entry in self.unadvised:
             texts_by_name["Undecided" if entry.undecided else "Leave as they are"].append(f"{entry.table}: {entry.why}")
         return [(name, texts) for name, texts in texts_by_name.items() if texts]
 
@@ -51,7 +51,7 @@ class Advice:
         return "\n".join(text)
 
 
-def of_server(facts: Facts, findings: Sequence[Finding], left: Sequence[Left]) -> Advice:
+def of_server(facts: Facts, findings: Sequence[Finding], unadvised: Sequence[Unadvised]) -> Advice:
     server = facts.server
     tables = len({leaf.quoted for leaf in facts.leaves})
     title = (
@@ -59,7 +59,7 @@ def of_server(facts: Facts, findings: Sequence[Finding], left: Sequence[Left]) -
         f"PostgreSQL {server.version_text}; rows counted {facts.counted}"
     )
     read = asdict(server) | {"counted": facts.counted, "checkpoint_seconds": facts.checkpoint}
-    return Advice(title, {"server": read}, findings, left, facts.unseen)
+    return Advice(title, {"server": read}, findings, unadvised, facts.unseen)
 
 
 def of_files(names: Sequence[str], statements: int, findings: Sequence[Finding], unseen: Sequence[str]) -> Advice:

@@ -73,14 +73,14 @@ class Scripts:
             elif isinstance(node.stmt, ast.CreateFunctionStmt | ast.DoStmt):
                 self.leave_out("with a body that was not read", statement.place)
 
-    def leave_out(self, why: str, place: str) -> None:
-        self.unread.setdefault(why, []).append(place)
+    def leave_out(self, reason: str, place: str) -> None:
+        self.unread.setdefault(reason, []).append(place)
 
     @property
     def unseen(self) -> list[str]:
         return [
-            f"{plural(len(places), 'statement')} {why}: {first_of(places, SHOWN)}"
-            for why, places in self.unread.items()
+            f"{plural(len(places), 'statement')} {reason}: {first_of(places, SHOWN)}"
+            for reason, places in self.unread.items()
         ]
 
 
@@ -140,11 +140,11 @@ def created(statement: Any) -> Created:
         constraints = [element] if isinstance(element, ast.Constraint) else getattr(element, "constraints", None) or ()
         if isinstance(element, ast.ColumnDef):
             table.types[element.colname] = element.typeName.names[-1].sval
-        for each in constraints:
-            key = each.keys[0].sval if each.keys else getattr(element, "colname", "")
-            calls = [function(call) for call in walk(each.raw_expr) if isinstance(call, ast.FuncCall)]
-            by_default = is_clock(each.raw_expr) or any("nextval" in name or "uuid" in name for name in calls)
-            if by_default or each.contype in (ConstrType.CONSTR_PRIMARY, ConstrType.CONSTR_IDENTITY):
+        for constraint in constraints:
+            key = constraint.keys[0].sval if constraint.keys else getattr(element, "colname", "")
+            calls = [function(call) for call in walk(constraint.raw_expr) if isinstance(call, ast.FuncCall)]
+            by_default = is_clock(constraint.raw_expr) or any("nextval" in name or "uuid" in name for name in calls)
+            if by_default or constraint.contype in (ConstrType.CONSTR_PRIMARY, ConstrType.CONSTR_IDENTITY):
                 table.rising.add(key)
     table.rising |= {name for name, type in table.types.items() if "serial" in type}
     return table
@@ -166,7 +166,7 @@ def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tupl
     """A finding if the column may be polled. A query without ORDER BY counts only if new rows have greater values."""
     tables = {polled: table for polled in poll.tables for name, table in scripts.tables.items() if polled[1] == name[1]}
     name, table = next(
-        ((polled, each) for polled, each in tables.items() if poll.column in each.types), (poll.tables[0], None)
+        ((polled, table) for polled, table in tables.items() if poll.column in table.types), (poll.tables[0], None)
     )
     if table and (table.types[poll.column] not in (*NUMBERS, *TIMES, "uuid")):
         return

@@ -163,8 +163,8 @@ def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
         terms = [term for term in node.args if any(isinstance(each, ast.ColumnRef) for each in walk(term))]
         named = [{column for name, column, _ in comparisons(term) if name in (*GREATER, "=")} for term in terms]
         return [column for term in terms for column in after(term, tables, queries) if all(column in n for n in named)]
-    every = comparisons(node)
-    return [column for name, column, value in every if name in GREATER and is_position(value, tables, queries)]
+    pairs = comparisons(node)
+    return [column for name, column, value in pairs if name in GREATER and is_position(value, tables, queries)]
 
 
 def sort_keys(select: Any) -> Iterator[tuple[Column | None, bool]]:
@@ -201,17 +201,17 @@ def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
     if not select.whereClause:
         return
     names = dict(sources(select.fromClause, queries))
-    every = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
+    all_tables = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
     calls = (function(call) for call in walk(select) if isinstance(call, ast.FuncCall))
     # A function of snapshots takes open transactions into account.
-    if not every or (select.groupClause and not stored) or any("snapshot" in name for name in calls):
+    if not all_tables or (select.groupClause and not stored) or any("snapshot" in name for name in calls):
         return
     compared = list(comparisons(select.whereClause))
     fixed = [column for name, column, _ in compared if name == "="]
     keys = [key for key in sort_keys(select) if not any(same(key[0], column) for column in fixed)]
-    for column in dict.fromkeys(after(select.whereClause, {*every}, queries)):
+    for column in dict.fromkeys(after(select.whereClause, {*all_tables}, queries)):
         ordered = bool(keys) and same(keys[0][0], column)
         late = any(name in LESS and same(operand, column) and is_clock(value) for name, operand, value in compared)
         elsewhere = keys and (keys[0][1] if ordered else select.limitCount)
         if not elsewhere and (ordered or stored or returns(select, column, names)):
-            yield Poll(names.get(column[0], every), column[1], ordered, late)
+            yield Poll(names.get(column[0], all_tables), column[1], ordered, late)

@@ -71,18 +71,18 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> keys_of([md5(bytes([n])).hexdigest() for n in range(200)], [], None, now).kind
     ''
     """
-    made = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
+    kind_of_default = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
     keys = [key for key in map(digits, values) if key]
-    if made == AFTER or len(keys) < max(LEAST_VALUES, (1 - SOME) * len(values)):
-        return Keys(made)
+    if kind_of_default == AFTER or len(keys) < max(LEAST_VALUES, (1 - SOME) * len(values)):
+        return Keys(kind_of_default)
     shares = {version: sum(key[12] == version for key in keys) / len(keys) for version in VERSIONS}
     times = [time for key in keys if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]
-    if shares["4"] >= SOME and (shares["7"] >= SOME or made in (V7, XACT)):
+    if shares["4"] >= SOME and (shares["7"] >= SOME or kind_of_default in (V7, XACT)):
         return Keys(MIXED, shares["7"], min(times, default=None))
     version, share = max(shares.items(), key=lambda item: item[1])
     kind = VERSIONS[version] if share > 1 - SOME else UNKNOWN
-    if kind == RANDOM and made == PREFIXED:  # sequential_uuids marks its keys as version 4
+    if kind == RANDOM and kind_of_default == PREFIXED:  # sequential_uuids marks its keys as version 4
         return Keys(PREFIXED)
     if kind == RANDOM and abs(correlation or 0) >= RISING:
         return Keys(IN_ORDER)
-    return Keys(made if kind == VERSION_8 and made else kind)
+    return Keys(kind_of_default if kind == VERSION_8 and kind_of_default else kind)

@@ -88,9 +88,9 @@ class Connection:
         self.run("SET LOCAL timezone = 'UTC'")
 
     def close(self) -> None:
-        for used in (self.cursor, self.connection):
+        for resource in (self.cursor, self.connection):
             with suppress(adbc_driver_manager.Error):
-                used.close()
+                resource.close()
 
 
 # Called in a transaction; returns the FROM item with the rows of a batch.
@@ -119,13 +119,13 @@ class ArrowReader:
         )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
-        asked = list[sql.Composable]()
+        questions = list[sql.Composable]()
 
         def remembered(connection: Connection) -> sql.Composable:
-            asked.append(question(connection))
-            return asked[-1]
+            questions.append(question(connection))
+            return questions[-1]
 
-        with named(session, table, asked), as_of_the_session(), on_error(self.close):
+        with named(session, table, questions), as_of_the_session(), on_error(self.close):
             connection, fields = self.begun(session, table)
             yield from read(connection, fields, remembered, table.oid, table.shown, self.hint)
             connection.commit()

@@ -36,12 +36,12 @@ def hidden(text: str, option: str) -> float:
 @option("--checkpoint", type=duration(1), default="5min", help="Time between two checkpoints.")
 @option("--explain", is_flag=True, help="Show what each kind costs: pages touched, full-page images, WAL, pages read.")
 @format_option(["table", "json"])
-def choose(output: str, explain: bool, **given: Any) -> None:
+def choose(output: str, explain: bool, **requirements: Any) -> None:
     """Choose a kind of key for a table: the cheapest that meets the requirements, its parameters, and the reasons.
 
     Costs are calculated; no server is needed. docs/choose.md has the rules, the limits and the model.
     """
-    needs = needs_of(**given)
+    needs = needs_of(**requirements)
     choice = choice_for(needs)
     text = json.dumps(as_data(choice, needs), indent=1) if output == "json" else as_text(choice, needs, explain)
     click.echo(text)

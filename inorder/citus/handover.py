@@ -24,6 +24,8 @@ from inorder.errors import InorderError, InputError, on_error
 
 LOOKED_UP = 100_000  # transactions looked up in the old table by one query
 
+Opened = list[tuple[Shard, ShardSession]]  # shards, each with a session on its node
+
 
 class NotReadableError(InputError):
     """A shard is not readable yet."""
@@ -66,40 +68,42 @@ def is_frozen(node: Session, shard: Shard) -> bool:
 
 
 def handed_over(
-    coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
+    coordinator: Session, table: Table, old: ShardSession, old_shard: Shard, new_shards: Opened
 ) -> list[dict[str, object]]:
     """Positions in the new shards that exclude all rows of the old shard, which was read to its end."""
     try:
-        return positions_in(coordinator, table, old, was, new)
+        return positions_in(coordinator, table, old, old_shard, new_shards)
     except psycopg.errors.UndefinedTable as error:
-        raise gone(was) from error
+        raise gone(old_shard) from error
     except psycopg.errors.ObjectNotInPrerequisiteState as error:
-        raise unreadable(new[0][0], table.shown) from error
+        raise unreadable(new_shards[0][0], table.shown) from error
 
 
 def positions_in(
-    coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
+    coordinator: Session, table: Table, old: ShardSession, old_shard: Shard, new_shards: Opened
 ) -> list[dict[str, object]]:
     column = number_column(coordinator, table)
-    key = [str(name) for (name,) in old.rows(query("shard_key_columns"), table=old.table(was.table).oid)]
+    key = [str(name) for (name,) in old.rows(query("shard_key_columns"), table=old.table(old_shard.table).oid)]
     if not key:
-        raise InputError(f"{was.place} was moved or split, and has no primary key to tell which rows were read\n{ANEW}")
-    before = ShardTable(old, old.table(was.table), key)
+        raise InputError(
+            f"{old_shard.place} was moved or split, and has no primary key to tell which rows were read\n{ANEW}"
+        )
+    old_table = ShardTable(old, old.table(old_shard.table), key)
     positions, copied = [], 0
-    for shard, node in new:
-        after = ShardTable(node, node.table(shard.table), key)
-        (text,) = node.row(query("reader_start"), table=after.table.oid, start="now", order_by=None)
+    for shard, node in new_shards:
+        new_table = ShardTable(node, node.table(shard.table), key)
+        (text,) = node.row(query("reader_start"), table=new_table.table.oid, start="now", order_by=None)
         position = json.loads(text)
-        candidates = transactions(after, column, position["transactions"])
-        fresh = list(not_in(before, candidates))
+        candidates = transactions(new_table, column, position["transactions"])
+        fresh = list(not_in(old_table, candidates))
         copied += sum(transaction.rows for transaction in candidates) - sum(transaction.rows for transaction in fresh)
-        (left,) = node.row(
+        (unread,) = node.row(
             query("shard_without"),
             transactions=position["transactions"],
             numbers=[transaction.number for transaction in fresh],
         )
-        positions.append(position | {"transactions": left})
-    check_copied(before, was, copied)
+        positions.append(position | {"transactions": unread})
+    check_copied(old_table, old_shard, copied)
     return positions
 
 
@@ -118,17 +122,17 @@ def transactions(place: ShardTable, column: str, ended: object) -> list[ShardTra
 
 def not_in(old: ShardTable, candidates: list[ShardTransaction]) -> Iterator[ShardTransaction]:
     remaining = iter(candidates)
-    while some := list(islice(remaining, LOOKED_UP)):
-        copied_keys = {str(key) for (key,) in old.rows("shard_has", keys=[transaction.key for transaction in some])}
-        yield from (transaction for transaction in some if transaction.key not in copied_keys)
+    while chunk := list(islice(remaining, LOOKED_UP)):
+        copied_keys = {str(key) for (key,) in old.rows("shard_has", keys=[transaction.key for transaction in chunk])}
+        yield from (transaction for transaction in chunk if transaction.key not in copied_keys)
 
 
-def check_copied(old: ShardTable, was: Shard, copied: int) -> None:
+def check_copied(old: ShardTable, old_shard: Shard, copied: int) -> None:
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
-            f"{was.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: the shard was "
-            "moved again before it was read, or rows were deleted before the new place had a guard\n"
+            f"{old_shard.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: the shard "
+            "was moved again before it was read, or rows were deleted before the new place had a guard\n"
             "HINT:  Start with a new position, or read the shards as tables of their nodes."
         )
 
@@ -156,30 +160,30 @@ class Moves:
         self.reported: set[str] = set()
 
     def positions(
-        self, distributed: Distributed, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]], *,
+        self, distributed: Distributed, old: ShardSession, old_shard: Shard, new_shards: Opened, *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if they are still unknown.
 
         ``ends``: the run ends now. If the positions are unknown, such a run fails; another run reports the reason once.
         """
-        problem = InorderError(f"{was.place} was moved, and is still written to: try again")
+        problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:
             try:
-                return handed_over(distributed.session, distributed.table, old, was, new)
+                return handed_over(distributed.session, distributed.table, old, old_shard, new_shards)
             except NotReadableError as error:
                 problem = error
         if ends:
             raise problem
-        if was.key not in self.reported:
+        if old_shard.key not in self.reported:
             report(str(problem))
-            self.reported.add(was.key)
+            self.reported.add(old_shard.key)
         return None
 
-    def followed(self, was: Shard, new: list[Shard]) -> None:
-        self.release(was)
-        self.reported.discard(was.key)  # a shard that moves back is a new table
-        report(f"{was.place} is read to its end; continuing in {', '.join(shard.place for shard in new)}")
+    def followed(self, old_shard: Shard, new_shards: list[Shard]) -> None:
+        self.release(old_shard)
+        self.reported.discard(old_shard.key)  # a shard that moves back is a new table
+        report(f"{old_shard.place} is read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
         """Lock a shard, unless it is locked; an error if it no longer exists."""

@@ -56,15 +56,15 @@ class Preparation:
         return len(shards)
 
     def prepare(self, shard: Shard, column: str, place: str) -> None:
-        asked, dsn = self.request, node_dsn(self.session, shard)
+        outer, dsn = self.request, node_dsn(self.session, shard)
         # Citus creates the index of the table on each shard.
         request = steps.Request(
-            shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn, insert_only=True
+            shard.table, column, outer.lock_timeout, outer.tries, outer.undo, False, dsn, insert_only=True
         )
-        if not asked.undo and self.is_readable(shard):
+        if not outer.undo and self.is_readable(shard):
             if not self.repeats:
-                self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
-        elif asked.dry_run:
+                self.say(f"{'-- ' if outer.dry_run else ''}{shard.place} ({place}) is readable")
+        elif outer.dry_run:
             for statement in steps.listed(request, self.say, ShardSession):
                 self.say(f"{statement};  -- {shard.node}")
         else:

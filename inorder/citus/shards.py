@@ -123,13 +123,13 @@ def successors(earlier: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, 
     ['2@2', '3@1']
     """
     present = {shard.key for shard in now}
-    come = [shard for shard in now if shard.key not in earlier]
+    new_shards = [shard for shard in now if shard.key not in earlier]
     replacements = {
-        key: [successor for successor in come if shard.holds(successor)]
+        key: [successor for successor in new_shards if shard.holds(successor)]
         for key, shard in earlier.items()
         if key not in present
     }
-    for shard in come:
+    for shard in new_shards:
         if not any(shard in parts for parts in replacements.values()):
             raise InputError(
                 f"{shard.place} is not a part of a shard that was read: the table was distributed again\n{ANEW}"

@@ -54,11 +54,11 @@ def size_given(quick: bool, full: bool) -> str:
 
 
 def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, Any]) -> Plan:
-    given = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
-    for name in given if own else ():
+    values = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
+    for name in values if own else ():
         if (setting := settings_of(plan)[name]).of_server:
             raise InputError(f"{setting.option(name)} is for a throw-away server, and excludes --dsn")
-    return plan.of_size(size, given)
+    return plan.of_size(size, values)
 
 
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
@@ -81,11 +81,11 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     ]  # fmt: skip
 
 
-def new_file(given: Path | None, usual: str) -> Path:
+def new_file(requested: Path | None, usual: str) -> Path:
     """The requested file, or the default name with a free number; an error if the requested file exists."""
-    if given is not None:
-        require_new(given, f"inorder lab resume {given}, or another --out")
-    return given or unused(Path(usual))
+    if requested is not None:
+        require_new(requested, f"inorder lab resume {requested}, or another --out")
+    return requested or unused(Path(usual))
 
 
 def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) -> click.Command:
@@ -93,5 +93,5 @@ def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) ->
     for decorate in reversed(options_of(kind)):
         command = decorate(command)
     study = "studies" if len(kind.studies) > 1 else "study"
-    which = f" ({study} {', '.join(kind.studies)})" if kind.studies else ""
-    return click.command(kind.name, help=f"{kind.summary.removesuffix('.')}{which}.")(command)
+    studies = f" ({study} {', '.join(kind.studies)})" if kind.studies else ""
+    return click.command(kind.name, help=f"{kind.summary.removesuffix('.')}{studies}.")(command)

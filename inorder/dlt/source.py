@@ -59,13 +59,14 @@ def feed_table(
     require_allowed(start, max_rows, max_batches)
 
     def rows() -> Iterator[pa.Table]:
-        given = by_column(hints.get("columns"))
-        fields = partial(fields_for, given)
+        hints_of_caller = by_column(hints.get("columns"))
+        fields = partial(fields_for, hints_of_caller)
         of_changes = partial(fields_of_changes, fields=fields)
         arrow = ArrowReader(MISFIT, of_changes, rows="reader_changes") if changes else ArrowReader(MISFIT, fields)
         reader, state = Reader(dsn, table, accept_origin), dlt.current.resource_state()
         try:
-            column_hints = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
+            usual = hints_for(reader.columns())
+            column_hints = {name: hint for name, hint in usual.items() if name not in hints_of_caller}
             positions = reader.log() if changes else reader
             read = batches(positions, arrow, state, start, max_rows, max_batches, reader)
             yield from copied(reader, positions, state, read, column_hints) if changes else marked(read, column_hints)
@@ -132,8 +133,8 @@ def hints_for(columns: Sequence[TableColumn]) -> dict[str, Any]:
     return {column.name: {"data_type": "json"} for column in columns if column.type in ("json", "jsonb")}
 
 
-def fields_for(given: Mapping[str, Any], columns: Sequence[TableColumn]) -> list[Field]:
-    return [field_for(column, given.get(column.name)) for column in columns]
+def fields_for(hints_of_caller: Mapping[str, Any], columns: Sequence[TableColumn]) -> list[Field]:
+    return [field_for(column, hints_of_caller.get(column.name)) for column in columns]
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:
@@ -177,8 +178,8 @@ def batches(
         raise InputError(f"the state belongs to the database {stored}, and this is {quoted(database)}")
     if "position" not in state:
         state["position"] = reader.start(start)
-    end, done, limit, more_tries = reader.start("now"), 0, max_rows, retries()
-    while (max_batches is None or done < max_batches) and reader.has_rows(state["position"]):
+    end, yielded, limit, more_tries = reader.start("now"), 0, max_rows, retries()
+    while (max_batches is None or yielded < max_batches) and reader.has_rows(state["position"]):
         after = reader.next(state["position"], limit, until=end)
         if after is None:
             return
@@ -193,7 +194,7 @@ def batches(
         state["position"] = after
         if any(rows.num_rows for rows in blocks):
             yield pa.Table.from_batches(blocks)
-            done += 1
+            yielded += 1
 
 
 def rows_between(reader: Reader, arrow: ArrowReader, start: str, end: str, table: Reader) -> list[pa.RecordBatch]:

@@ -90,10 +90,10 @@ def of_columns(columns: list[Row], drop_columns: bool) -> Obstacles:
         )
 
 
-def of_callers(used: list[str]) -> Obstacles:
-    if used:
+def of_callers(functions: list[str]) -> Obstacles:
+    if functions:
         yield (
-            f"these functions call inorder, and triggers, defaults or views use them: {listed(used)}",
+            f"these functions call inorder, and triggers, defaults or views use them: {listed(functions)}",
             "change these functions, or drop them",
         )
 

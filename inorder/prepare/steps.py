@@ -142,13 +142,14 @@ class Preparation:
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
-        """The present command as a shell command, with other options, or for another role."""
-        asked = self.request
-        given = [*options, *(["--changes"] if asked.changes else []), *(["--feed", asked.feed] if asked.feed else [])]
+        """The present command for a shell, with more options, or for another role."""
+        request = self.request
+        arguments = [*options, *(["--changes"] if request.changes else [])]
+        arguments += ["--feed", request.feed] if request.feed else []
         if owner is not None:
             info = self.session.connection.info
-            given += ["--dsn", make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=owner)]
-        return one_line(shlex.join(["inorder", "prepare", self.table.quoted, *given]))
+            arguments += ["--dsn", make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=owner)]
+        return one_line(shlex.join(["inorder", "prepare", self.table.quoted, *arguments]))
 
     def run(self) -> None:
         """Run all statements, or report that nothing is left to do."""

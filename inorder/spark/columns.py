@@ -60,10 +60,10 @@ def field_of(column: TableColumn) -> Field:
 def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
     names: dict[str, str] = {}
     for column in columns:
-        other = names.setdefault(column.name.lower(), column.name)
-        if other != column.name:
+        former = names.setdefault(column.name.lower(), column.name)
+        if former != column.name:
             raise InputError(
-                f"columns {quoted(other)} and {quoted(column.name)} of {table} have the same name for Spark\n"
+                f"columns {quoted(former)} and {quoted(column.name)} of {table} have the same name for Spark\n"
                 "HINT:  Name the columns to read by schema(); to read both, set spark.sql.caseSensitive."
             )
     return [field_of(column) for column in columns]

@@ -87,9 +87,9 @@ class Driver:
         def after(name: str) -> Kept:
             until = None if self.targets is None else self.targets.get(name)
             whole = self.options.whole_transactions
-            now = positions[name]
-            position = self.reader(name).next(now.position, share, whole, until) if have_rows[name] else None
-            return now if position is None else replace(now, position=position, follows=None)
+            entry = positions[name]
+            position = self.reader(name).next(entry.position, share, whole, until) if have_rows[name] else None
+            return entry if position is None else replace(entry, position=position, follows=None)
 
         return self.each(positions, after)
 
@@ -114,9 +114,13 @@ class Driver:
         return self.each(positions, of)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        first, last = self.read(start), self.read(end)
-        moved = [name for name in first if name in last and first[name].position != last[name].position]
-        by_reader = self.each(moved, lambda name: self.tasks_of(name, first[name].position, last[name].position))
+        start_positions, end_positions = self.read(start), self.read(end)
+        spans = {
+            name: (entry.position, end_positions[name].position)
+            for name, entry in start_positions.items()
+            if name in end_positions and entry.position != end_positions[name].position
+        }
+        by_reader = self.each(spans, lambda name: self.tasks_of(name, *spans[name]))
         return [task for tasks in by_reader.values() for task in tasks]
 
     def tasks_of(self, name: str, start: str, end: str) -> list[Task]:

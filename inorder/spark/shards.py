@@ -139,8 +139,8 @@ class ShardsDriver(Driver):
         database = self.coordinator.table().database
         for entry in positions.values():
             if entry.database != database:
-                other = quoted(entry.database)
-                raise InputError(f"the offset belongs to the database {other}, and this is {quoted(database)}")
+                former = quoted(entry.database)
+                raise InputError(f"the offset belongs to the database {former}, and this is {quoted(database)}")
         self.find({key: shard_of(key, entry) for key, entry in positions.items() if key not in self.shards})
         return positions
 
@@ -179,8 +179,8 @@ class ShardsDriver(Driver):
         frozen = {key for key in moved if self.is_frozen(key)}  # checked before looking for rows
         have_rows = self.each(positions, lambda key: self.reader(key).has_rows(positions[key].position))
         after = self.advanced(positions, have_rows, max_rows)
-        for key, parts in moved.items():
-            if not have_rows[key] and (entries := self.followed(key, positions[key], parts, key in frozen)):
+        for key, new_shards in moved.items():
+            if not have_rows[key] and (entries := self.followed(key, positions[key], new_shards, key in frozen)):
                 del after[key]
                 after |= entries
         return after
@@ -204,11 +204,11 @@ class ShardsDriver(Driver):
         return super().end(start)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        first, last = self.read(start), self.read(end)
-        check_complete(first, last)
-        now = self.find_shards()
-        for key in first:
-            if key in last and key not in now and first[key].position != last[key].position:
+        start_positions, end_positions = self.read(start), self.read(end)
+        check_complete(start_positions, end_positions)
+        present = self.find_shards()
+        for key, entry in start_positions.items():
+            if key in end_positions and key not in present and entry.position != end_positions[key].position:
                 self.hold(key)
         return super().tasks(start, end)
 
@@ -222,20 +222,20 @@ class ShardsDriver(Driver):
     def is_frozen(self, key: str) -> bool:
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
-    def followed(self, key: str, former_entry: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
+    def followed(self, key: str, former_entry: Kept, new_shards: list[Shard], frozen: bool) -> dict[str, Kept]:
         """The positions in the shards that replace a shard which was read to its end; empty while they are unknown."""
-        was = self.shards[key]
+        old_shard = self.shards[key]
         positions = self.ask(lambda distributed: self.moves.positions(
-            distributed, self.session(was), was, [(shard, self.session(shard)) for shard in parts],
+            distributed, self.session(old_shard), old_shard, [(shard, self.session(shard)) for shard in new_shards],
             is_frozen=frozen, ends=self.targets is not None,
         ))  # fmt: skip
         if positions is None:
             return {}
         self.readers.pop(key)
-        self.moves.followed(was, parts)
+        self.moves.followed(old_shard, new_shards)
         follows = mark(key, former_entry.position)
         entries = {shard.key: self.kept(shard, json.dumps(position), follows)
-                 for shard, position in zip(parts, positions, strict=True)}  # fmt: skip
+                 for shard, position in zip(new_shards, positions, strict=True)}  # fmt: skip
         for name, entry in entries.items():
             if self.targets is not None:
                 self.targets.setdefault(name, entry.position)

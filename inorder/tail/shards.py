@@ -187,8 +187,8 @@ class ShardsSource(Source):
         """Begin a round with the shards that have rows; the shard with an unfinished batch comes first."""
         self.is_idle = False
         self.ended = self.ended_now()
-        begun = [key for key, reader in self.readers.items() if reader.present.pending]
-        self.round = collections.deque(begun + [key for key in self.waiting() if key not in begun])
+        unfinished = [key for key, reader in self.readers.items() if reader.present.pending]
+        self.round = collections.deque(unfinished + [key for key in self.waiting() if key not in unfinished])
         self.current = None
 
     def waiting(self) -> list[str]:
@@ -271,10 +271,10 @@ class ShardsSource(Source):
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
         moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
-        again = [self.follow(key, parts) for key, parts in moved.items()]
-        if any(again):
+        need_a_round = [self.follow(key, new_shards) for key, new_shards in moved.items()]
+        if any(need_a_round):
             self.begin_round()
-        return any(again)
+        return any(need_a_round)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
         """Continue in the shards that replace a shard which was read to its end; True if there is more to read."""
@@ -295,7 +295,7 @@ class ShardsSource(Source):
         self.sync_output()
         state = self.file.now()
         entries = dict(state.entries)
-        was = entries.pop(key)
+        former = entries.pop(key)
         del self.readers[key]
         self.frozen.discard(key)
         for shard, position in zip(shards, positions, strict=True):
@@ -303,4 +303,4 @@ class ShardsSource(Source):
         self.file.save(replace(state, entries=entries))
         for shard in shards:
             self.attach_shard(shard.key, shard)
-        self.moves.followed(was.shard, shards)
+        self.moves.followed(former.shard, shards)

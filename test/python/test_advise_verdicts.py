@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from inorder.advise.cost import after_switch
 from inorder.advise.facts import Facts, Statement
-from inorder.advise.finding import Finding, Left
+from inorder.advise.finding import Finding, Unadvised
 from inorder.advise.findings import advice_of, keyed, load_of
 from inorder.advise.polls import Poll, Understood
 from inorder.advise.report import of_server
@@ -19,7 +19,7 @@ ORDERS = '"public"."orders"'
 UPDATE = "UPDATE orders SET status"
 
 
-def advised(facts: Facts) -> tuple[list[Finding], list[Left]]:
+def advised(facts: Facts) -> tuple[list[Finding], list[Unadvised]]:
     return advice_of(facts, 1)
 
 

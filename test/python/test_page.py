@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from inorder.advise.facts import Statement
-from inorder.advise.finding import Left
+from inorder.advise.finding import Unadvised
 from inorder.advise.findings import advice_of
 from inorder.advise.pages import page as advice_page
 from inorder.advise.polls import Poll, Understood
@@ -134,7 +134,7 @@ def advice() -> Advice:
     findings, _ = advice_of(replace(facts, statements=statements), 1)
     assert [finding.id for finding in findings] == ["random-key", "polling-reader", "count-all"]
     unseen = ['sizes (HINT: ANALYZE), of 1 table: "app"."grown"']
-    return of_server(replace(facts, unseen=unseen), findings, [Left("a", "b " * 90), Left("c", "d", True)])
+    return of_server(replace(facts, unseen=unseen), findings, [Unadvised("a", "b " * 90), Unadvised("c", "d", True)])
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
