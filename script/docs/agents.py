@@ -1,6 +1,6 @@
 """docs/llms.txt, a list of the pages, and docs/skill/SKILL.md, which tells an agent when and how to use inorder.
 
-``python script/docs/agents.py`` writes both, from sentences of the pages: see ``SECTIONS``.
+``python script/docs/agents.py`` writes both files, from sentences of the pages: see ``SECTIONS``.
 """
 
 import importlib.util

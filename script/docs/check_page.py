@@ -1,7 +1,7 @@
 """Write the tables of docs/results/readers-18.md, from the files of the readers, which contain the verdicts.
 
 ``python script/docs/check_page.py [FILE…]`` writes the page. Each FILE is the output of ``inorder lab check READER…
---format json``, for some of the readers. The results are first written into the files of the readers.
+--format json``, for some of the readers. The verdicts in each FILE are first written into the files of the readers.
 """
 
 import json
@@ -20,7 +20,7 @@ from study_pages import table, with_parts
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "readers-18.md"
 FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
-# Columns, each with the faults that it shows; it is empty for a reader without these faults.
+# Columns, each with the faults that it shows; a cell is empty for a reader without these faults.
 FAULT_COLUMNS = {"lost": ("lost",), "twice, disorder": ("twice", "disorder"), "stalled": ("stalled",)}
 COPY_HEADS = ("reader", "way", "documented by", "run")
 HEADS = (*COPY_HEADS, *FAULT_COLUMNS, "writers wait")
@@ -28,7 +28,7 @@ LOAD = "random load"
 
 
 def ways() -> list[Way]:
-    """All ways: first those of no project, then those of projects, then those of inorder; each group by name."""
+    """All ways to read: without a project, then of projects, then of inorder; each group by name."""
     all_ways = [way for folder in FOLDERS for way in ways_below(folder).values()]
     return sorted(all_ways, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
 
@@ -41,7 +41,7 @@ def text(value: object) -> str:
 
 
 def verdict(record: dict[str, Any], date: str) -> str:
-    """The part of a reader's file with its result; ``differing``: cases in which a copy differs."""
+    """The part of a reader's file with its verdict; ``differing``: the cases in which a copy differs."""
     waits, schedules = (sum(case[name] for case in record["cases"]) for name in ("writers_wait", "schedules"))
     values: dict[str, object] = {"date": date, "server": record["server"], "schedules": schedules}
     values |= {"writers_wait": waits} if waits else {}

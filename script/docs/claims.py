@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "asked there")
-NEAR = (0.8, 1.25)  # ratios in this range do not matter
+NEAR = (0.8, 1.25)  # a difference by a ratio in this range does not matter
 
 Figure = Callable[[Result], Estimate | None]
 
@@ -57,7 +57,7 @@ class Claim:
 
 
 def overall(answers: Sequence[Answer]) -> Answer:
-    """The answer of all runs of a claim; undecided runs do not count.
+    """The answer of all runs of a claim, without undecided runs.
 
     >>> overall([Answer.HOLDS, Answer.OPEN]), overall([Answer.HOLDS, Answer.NOT]), overall([])
     (<Answer.HOLDS: 'holds'>, <Answer.IN_PART: 'holds in part'>, <Answer.OPEN: 'not shown here'>)
@@ -142,9 +142,9 @@ def above(published: float) -> Callable[[Estimate], Answer]:
 
 
 def disturbed(_found: Estimate) -> Answer:
-    """Undecided: other programs used nearly all of the CPU time during the measurement.
+    """Undecided, because other programs used nearly all of the CPU time during the measurement.
 
-    The answer is also given for rounds that are so short that two runs contradict each other.
+    The answer is also given if the rounds are so short that two runs contradict each other.
     """
     return Answer.OPEN
 
@@ -178,9 +178,9 @@ def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None,
 
 
 def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> Figure:
-    """The ratio of TPS to the TPS of ``base`` at a size, relative to another size that was measured at another time.
+    """The ratio of TPS to the TPS of ``base`` at a size, relative to the same ratio at a size measured at another time.
 
-    Without a base, this is the ratio of TPS, which includes differences of the machine between the two times.
+    Without a base: the ratio of TPS at the two sizes, which includes differences of the machine between the two times.
     """
 
     def figure(result: Result) -> Estimate | None:

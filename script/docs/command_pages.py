@@ -1,4 +1,4 @@
-"""The help of every command: the man page docs/inorder.1, which ``script/reference`` writes, and a page of the site."""
+"""Write the help of every command: as the man page docs/inorder.1, for script/reference, and as a page of the site."""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import click
 from inorder.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "commands.md"  # while script/site builds
+PAGE = ROOT / "docs" / "commands.md"  # exists while script/site builds the site
 MAN = ROOT / "docs" / "inorder.1"
-WIDE = 10_000  # so that lines are only broken by the program that shows the page
+WIDE = 10_000  # lines are broken only by the program that shows the page
 HEAD = """# Commands
 
 This is the `--help` of each command. The man page `inorder(1)` of pip and of the Debian package has the same text.
@@ -61,7 +61,7 @@ def paragraphs(command: click.Command) -> list[str]:
 
 
 def options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Each option, as typed, and its help with range and default; except --help, which all commands have."""
+    """Each option, as typed, and its help with range and default. --help, which all commands have, is left out."""
     own = [
         option
         for option in command.get_params(context)
@@ -105,8 +105,8 @@ def roff(text: str) -> str:
 
 
 def manual() -> str:
-    # The text is flush left, because otherwise groff warns of long lists of values that it cannot adjust. groff 1.23
-    # reads this from AD, 1.22 from .ad.
+    # The text is flush left, because groff warns of long lists of values that it cannot adjust. groff 1.23 reads this
+    # setting from AD, and groff 1.22 from .ad.
     lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
     lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]

@@ -30,7 +30,7 @@ MEASURED, LEAST_ROWS = ("insert-18", THROTTLED), 1_000_000
 
 
 def colours(theme: str) -> dict[str, str]:
-    """The variables of the page's style sheet in a theme: light or dark.
+    """The variables of the page's style sheet in a theme, which is light or dark.
 
     >>> colours("light")["text"] != colours("dark")["text"], colours("dark")["kind-v7"]
     (True, 'var(--v7)')
@@ -43,7 +43,7 @@ def colours(theme: str) -> dict[str, str]:
 
 
 def coloured(svg: str, theme: str) -> str:
-    """A drawing with colours in place of variables, because it is shown without the style sheet."""
+    """A drawing with colours in place of variables, because the drawing is shown without the style sheet."""
     palette = colours(theme)
     variable = re.compile(r"var\(--([a-z0-9-]+)(?:, (var\([^()]*\)))?\)")
     while variable.search(svg):
@@ -52,7 +52,7 @@ def coloured(svg: str, theme: str) -> str:
 
 
 def with_legend(drawn: Chart, theme: str) -> str:
-    """The chart with its legend below it."""
+    """The chart with the legend below."""
     height = TOP + HEIGHT + BOTTOM + 8
     legend = ""
     for number, line in enumerate(drawn.drawn):
@@ -123,7 +123,10 @@ def wal_factor(rows: float, between: float) -> float:
 
 
 def wal(results: Mapping[str, Result]) -> Chart:
-    """The factor over the rows between two checkpoints, in percent of the table, whose size hardly matters."""
+    """The WAL of random keys relative to version 7, by the rows between two checkpoints in percent of the table.
+
+    The size of the table hardly matters.
+    """
     shares = [10 ** (power / 20) for power in range(-20, 41)]
     model = tuple((share, wal_factor(1e7, share / 100 * 1e7)) for share in shares)
     measured = []
@@ -140,7 +143,7 @@ def wal(results: Mapping[str, Result]) -> Chart:
     return Chart("WAL of random keys", axis, Axis("times the WAL of version 7", logarithmic=True), lines)
 
 
-# name of a picture -> the run, and the function that draws it
+# The run, and the function that draws the picture, by the name of the picture.
 PICTURES = {"lost": ("reader-18", lost)}
 CHARTS = {"inserts": inserts, "wal": wal}
 

@@ -1,7 +1,7 @@
 """Write the tables and pictures of docs/results/queues-18.md, from a run of the harness whose adapter is bench/harness.
 
-``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. First it stores the data of a
-run in DIR: results/NAME/RUN, which the harness writes for each system, and loads-NAME.csv, whose lines have a time, the
+``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. Data of a run in DIR is first stored.
+DIR has results/NAME/RUN, which the harness writes for each system, and loads-NAME.csv, whose lines have a time, the
 load of the machine, and the CPU seconds of the server up to that time.
 """
 
@@ -105,7 +105,7 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """A line for each phase of each system: the medians of the whole phase → the medians of its last minute."""
+    """A line for each phase of each system, with the medians of the whole phase → the medians of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":

@@ -12,7 +12,7 @@ from sources import ROOT
 FILE = ROOT / "docs" / "reference.md"
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
-# Casts in defaults, which the server shows and readers need not see: '10'::integer, NULL::text.
+# Casts in defaults, such as '10'::integer and NULL::text, which the page does not show.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
 SELECT format('%s`%s`', CASE WHEN t.oid IS NOT NULL THEN 'type ' WHEN c.oid IS NOT NULL THEN 'view ' ELSE '' END,
@@ -64,7 +64,7 @@ def rows(connection: Connection, query: str, *parameters: object) -> list[Row]:
 
 
 def entries(connection: Connection) -> dict[str, list[Entry]]:
-    """The objects that users call, by heading; functions of one name in the order of their arguments."""
+    """The objects that users call, by heading. Functions of the same name are in the order of their arguments."""
     connection.execute("SET search_path = public, pg_catalog")
     by_heading: dict[str, list[Entry]] = {}
     for heading, signature, comment, relation in connection.execute(OBJECTS).fetchall():
@@ -79,14 +79,14 @@ def with_signatures(connection: Connection, page: str) -> str:
     signatures = {heading: [entry[0] for entry in group] for heading, group in entries(connection).items()}
 
     def rewritten(section: re.Match[str]) -> str:
-        left = signatures.get(section[1])
-        return f"### {section[1]}\n\n{left.pop(0)}" if left else section[0]
+        remaining = signatures.get(section[1])
+        return f"### {section[1]}\n\n{remaining.pop(0)}" if remaining else section[0]
 
     return SIGNATURE.sub(rewritten, page)
 
 
 def sections(page: str) -> list[tuple[str, str]]:
-    """Headings of objects, and the text below each.
+    """The headings of objects, each with the text below it.
 
     >>> sections("# A\\n\\n### `b`\\n\\nOne.\\n\\n## C\\n\\n### type `d`\\n\\nTwo.\\n")
     [('`b`', 'One.\\n\\n'), ('type `d`', 'Two.\\n')]
@@ -113,7 +113,7 @@ def rows_agree(written: list[Row], described: list[Row]) -> bool:
 
 
 def faults(connection: Connection, page: str) -> Iterator[str]:
-    """The faults of the page: missing objects, texts that differ from comments, and objects that do not exist."""
+    """The faults of the page: missing objects, texts that differ from comments, objects that do not exist."""
     described = entries(connection)
     for heading, body in sections(page):
         group = described.get(heading)

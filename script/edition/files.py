@@ -23,7 +23,7 @@ def finished(sources: Path) -> Iterator[tuple[str, str]]:
 
 
 def write(sources: Path, folder: Path) -> None:
-    """Write all files, atomically because other processes may read them; remove files of other versions."""
+    """Write all files atomically, because other processes may read them, and remove files of other versions."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent) as work:
         files = dict(finished(sources))

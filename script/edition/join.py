@@ -1,18 +1,19 @@
-"""Join the SQL edition from the sources in sql/, with the bodies in sql/plain/ in place of those in C.
+"""Join the SQL edition from the sources in sql/, with the bodies in sql/plain/ in place of the functions in C.
 
-``files`` writes the finished scripts, which packages carry; it only needs Python.
+The module ``files`` writes the finished scripts, which packages carry. Both modules need only Python.
 
-A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
+A body in sql/plain/NAME.sql, for a function in sql/FOLDER/NAME.sql, begins with a line
 
     ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
-and has neither arguments nor a comment, which are in the other file, as are labels such as STABLE unless the line has
-labels. The text above the first such line is put before the contents of the other file. A function in C without a body
-is an error. A function has a setting of search_path and, if users call it, those of ``PINNED``. Words change that:
+and has neither arguments nor a comment, which are in the other file. Labels such as STABLE are in the other file, too,
+unless the line has labels. The text above the first such line is put before the contents of the other file. A function
+in C without a body is an error. A function sets search_path and, if users call it, the settings in ``PINNED``. The
+words of the line change this:
 
 * ``bare``: no settings, because they take time; each name in the body is qualified;
 * ``keys``: without ``PINNED``;
-* ``reads``: also the settings for queries over tables;
+* ``reads``: also the settings for queries of tables;
 * ``tables``: also the setting that keeps the planner from CHECK constraints;
 * ``state``: also the settings by which the state is read by its indexes.
 """
@@ -21,7 +22,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-# Sources of the C edition only. If sql/plain has a file of the same name, it is used instead.
+# Sources of the C edition only. If sql/plain has a file of the same name, that file is used instead.
 WITHOUT = {
     "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "counting", "uuid_v1", "time_bounds",
     "uuid_extras", "revoke", "rights",
@@ -42,8 +43,8 @@ PINNED = (
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# Without the first setting, a plan that was made when the state was small would later read all its dead versions: see
-# state.c. The second is for plans with a sequential scan, whose cost of 10^10 makes PostgreSQL before 18 compile them.
+# Without the first setting, a plan that was made when the state was small would later read all dead versions of rows:
+# see state.c. The second is for plans with a sequential scan, which PostgreSQL before 18 compiles at its cost of 10^10.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
@@ -58,7 +59,7 @@ FUNCTION = re.compile(
 
 
 class EditionError(Exception):
-    """The sources do not make an edition, or an update to it."""
+    """The sources cannot be joined to an edition, or to an update."""
 
 
 class Body(NamedTuple):
@@ -96,9 +97,9 @@ def definition(head: str, labels: str, body: Body) -> str:
 
 
 def as_caller(name: str, head: str) -> Body:
-    """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
+    """The body of a function that C runs as the owner (as_owner.c): a call of the function in the internal schema.
 
-    Names are passed with the default collation: under the caller's, another name could be equal.
+    Names are passed with the default collation: under the collation of the caller, another name could be equal.
 
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL) RETURNS boolean").text
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
@@ -160,7 +161,7 @@ def listed(sources: Path) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """Names in a script of server objects that some servers do not let every role use.
+    """The names, in a script, of server objects that some servers do not let every role use.
 
     >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
     ['pg_x', 'pg_y', 'pg_z']
@@ -170,7 +171,7 @@ def names(text: str) -> list[str]:
 
 
 def made(sources: Path) -> list[str]:
-    """Names that this version or a released one has created in the two schemas of this edition."""
+    """The names that this version or a released version has created in the two schemas of this edition."""
     released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
     text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
     return sorted(
@@ -189,7 +190,7 @@ def parts(sources: Path) -> str:
 
 def script(sources: Path, schema: str) -> str:
     text = parts(sources)
-    # The schema of the tests exists already.
+    # Tests use the schema public, which exists already.
     if schema == "public":
         text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
     return filled(text, sources, schema)
@@ -204,7 +205,7 @@ BEGIN
     EXECUTE $_inorder_sql_$
 {text}$_inorder_sql_$;
 EXCEPTION
-    -- Without these its CONTEXT would be the whole script.
+    -- Without these handlers, the CONTEXT of an error would be the whole script.
     WHEN QUERY_CANCELED THEN
         RAISE '%', SQLERRM USING ERRCODE = SQLSTATE;
     WHEN OTHERS THEN
@@ -217,8 +218,8 @@ END $_inorder_do_$;
 def whole(text: str) -> str:
     """A script as one statement, which any client can send.
 
-    A client that continues after an error would create the other objects in other schemas. A client that splits a
-    script at semicolons would split it within BEGIN ATOMIC.
+    A client that continues after an error would create the remaining objects in other schemas. A client that splits a
+    script at semicolons would split functions with BEGIN ATOMIC.
     """
     assert "$_inorder_" not in text
     beginning = re.match(r"(?:--[^\n]*\n)*", text)

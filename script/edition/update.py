@@ -1,8 +1,8 @@
 """Generate updates of the SQL edition, from the sources: the statements that an older script lacks.
 
 sql/update/inorder-sql--OLD--NEW.sql has the changes of tables and types. This module adds the differences between the
-released script of OLD and this version: functions, views, comments and privileges. When NEW is released, they are added
-to the file.
+released script of OLD and this version: functions, views, comments and privileges. When NEW is released, these are
+added to the file.
 """
 
 import re
@@ -16,7 +16,7 @@ PLACE = "@extschema@"
 # The ends of statements, and the tokens that may contain a semicolon.
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1|\bBEGIN ATOMIC\b.*?\nEND;|;", re.S)
 BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
-AGAIN = ("DO ", "GRANT ", "REVOKE ")  # can be repeated; privileges of new objects depend on them
+AGAIN = ("DO ", "GRANT ", "REVOKE ")  # statements that can be repeated, and give privileges on new objects
 FUNCTION = re.compile(r"CREATE FUNCTION ([\w.]+\([^)]*\))")
 DEFAULT = re.compile(r" DEFAULT (?:'[^']*'|[^,)]+)")
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
@@ -27,7 +27,7 @@ BEGIN
     IF to_regprocedure('inorder_internal.sql_edition()') IS NULL THEN
         RAISE 'this database has no SQL edition of inorder' USING ERRCODE = 'object_not_in_prerequisite_state';
     ELSIF inorder_internal.sql_edition() <> '{old}' THEN
-        RAISE 'this script updates inorder {old}, and here is %', inorder_internal.sql_edition()
+        RAISE 'this script updates inorder {old}, and this database has inorder %', inorder_internal.sql_edition()
         USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 END $$;"""
@@ -58,7 +58,7 @@ def identities(script: list[str]) -> list[str]:
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """Statements that update a database from one script to another. ``templates``: ``after`` for any schema."""
+    """Statements that update a database from one script to another. ``templates``: ``after``, for any schema."""
     functions, existing = set(identities(before)), set(before)
     named = {match[0] for statement in before for kind in (STATE, VIEW) if (match := kind.match(statement))}
     for statement, function, template in zip(after, identities(after), templates, strict=True):
@@ -89,20 +89,20 @@ def step(sources: Path, path: Path) -> str:
     after, templates = (list(statements(script(sources, schema))) for schema in (SCHEMA, PLACE))
     first, *middle, last = difference(before, after, templates)
     beginning, check = BEGINNING.format(old=old, new=new), CHECK.format(old=old)
-    made = [beginning, first, check, text, *middle, *removed(before, after), last]
-    text = "\n".join(each.rstrip() + "\n" for each in made)
+    texts = [beginning, first, check, text, *middle, *removed(before, after), last]
+    text = "\n".join(part.rstrip() + "\n" for part in texts)
     return text.replace("is_update boolean := false", "is_update boolean := true")
 
 
 def steps(sources: Path, old: str) -> list[Path]:
     """The files that update a version to this one, each to the next version."""
-    files, at = [], old
-    while at != version(sources):
-        following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{at}--*.sql"))
+    files, reached = [], old
+    while reached != version(sources):
+        following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{reached}--*.sql"))
         if not following:
-            raise EditionError(f"no update of the SQL edition begins with version {at}")
+            raise EditionError(f"no update of the SQL edition begins with version {reached}")
         files.append(following[-1])
-        at = following[-1].stem.rpartition("--")[2]
+        reached = following[-1].stem.rpartition("--")[2]
     return files
 
 

@@ -260,7 +260,9 @@ def test_an_update_of_the_sql_edition_keeps_everything(
         assert scalar(connection, "SELECT added(1)") == 2
         execute(connection, "SELECT feed_rename('read', 'renamed')")
         assert scalar(connection, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == 1
-        assert refusal(connection, update.read_text())[0].endswith(f"updates inorder {released}, and here is {NEXT}")
+        assert refusal(connection, update.read_text())[0].endswith(
+            f"updates inorder {released}, and this database has inorder {NEXT}"
+        )
     with connect(fresh) as connection:
         connection.execute(reading)
     installations = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
