@@ -141,8 +141,8 @@ def lock_file(descriptor: int, name: Path | str) -> None:
     except OSError as error:
         raise InorderError(
             f"cannot lock {name}: {error.strerror}\n"
-            "HINT:  Each run locks its files (flock). Put them on a file system with locks: NFS needs a lock service "
-            "(rpc.statd) or, for a single client, the mount option local_lock=flock."
+            "HINT:  Each run locks its files (flock). Put the files on a file system with locks: NFS needs a lock "
+            "service (rpc.statd) or, for a single client, the mount option local_lock=flock."
         ) from error
 
 

@@ -1,6 +1,6 @@
 """The origin of this tool: the sources of the extension, and the command that installs an extra.
 
-The sources are beside this package in a checkout. A wheel has a copy of them in ``extension/source``.
+In a checkout, the sources are beside this package. A wheel has a copy of the sources in ``extension/source``.
 """
 
 import json
@@ -18,7 +18,7 @@ def checkout() -> Path | None:
 
 
 def extras_of_pipx(file: Path) -> list[str]:
-    """The extras that the last command of pipx named; ``pipx install --force`` removes all that it does not name."""
+    """The extras in the last command of pipx: a new command must repeat them, because pipx removes other extras."""
     requested = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
     extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", requested or "")
     return re.findall(r"[\w-]+", extras[1]) if extras else []

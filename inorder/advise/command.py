@@ -33,7 +33,7 @@ def known_finding(text: str, option: str) -> str:
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
 @option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
         help="Find readers that lose rows in FILE, a file of SQL, without a server. May be repeated.")  # fmt: skip
-@option("--over", type=duration(1), help="Count rows for this time from now on (10min), not since the last reset.")
+@option("--over", type=duration(1), help="Count rows during this time from now on, not since the last reset: 10min.")
 @option(
     "--sample",
     is_flag=True,

@@ -18,7 +18,7 @@ RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the table, its newest rows, in which updates change rows
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # updates are limited to this share of the table, its newest rows
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: assumptions about the share of the table, its newest rows, in which updates change rows."""
+    """``updated``: assumptions: updates are limited to this share of the table, its newest rows."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

@@ -294,7 +294,7 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     server = ServerFacts(**reader.rows("advise_server")[0], inorder=home, is_sql_edition=is_sql_edition)
     leaves = reader.leaves()
     if server.is_standby:
-        reader.unseen.append("rows inserted and WAL: a standby does not count them; advise the primary, too")
+        reader.unseen.append("rows inserted and WAL: a standby does not count them; examine the primary, too")
     if not server.has_images:
         reader.unseen.append("costs of keys: full_page_writes is off, and the model assumes that it is on")
     seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)

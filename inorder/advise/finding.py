@@ -25,7 +25,7 @@ class Finding:
 
     ``costs``: one per kind of key.
 
-    ``instead``: an alternative remedy; ``choice``: how to choose between the two.
+    ``instead``: an alternative remedy; ``choice``: how to choose between the remedies.
     """
 
     id: str
@@ -75,7 +75,7 @@ def function(home: str | None, name: str) -> str:
 
 
 def installed(home: str | None) -> list[str]:
-    """Statements that create the extension in its own schema, if it is missing.
+    """Statements that create the extension in its own schema, if the extension is missing.
 
     The schema ``public`` may belong to a role that a superuser does not trust.
     """

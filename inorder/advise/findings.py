@@ -155,7 +155,7 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Assumptions about the share of the table, its newest rows, in which updates change rows; and the evidence.
+    """Assumptions about the share of the table, its newest rows, to which updates are limited; and the evidence.
 
     If the page images of UPDATE were counted, there is only one assumption: an UPDATE of a new row causes no image,
     because the INSERT has changed the page since the checkpoint.

@@ -197,7 +197,7 @@ def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
 
 
 def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
-    """Polls of a query. ``stored``: its rows are inserted into a table, so a query with GROUP BY counts as well."""
+    """Polls of a query. ``stored``: its rows are inserted into a table; a query with GROUP BY counts as well then."""
     if not select.whereClause:
         return
     names = dict(sources(select.fromClause, queries))

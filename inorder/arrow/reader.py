@@ -99,7 +99,7 @@ Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a tabl
 
 
 class ArrowReader:
-    """Read a table repeatedly. Connections are kept, because the driver queries all types when it opens one.
+    """Read a table repeatedly. Connections are kept, because the driver queries all types when it connects.
 
     ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value is read as null.
     """

@@ -32,7 +32,7 @@ COLUMNS = {
     "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
 }
 IN_ORDER = ("bigint", "v7", "xact")
-# Kinds whose keys are masked by uuid_mask() for clients, if they must not leak creation time or order.
+# Kinds whose keys are masked by uuid_mask() for clients, if keys must not leak creation time or order.
 MASKED = {"v7": "uuid_mask(id, secret_key)", "xact": "uuid_mask(id, secret_key, 8)"}
 assert set(COLUMNS) == set(USUAL_KINDS)
 
@@ -131,8 +131,8 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
 
-    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. The number of blocks
-    includes one more than fill during the retention: the block that is being filled.
+    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. To the blocks that
+    fill during the retention, one is added: the block that is being filled.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)

@@ -17,7 +17,7 @@ from inorder.text import lines, print_text
 @option("--every", type=duration(), excludes=["--undo", "--dry-run"],
         help="Repeat at this interval until Ctrl-C, for shards that are moved and split: 5s, 1m.")  # fmt: skip
 @option("--undo", is_flag=True, help="Drop the guard of each shard.")
-@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, and run none.")
+@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, without running them.")
 @dsn_option(" of the coordinator")
 def citus(every: float | None, **options: Any) -> None:
     """Make each shard of the distributed TABLE readable, on its node, for tail --shards and count show --shards.

@@ -1,10 +1,10 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
 Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
-transaction writes to it, so the reader can read all of it. Then the reader finds the transactions in the new place that
-contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction is
-therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows, and
-the reader must still read this transaction.
+transaction writes to it: the reader can read it to its end. Then the reader finds the transactions in the new place
+that contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction
+is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows,
+and the reader must still read this transaction.
 """
 
 import json
@@ -42,7 +42,7 @@ class ShardTransaction:
 
 @dataclass(frozen=True)
 class ShardTable:
-    """A shard that is read on its node. The extension checks that its name still belongs to this table."""
+    """A shard that is read on its node. The extension checks that the name still belongs to this table."""
 
     node: ShardSession
     table: Table
@@ -62,7 +62,7 @@ class ShardTable:
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:
-    """True if no open transaction has written to a shard, which Citus has moved away."""
+    """True if no open transaction has written to the old table of a shard that Citus has moved."""
     (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
@@ -199,7 +199,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in a transaction; a new session, without locks, if that one was lost."""
+        """The session on the node of a shard, in a transaction. After a loss, a new session, without locks."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")

@@ -31,7 +31,7 @@ class Display(Progress):
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title
-        # A dumb terminal cannot move its cursor, so it gets lines.
+        # A dumb terminal, which cannot move its cursor, gets lines.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.bar = Bar(*columns, console=self.console)

@@ -176,7 +176,7 @@ def pinned(dsn: str) -> str:
         return plain
     raise InputError(
         f"search_path cannot be set at the start of a connection: {refusal}\n"
-        "HINT:  Arrow, Parquet, Spark and dlt need it before their driver's first query. Connect to the server itself, "
+        "HINT:  Arrow, Parquet, Spark and dlt need this before the driver's first query. Connect to the server itself, "
         "or ALTER ROLE ... SET search_path = pg_catalog, pg_temp, and name tables with their schema."
     )
 

@@ -58,7 +58,7 @@ class Slice:
 
 
 class LazySession:
-    """A session that is opened on first use, and again after a loss. One thread uses it at a time."""
+    """A session that is opened on first use, and again after a loss. Threads use it one at a time."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind

@@ -71,7 +71,7 @@ class Table:
 
 
 def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
-    """The error for a role that may not use inorder, with the statements that grant it.
+    """The error for a role that may not use inorder, with the statements that grant this.
 
     >>> print(lack("web", "queue", False, True))
     role "web" may not use inorder, in schema "queue"; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"

@@ -48,8 +48,8 @@ def feed_table(
 ) -> DltResource:
     """A resource of dlt: the rows of an insert-only table that were committed since the last run.
 
-    With ``changes`` it yields the changes of a table with updates and deletes, which changes_enable() logs; dlt merges
-    them by the primary key.
+    With ``changes``, the resource yields the changes of a table with updates and deletes, which changes_enable() logs;
+    dlt merges the changes by the primary key.
 
     ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
     for rows that commit later. A run ends with the transactions that had ended when it began, or after ``max_batches``

@@ -29,7 +29,7 @@ GAUGES = {
     "worker_batches": "Unfinished batches of workers.",
     "dead_batches": "Batches that are dead after too many tries.",
     "blocked_shares": "Shares that wait for a dead batch; no sample for feeds without partition_by.",
-    "swapped": "1 if the table was renamed and another table, which is not read, has its name now, otherwise 0.",
+    "swapped": "1 if the table was renamed, and another table, which is not read, now has its name; otherwise 0.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }

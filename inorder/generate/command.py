@@ -41,7 +41,7 @@ RANGES = {
 @option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
 @option(
     "--until", metavar="TIME",
-    help="Time to use as now, to generate the same values again: ISO 8601, UTC unless it has an offset.",
+    help="Time that replaces the present time, to generate the same values again: ISO 8601, by default in UTC.",
 )  # fmt: skip
 @option(
     "--lag", metavar="SECONDS", type=float, default=0, show_default=True,

@@ -1,6 +1,6 @@
 """The values of a data set, as arrays of 64-bit words, chunk by chunk. The same data set gives the same values.
 
-Every value takes the same number of draws from each stream, so the size of the chunks does not matter. The streams
+Every value takes the same number of draws from each stream: the size of the chunks does not matter. The streams
 are raw words of PCG64, which numpy promises not to change.
 """
 
@@ -17,7 +17,7 @@ CHUNK = 1 << 15  # values; measured: 2^13 to 2^16 are equally fast, 2^18 is 8 % 
 
 VARIANT = np.uint64(0b10 << 62)
 LAST_62_BITS = np.uint64((1 << 62) - 1)
-MULTICAST = 1 << 40  # in the first byte of a node id that is no network card's address (RFC 9562, section 6.10)
+MULTICAST = 1 << 40  # set in node ids that are no addresses of network cards (RFC 9562, section 6.10)
 V7_TICKS_PER_MS = 4096
 
 

@@ -88,7 +88,8 @@ def say_hints(target: Target, installed: Installed) -> None:
         path = f'"$user", public, {installed.quoted}'
         click.echo(one_line(f"HINT:  ALTER DATABASE {database} SET search_path = {path};"), err=True)
     if installed.edition == SQL:
-        click.echo(f"HINT:  SELECT {installed.quoted}.feed_admit('ROLE'); for each other role of inorder", err=True)
+        admit = f"SELECT {installed.quoted}.feed_admit('ROLE');"
+        click.echo(f"HINT:  {admit} for each other role that uses inorder", err=True)
 
 
 def check(target: Target, request: Request) -> None:

@@ -111,7 +111,7 @@ class Offer:
         if self.wal_problem is not None:
             problems.append(
                 f"the server does not show its position in the WAL: {self.wal_problem}; "
-                "HINT: Aurora shows it if the parameter rds.logical_replication is 1"
+                "HINT: Aurora shows the position if the parameter rds.logical_replication is 1"
             )
         return problems
 
@@ -126,12 +126,12 @@ class Offer:
         if self.schema_owner is not None and edition != C:
             problems.append(
                 f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, and the SQL "
-                "edition creates its schema itself; HINT: drop it, or choose another --schema"
+                "edition creates its schema itself; HINT: drop the schema, or choose another --schema"
             )
         elif not self.is_trusted_schema:
             problems.append(
                 f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, who could drop "
-                "the extension or add functions to the schema; HINT: drop it, or choose another --schema"
+                "the extension or add functions to the schema; HINT: drop the schema, or choose another --schema"
             )
         return problems
 

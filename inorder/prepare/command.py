@@ -31,7 +31,7 @@ from inorder.text import lines, print_text
 )
 @option("--drop-column", is_flag=True, requires="--undo",
         help="With --undo: drop the column, with the numbers of all rows.")  # fmt: skip
-@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, and run none.")
+@option("--dry-run", is_flag=True, help="Print the statements that remain to be run, without running them.")
 @dsn_option()
 def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.

@@ -19,8 +19,8 @@ from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
 from inorder.text import one_line
 
-# SQLSTATEs of a statement that did not get a lock in time. Sessions queue behind the statement, so it must not wait
-# longer.
+# SQLSTATEs of a statement that did not get a lock in time. Sessions queue behind the statement, which must therefore
+# not wait longer.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
@@ -167,7 +167,7 @@ class Preparation:
                     return
         except BaseException:
             self.say(f"stopped; completed: {'; '.join(self.done)}" if self.done else "stopped; nothing was changed")
-            self.say("HINT:  The same command continues there; with --undo it reverts the completed statements.")
+            self.say("HINT:  The same command continues from here; with --undo, it reverts the completed statements.")
             raise
 
     def try_all(self, last: bool) -> bool:

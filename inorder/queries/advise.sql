@@ -55,7 +55,7 @@ FROM pg_index AS i
 WHERE i.indrelid >= 16384 AND t.relkind = 'r' AND i.indislive
 ORDER BY i.indexrelid;
 
--- advise_initdb: The age of the cluster in seconds. The first half of its identifier is the time of initdb.
+-- advise_initdb: The age of the cluster in seconds. The first half of the cluster's identifier is the time of initdb.
 SELECT extract(epoch FROM clock_timestamp())::float8 - (system_identifier >> 32) AS seconds FROM pg_control_system();
 
 -- advise_sample: The values of a column in some blocks. concat() calls the output function of the type; a cast could be
@@ -115,7 +115,7 @@ FROM pg_stats AS s
 WHERE c.oid >= 16384 AND c.relkind = 'r' AND c.reltuples >= 1000 AND NOT s.inherited
   AND b.typnamespace = 'pg_catalog'::regnamespace;
 
--- advise_tables: Tables and partitions, each with its partitioned table. Sizes are as of the last VACUUM or ANALYZE: to
+-- advise_tables: Tables, and partitions with their partitioned tables. Sizes are as of the last VACUUM or ANALYZE: to
 -- measure the files, the server would lock the tables. Temporary tables and tables of extensions are left out.
 SELECT c.oid::int8 AS leaf, s.nspname::text AS leaf_schema, c.relname::text AS leaf_name, n.nspname::text AS schema,
        r.relname::text AS name, c.relpersistence = 'p' AS is_logged, c.relpages::float8 AS pages,

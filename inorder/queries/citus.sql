@@ -1,5 +1,5 @@
--- citus_column: The columns of a table with transaction numbers; for each, true if it is generated, and true if an
--- index on the whole table begins with it.
+-- citus_column: The columns with transaction numbers of a table; for each, true if the column is generated, and true
+-- if an index on the whole table begins with the column.
 SELECT a.attname, a.attgenerated OPERATOR(pg_catalog.=) 's',
        EXISTS (SELECT FROM pg_catalog.pg_index AS i
                WHERE i.indrelid OPERATOR(pg_catalog.=) a.attrelid AND i.indkey[0] OPERATOR(pg_catalog.=) a.attnum

@@ -28,7 +28,7 @@ WHERE e.extname = 'inorder' AND NOT EXISTS (
                        WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0)))
 
 -- install_callers: Functions of users whose text calls public functions of inorder without a dependency; for each, true
--- if another object, such as a trigger, depends on it.
+-- if another object, such as a trigger, depends on the function.
 WITH ours AS (
     SELECT p.oid, p.proname, p.pronamespace FROM pg_proc AS p
     WHERE p.pronamespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))

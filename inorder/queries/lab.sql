@@ -38,7 +38,7 @@ FROM (SELECT row_number() OVER (ORDER BY id) AS by_id,
       FROM {table}) AS ranked
 
 -- other_sessions: The number of other client sessions, of all applications or of one. The counters of a session are
--- complete when it has ended.
+-- complete when the session has ended.
 SELECT count(*) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND %(name)s IN ('', application_name);
 

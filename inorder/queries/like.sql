@@ -113,7 +113,7 @@ FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partitio
 GROUP BY leaf.oid
 ORDER BY leaf.oid;
 
--- like_table: The table to imitate: kind, qualified name, privilege to read it, size, and counters of changes. Its OID
+-- like_table: The table to imitate: kind, qualified name, privilege to read it, size, and counters of changes. The OID
 -- was resolved by the user's search_path. Here the path is empty, so that all names are qualified.
 SELECT c.relkind::text, c.relpersistence::text, format('%%I.%%I', n.nspname, c.relname),
        has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid),

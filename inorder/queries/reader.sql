@@ -4,7 +4,7 @@ SELECT b.transactions, b.rows
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
--- reader_changes: The query for the changes of a batch that the reader kept. The position is that after the batch.
+-- reader_changes: The query for the changes of a batch that the reader kept, with the position after the batch.
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                       {after}::pg_catalog.jsonb::{inorder}.feed_position,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
@@ -86,7 +86,7 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(
     {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
 -- reader_parts: The parts of the batch between two positions, and the WAL position that a standby must have replayed
--- before a part can be read there.
+-- before a part can be read on the standby.
 SELECT part::pg_catalog.jsonb::pg_catalog.text,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
             ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text

@@ -80,7 +80,7 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     if column is None:
         raise InputError(
             f"column {quoted(name)} is not in {table}\n"
-            "HINT:  If it was dropped or renamed, start the query again: it keeps the schema with which it started."
+            "HINT:  If it was dropped or renamed, start the query again: a query keeps the schema of its start."
         )
     field = field_of(column)
     if type_of(field.type) == kind:
@@ -90,5 +90,5 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     raise InputError(
         f"column {quoted(name)} of {table} is {column.written}, which is {type_of(field.type)} (or string), "
         f"not {kind}\n"
-        "HINT:  If its type was changed, start the query again: it keeps the schema with which it started."
+        "HINT:  If its type was changed, start the query again: a query keeps the schema of its start."
     )

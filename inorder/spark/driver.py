@@ -30,7 +30,7 @@ class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.readers: dict[str, Reader] = {}  # one for the server, or one for each shard
-        self.targets: dict[str, str] | None = None  # the positions at which a run ends that reads only available rows
+        self.targets: dict[str, str] | None = None  # the end of a run that reads only available rows
 
     def __enter__(self) -> "Driver":
         return self

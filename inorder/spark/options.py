@@ -1,4 +1,4 @@
-"""Options of a source in a query, as text by name, checked before use.
+"""The options of a source in a query: texts by name, which are checked before use.
 
 Connection strings with a password are refused: options are part of a query's plan, which Spark sends to executors and
 may write into logs or a catalog.

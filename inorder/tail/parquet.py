@@ -25,7 +25,7 @@ from inorder.text import quoted
 
 CLAIM = ".inorder"  # the file that names the reader that owns the directory
 GROUP_BYTES = 64 * 1024 * 1024  # bytes of Arrow in a row group, which is compressed as a whole
-ROW_BYTES = 100  # assumed bytes of a row in a file, until one was written
+ROW_BYTES = 100  # assumed bytes of a row in a file, until a file was written
 
 
 class File:
@@ -58,7 +58,7 @@ class File:
 
 
 class ParquetSink(Sink):
-    """A directory with a file for each batch. A repeated batch replaces its file; the new file has the same rows."""
+    """A directory with a file for each batch. A repeated batch replaces its file; only changes may then differ."""
 
     waits_for_nobody = can_take_back = True
 

@@ -14,7 +14,7 @@ class Request:
     position: Path | None
     feed: str | None
     owner: str | None = None  # owner of the feed
-    changes: bool = False  # read changes of a table that is updated and deleted from
+    changes: bool = False  # read the changes of a table with updates and deletes
     output: str = "json"
     directory: Path | None = None  # directory for Parquet files
     target_file_size: int | None = None  # size of each Parquet file
@@ -25,7 +25,7 @@ class Request:
     order_by: str | None = None  # order of a new position
     whole: bool = False  # batches of a table contain whole transactions
     accept_origin: bool = False
-    accept_table: bool = False  # the table's key, guard and partitions as they are now
+    accept_table: bool = False  # accept the key, guard and partitions that the table has now
     accept_output: bool = False
     follow: bool = False
     interval: float | None = None  # seconds between polls; None: the server reports new rows

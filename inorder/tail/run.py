@@ -198,7 +198,7 @@ class Delivery:
         return count
 
     def put(self, batch: Batch, rows: Any, header: bytes) -> None:
-        """Write rows to the sink; before the first row of a batch, save the batch in the position."""
+        """Write rows to the sink; before the first row of a batch, let the source store the batch."""
         content = self.source.form.content(rows)
         if self.sink.rows > 0:
             self.sink.write(rows, content)

@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """The positions of the readers, or in ``states`` if they are there. At most one shard has a pending batch."""
+        """The positions of the readers, replaced by positions in ``states``. At most one shard has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))

@@ -58,7 +58,7 @@ class Source:
         raise NotImplementedError
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows as the server writes them, after a header if the format has one. A repeated call gives the same."""
+        """The rows as the server writes them, after a header if there is one; the same each time if ``is_fixed``."""
         raise NotImplementedError
 
     def pieces(self, batch: Batch) -> Pieces:

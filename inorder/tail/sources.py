@@ -23,7 +23,7 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line, quoted
 
-# Limits for the next batch into a file, in which the size of batches is invisible: rows, bytes, and the multiple of the
+# Limits for larger batches into a file, which does not show where a batch ends: rows, bytes, and the multiple of the
 # last batch.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file

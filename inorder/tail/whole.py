@@ -166,7 +166,7 @@ class CommandSink(WholeBatches):
         return code
 
     def close(self) -> None:
-        """Kill the command, which fails by this, instead of waiting for it."""
+        """Kill the command instead of waiting for it. A killed command has failed."""
         super().close()
         if self.process:
             with suppress(ProcessLookupError):

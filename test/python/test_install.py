@@ -38,7 +38,7 @@ def facts(**changes: object) -> Offer:
         ({"is_trusted": False}, SQL, (C, 'not trusted, and role "r" is not a superuser')),
         ({"is_trusted": False, "is_superuser": True}, C, None),
         ({"revoked": ["pg_control_system"]}, C, (SQL, "does not let every role use pg_control_system")),
-        ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora shows it")),
+        ({"wal_problem": "not shown"}, C, (SQL, "position in the WAL: not shown; HINT: Aurora shows the position")),
         (
             {"is_keyword": True, "schema": "select"},
             C,

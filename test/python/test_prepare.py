@@ -177,7 +177,7 @@ def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
     )
     error = prepare("old", code=2)
     assert "stopped; completed: ALTER TABLE public.old ADD COLUMN xact" in error
-    assert "HINT:  The same command continues there; with --undo" in error
+    assert "HINT:  The same command continues from here; with --undo" in error
     run_all(old, "DROP EVENT TRIGGER no_index")
 
 

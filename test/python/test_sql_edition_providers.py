@@ -131,7 +131,7 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
     rows(hosted, AURORA)
     before = rows(hosted, OBJECTS)
     refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)
-    assert "wal_level must be set to 'logical'; HINT: Aurora shows it if the parameter" in refused
+    assert "wal_level must be set to 'logical'; HINT: Aurora shows the position if the parameter" in refused
     assert rows(hosted, OBJECTS) == before
 
 
