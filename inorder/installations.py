@@ -132,7 +132,7 @@ def named_installation(pg_config: Path | None, option: str, environ: Mapping[str
 
 
 def target_installation(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server to install files for: by --pg-config, by PG_CONFIG, or the only server of the system."""
+    """The server that --pg-config or PG_CONFIG names, otherwise the only server of the system."""
     return named_installation(pg_config, "--pg-config", environ) or only_one(system_installations())
 
 
@@ -150,7 +150,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
 
 
 def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server to run: by --bindir, by PG_CONFIG, a server of the system with headers, or the embedded server."""
+    """The server that --bindir or PG_CONFIG names, otherwise one of the system with headers, or the embedded server."""
     named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
     installation = named or next(buildable_installations(), None) or embedded_installation()
     if installation is None:

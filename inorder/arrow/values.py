@@ -18,7 +18,7 @@ LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
 MICROSECONDS = 86_400_000_000  # in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-# A function of a row and a description of its value. It raises an error, or returns to make the value null.
+# A function of a row and a description of its value, which raises an error or returns to make the value null.
 Refused = Callable[[int, str], None]
 
 

@@ -131,8 +131,8 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
 
-    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. To the blocks that
-    fill during the retention, one is added: the block that is being filled.
+    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. One block, which is
+    being filled, is added to the blocks that fill during the retention.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)

@@ -108,7 +108,7 @@ def check_range(data_set: DataSet) -> None:
     first, last = data_set.times.first - data_set.lag, data_set.times.first + data_set.times.span
     if first < lowest or last > highest:
         raise InputError(
-            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must stay within"
+            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must not exceed this"
         )
 
 

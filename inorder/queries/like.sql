@@ -58,7 +58,7 @@ WHERE x.indrelid = %(table)s::oid AND x.indislive AND (x.indisvalid OR i.relkind
 ORDER BY x.indisprimary DESC, i.relname;
 
 -- like_owners: The roles, except superusers and the caller, that own a table, one of its partitions or children, or a
--- schema of these. They could replace the table, or add an index with a function that the planner calls.
+-- schema of these. Such a role could replace the table, or add an index with a function that the planner calls.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::oid AS oid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = oid
 )

@@ -1,8 +1,8 @@
 """Sinks that take only whole batches: a command, a pipe, and a file for a feed.
 
-A batch is collected in a temporary file without a name. When it is complete, it becomes the input of a command, or of
-another process that copies it to standard output. If this process is killed, the other process has either the whole
-batch or nothing.
+A batch is collected in a temporary file without a name. When the batch is complete, it becomes the input of a command,
+or of another process that copies it to standard output. If this process is killed, the other process has either the
+whole batch or nothing.
 """
 
 import array

@@ -27,7 +27,7 @@ class Answer(Enum):
 class Claim:
     """A claim: its published figure, the run that measures it, the measured figure, and how to judge it.
 
-    ``counted``: the server counts the figure, for the same work: one round is enough. ``as_there``: the figure was
+    ``counted``: the server counts the figure, for the same work, and one round is enough. ``as_there``: the figure was
     measured under the conditions of the study. Only then can it show that the claim does not hold.
     """
 

@@ -36,8 +36,8 @@ READS = (
     "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
     "extra_float_digits = 1", "bytea_output = 'hex'",
 )  # fmt: skip
-# Settings of functions that users call, which also apply to the functions called by these. They change how names in a
-# position are written, and how texts and PL/pgSQL are interpreted.
+# Settings of functions that users call, and thereby of all functions that run within the call. The settings change how
+# names in a position are written, and how texts and PL/pgSQL are interpreted.
 PINNED = (
     "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
