@@ -145,8 +145,8 @@ def unreadable(shard: Shard, table: str) -> NotReadableError:
 
 def gone(shard: Shard) -> InputError:
     return InputError(
-        f"{shard.place} is gone, and some of its rows may not have been read\n{ANEW} To keep shards that were moved "
-        "until they are read, set citus.defer_shard_delete_interval to -1, and call "
+        f"{shard.place} is gone, and some of its rows may not have been read\n{ANEW} To keep moved shards until they "
+        "are read, set citus.defer_shard_delete_interval to -1, and call "
         "citus_cleanup_orphaned_resources() afterwards."
     )
 
@@ -199,7 +199,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in a transaction. After a loss, a new session, without locks."""
+        """The session on the node of a shard, in a transaction. A lost session is replaced by one without locks."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")

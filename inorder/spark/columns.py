@@ -90,5 +90,5 @@ def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Fi
     raise InputError(
         f"column {quoted(name)} of {table} is {column.written}, which is {type_of(field.type)} (or string), "
         f"not {kind}\n"
-        "HINT:  If its type was changed, start the query again: a query keeps the schema of its start."
+        "HINT:  If the type of the column was changed, start the query again: a query keeps the schema of its start."
     )

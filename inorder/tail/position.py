@@ -108,7 +108,7 @@ def fill(descriptor: int, content: bytes) -> None:
 
 
 def lock(path: Path) -> int:
-    """Open and lock a file, created if missing; BlockingIOError if another process has locked it."""
+    """Open a file, which is created if missing, and lock it; BlockingIOError if another process holds the lock."""
     while (descriptor := locked(path)) is None:
         pass  # the name was moved to another file
     return descriptor
