@@ -1,8 +1,8 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
 Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
-transaction writes to it: the reader can read it to its end. Then the reader finds the transactions in the new place
-that contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction
+transaction writes to it: the reader can read it to its end. Then the reader finds out which transactions in the new
+place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction
 is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows,
 and the reader must still read this transaction.
 """
@@ -165,7 +165,7 @@ class Moves:
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if they are still unknown.
 
-        ``ends``: the run ends now. If the positions are unknown, such a run fails; another run reports the reason once.
+        ``ends``: the run ends now. If positions are unknown, a run that ends fails; another reports the reason once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:

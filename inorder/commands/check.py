@@ -47,7 +47,9 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
-@option("--schedules", "most", type=count(1), help="Run only COUNT schedules per case: those with most overlap.  [all]")
+@option(
+    "--schedules", "most", type=count(1), help="Run only the COUNT schedules of each case that overlap most.  [all]"
+)
 @option(
     "--load", "load", type=duration(0.1, 3600), default="5s", help="Duration of the random load after the schedules."
 )

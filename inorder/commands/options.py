@@ -75,7 +75,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)
         ),
-        option("-o", "--out", type=FILE, help=f"A new file for the result.  [{out}, with a number if that exists]"),
+        option("-o", "--out", type=FILE, help=f"A new file for the result.  [{out}, with a number if the file exists]"),
         page_option,
         show_option,
     ]  # fmt: skip

@@ -142,7 +142,7 @@ def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
     """Write the data in chunks, with a progress bar on stderr if it is a terminal and the data goes elsewhere."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
-        raise InputError("a terminal cannot show the binary format; give --out, or send it into a pipe")
+        raise InputError("a terminal cannot show the binary format; give --out, or use a pipe")
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=to_terminal or not console.is_terminal) as bar:

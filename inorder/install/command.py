@@ -60,7 +60,7 @@ def uninstall(**options: Any) -> None:
 
 
 def perform(action: str, **options: Any) -> None:
-    # Loads the driver, which the help does not need.
+    # This import loads the driver, which the help does not need.
     from inorder.install import actions  # noqa: PLC0415
 
     actions.perform(actions.Request(action, **options))

@@ -44,7 +44,7 @@ PINNED = (
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
 # Without the first setting, a plan that was made when the state was small would later read all dead versions of rows:
-# see state.c. The second is for plans with a sequential scan, which PostgreSQL before 18 compiles at its cost of 10^10.
+# see state.c. Without the second, PostgreSQL before 18 compiles plans with a sequential scan, at their cost of 10^10.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
