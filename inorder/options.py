@@ -124,12 +124,12 @@ class Option(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
     def check(self, given: Iterable[str]) -> None:
-        option, given = long_name(self.opts), set(given) - set(self.opts)
-        if self.requires and self.requires not in given:
+        option, others_given = long_name(self.opts), set(given) - set(self.opts)
+        if self.requires and self.requires not in others_given:
             raise InputError(f"{option} requires {self.requires}")
-        for other in (other for other in self.excludes if other in given):
-            reason = self.excludes[other]
-            raise InputError(f"{option} excludes {other}{': ' if reason else ''}{reason}")
+        for excluded in (name for name in self.excludes if name in others_given):
+            reason = self.excludes[excluded]
+            raise InputError(f"{option} excludes {excluded}{': ' if reason else ''}{reason}")
 
 
 class Sections(click.Command):

@@ -195,14 +195,14 @@ def switched(facts: Facts, partition: Keyed) -> list[str]:
 def mixed_keys(facts: Facts, all_keys: Sequence[Keyed], least: float) -> Iterator[Finding]:
     for partitions in by_table(all_keys, uuids.MIXED):
         per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if partitions[0].is_text else 0)
-        now = PAGE * fsum(partition.index.pages for partition in partitions)
-        saved = now - fsum(partition.leaf.rows for partition in partitions) / per_page * PAGE
-        if saved >= max(least, LEAST_GAIN * now):
+        size_now = PAGE * fsum(partition.index.pages for partition in partitions)
+        saved = size_now - fsum(partition.leaf.rows for partition in partitions) / per_page * PAGE
+        if saved >= max(least, LEAST_GAIN * size_now):
             yield finding(
                 "mixed-keys", partitions[0].leaf.quoted, evidence_of_keys(facts, partitions),
                 [f"REINDEX INDEX CONCURRENTLY {identifier(partition.leaf.leaf_schema, partition.index.name)}"
                  for partition in partitions],
-                saved, column=partitions[0].column.name, size=size_text(now), saved=size_text(saved),
+                saved, column=partitions[0].column.name, size=size_text(size_now), saved=size_text(saved),
             )  # fmt: skip
 
 

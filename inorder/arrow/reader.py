@@ -46,8 +46,8 @@ class Connection:
         values = {
             name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in parts.items()
         }
-        whole = statement.format(**values) if isinstance(statement, sql.SQL) else statement
-        self.cursor.execute(whole.as_string(None))
+        composed = statement.format(**values) if isinstance(statement, sql.SQL) else statement
+        self.cursor.execute(composed.as_string(None))
 
     def rows(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
         self.run(text, **parts)
@@ -214,16 +214,16 @@ def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) ->
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']
     """
-    taken = {column.name for column in columns}
-    first = [
-        TableColumn(name_beside("op", taken), "text", "text"),
-        TableColumn(name_beside("version", taken), "bigint", "int8"),
+    names = {column.name for column in columns}
+    added = [
+        TableColumn(name_beside("op", names), "text", "text"),
+        TableColumn(name_beside("version", names), "bigint", "int8"),
     ]
-    return fields([*first, *columns])
+    return fields([*added, *columns])
 
 
-def name_beside(wanted: str, taken: Collection[str]) -> str:
-    return next(name for n in count() if (name := wanted + "_" * n) not in taken)
+def name_beside(base: str, names: Collection[str]) -> str:
+    return next(name for n in count() if (name := base + "_" * n) not in names)
 
 
 def schema_of(fields: Sequence[Field]) -> pa.Schema:

@@ -25,13 +25,13 @@ def citus(every: float | None, **options: Any) -> None:
     The column with the transaction number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run the
     command again after shards were moved or split: readable shards are left as they are.
     """
-    # Loads the driver, which the help does not need.
+    # This import loads the driver, which the help does not need.
     from inorder.citus.preparation import Request, repeat, run  # noqa: PLC0415
 
     request = Request(**options)
     if every is not None:
         repeat(request, every)
 
-    done = run(request, print_text if request.dry_run else lambda text: click.echo(lines(text), err=True))
+    count = run(request, print_text if request.dry_run else lambda text: click.echo(lines(text), err=True))
     if not request.dry_run:
-        print_text(f"{request.table}: {done} shards are {'not guarded' if request.undo else 'readable'}")
+        print_text(f"{request.table}: {count} shards are {'not guarded' if request.undo else 'readable'}")

@@ -47,11 +47,11 @@ class Preparation:
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
             on_node(self.session, shard).close()  # raises an error at once if a node has no extension
-        done: set[Shard] = set()
-        while waiting := [shard for shard in shards if shard not in done]:
+        prepared: set[Shard] = set()
+        while waiting := [shard for shard in shards if shard not in prepared]:
             for place, shard in enumerate(waiting, 1):
                 self.prepare(shard, column, f"{place} of {len(waiting)}")
-            done.update(waiting)
+            prepared.update(waiting)
             shards = self.distributed.shards()
         return len(shards)
 
@@ -91,8 +91,8 @@ class Preparation:
         if len(generated) > 1:
             raise InputError(f"table {table.shown} has several columns with transaction numbers: give one by --column")
         if not generated:
-            other = one_line(str(rows[0][0])) if rows else None
-            raise InputError(missing(table.shown, other, self.request.column or "xact"))
+            evaluated = one_line(str(rows[0][0])) if rows else None
+            raise InputError(missing(table.shown, evaluated, self.request.column or "xact"))
         ((name, indexed),) = generated
         if not indexed:
             raise InputError(
@@ -102,10 +102,10 @@ class Preparation:
         return name
 
 
-def missing(table: str, other: str | None, name: str) -> str:
-    if other is not None:
+def missing(table: str, evaluated: str | None, name: str) -> str:
+    if evaluated is not None:
         return (
-            f"column {other} of {table} has a default, which the coordinator evaluates: the number belongs to a "
+            f"column {evaluated} of {table} has a default, which the coordinator evaluates: the number belongs to a "
             f"transaction of another node\nHINT:  Add another column: {GENERATED}. This rewrites the shards."
         )
     return (

@@ -114,7 +114,7 @@ class Distributed:
         return shards
 
 
-def successors(earlier: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
+def successors(earlier: Mapping[str, Shard], listed: Sequence[Shard]) -> dict[str, list[Shard]]:
     """The known shards that no longer exist, each with the shards that replaced it.
 
     >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
@@ -122,20 +122,20 @@ def successors(earlier: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, 
     >>> [shard.key for shard in successors({whole.key: whole}, [half, rest])["1@1"]]
     ['2@2', '3@1']
     """
-    present = {shard.key for shard in now}
-    new_shards = [shard for shard in now if shard.key not in earlier]
+    present = {shard.key for shard in listed}
+    new_shards = [shard for shard in listed if shard.key not in earlier]
     replacements = {
         key: [successor for successor in new_shards if shard.holds(successor)]
         for key, shard in earlier.items()
         if key not in present
     }
     for shard in new_shards:
-        if not any(shard in parts for parts in replacements.values()):
+        if not any(shard in replacing for replacing in replacements.values()):
             raise InputError(
                 f"{shard.place} is not a part of a shard that was read: the table was distributed again\n{ANEW}"
             )
-    for key, parts in replacements.items():
-        if not parts:
+    for key, replacing in replacements.items():
+        if not replacing:
             raise InputError(f"{earlier[key].place} is no longer a shard of the table\n{ANEW}")
     return replacements
 
@@ -158,10 +158,10 @@ class Node:
         """
         if self.host is None:
             return coordinator
-        given = {
+        parameters = {
             name: value for name, value in conninfo_to_dict(coordinator).items() if not name.startswith(OF_ONE_HOST)
         }
-        return make_conninfo("", **given | {
+        return make_conninfo("", **parameters | {
             "host": self.host, "port": self.port, "hostaddr": "", "dbname": self.database, "user": self.user,
             "password": "",
         })  # fmt: skip

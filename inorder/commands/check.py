@@ -23,8 +23,8 @@ USUAL = ("id", "created", "horizon", "feed")
 
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
-    own = ways_of(file) if file else {}
-    readers = built_in() | own
+    own_readers = ways_of(file) if file else {}
+    readers = built_in() | own_readers
     if unknown := [name for name in names if name not in readers]:
         raise InputError(f"unknown reader {quoted(unknown[0])}; choose from {', '.join(readers)}")
     values = dict(assignment.partition("=")[::2] for assignment in start)
@@ -33,7 +33,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
         ways.append(Way("sql", " ".join(sql.split()), sql, start={"last": "0"} | values))
     if program:
         ways.append(Way("program", program, program=program))
-    ways = ways or [readers[name] for name in own or USUAL]
+    ways = ways or [readers[name] for name in own_readers or USUAL]
     for way in ways:
         if way.program:
             command_of(way.program)

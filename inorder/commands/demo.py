@@ -62,13 +62,13 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")
     host = ThrowAwayHost(server)
     page, *files = new_files(out)
-    before: list[Labelled] = []
+    earlier_results: list[Labelled] = []
     for name, plan, file in zip(("reader", "insert"), plans(rows, seconds, rounds, reading), files, strict=True):
         kind = experiment_named(name)
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
-        run_and_show(WholeRun(kind, plan, host, result, file), page, "table", before)
-        before.append(Labelled(file.name, result))
+        run_and_show(WholeRun(kind, plan, host, result, file), page, "table", earlier_results)
+        earlier_results.append(Labelled(file.name, result))
 
 
 def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:

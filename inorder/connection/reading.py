@@ -119,11 +119,11 @@ class Reader:
 
     def require_logged(self, log: "Reader", position: str) -> None:
         """Raise an error if changes may be missing from the log."""
-        number, after = log.table().oid, log.usable(position)
+        number, usable_position = log.table().oid, log.usable(position)
 
         def step(session: Session, table: Table) -> None:
             with in_one_snapshot(session):
-                session.row(query("reader_changes_next"), table=table.oid, log=number, position=after)
+                session.row(query("reader_changes_next"), table=table.oid, log=number, position=usable_position)
 
         self.ask(step)
 
@@ -155,10 +155,10 @@ class Reader:
 
         def step(session: Session, table: Table) -> str | None:
             with nullcontext() if until is None else in_one_snapshot(session):
-                (after,) = session.row(
+                (next_position,) = session.row(
                     query(name), table=table.oid, position=self.usable(position), max_rows=max_rows, whole=whole, **end
                 )
-            return None if after is None else str(after)
+            return None if next_position is None else str(next_position)
 
         return self.ask(step)
 

@@ -42,12 +42,12 @@ FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", 
 PASSING = ("08", "40", "53300", "55P03", "57P")
 
 
-def absence(database: str, other: ServerRow | None) -> str:
-    if other is None:
+def absence(database: str, owned: ServerRow | None) -> str:
+    if owned is None:
         return f"the database {quoted(database)} has no extension inorder; HINT: inorder install"
     return (
-        f"inorder in schema {one_line(str(other[0]))} of database {quoted(database)} belongs to role "
-        f"{quoted(other[1])}\n"
+        f"inorder in schema {one_line(str(owned[0]))} of database {quoted(database)} belongs to role "
+        f"{quoted(owned[1])}\n"
         "HINT: Connect as that role, or make a superuser the owner of the schema; for a user who is not a superuser, "
         "the owner of the database is sufficient. The owner of a schema can replace its functions."
     )
@@ -113,9 +113,9 @@ class Session:
             self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
             if row is None:
                 row = self.connection.execute(query("sql_edition_schema")).fetchone()
-            other = None if row else self.connection.execute(query("edition_other")).fetchone()
+            owned = None if row else self.connection.execute(query("edition_other")).fetchone()
         if row is None:
-            raise InputError(absence(self.connection.info.dbname, other))
+            raise InputError(absence(self.connection.info.dbname, owned))
         if not all(row[2:]):
             raise InputError(lack(self.connection.info.user, row[0], row[2], all(row[3:])))
         return row[0], row[1]

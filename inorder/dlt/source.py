@@ -146,17 +146,17 @@ def field_for(column: TableColumn, hint: Any) -> Field:
     >>> field_for(number, {"data_type": "decimal", "precision": 38, "scale": 12}).type
     Decimal128Type(decimal128(38, 12))
     """
-    wanted = hint if isinstance(hint, dict) else {}
-    if wanted.get("data_type") == "text":
+    hints = hint if isinstance(hint, dict) else {}
+    if hints.get("data_type") == "text":
         return as_text(column)
-    if wanted.get("data_type") == "decimal" and column.type == "numeric":
-        kind = pa.decimal128(wanted.get("precision", 38), wanted.get("scale", 9))
+    if hints.get("data_type") == "decimal" and column.type == "numeric":
+        kind = pa.decimal128(hints.get("precision", 38), hints.get("scale", 9))
         return Field(column, "{column}::pg_catalog.text", kind)
     field = field_of(column)
     if pa.types.is_list(field.type) and is_extension(field.type.value_type):
         return Field(column, LIST.replace("SENT", "::pg_catalog.text[]"), list_of(pa.string()), DIMENSIONS)
-    parts = list(field.type) if pa.types.is_struct(field.type) else [field]
-    return as_text(column) if any(is_extension(inner.type) for inner in parts) else field
+    inner_fields = list(field.type) if pa.types.is_struct(field.type) else [field]
+    return as_text(column) if any(is_extension(inner.type) for inner in inner_fields) else field
 
 
 def is_extension(kind: pa.DataType) -> bool:

@@ -59,9 +59,9 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
     command += ["-j", str(len(os.sched_getaffinity(0)))]
     # Bitcode needs clang, and allows JIT-compiled queries to inline functions; generators of keys are never inlined.
     command += ["with_llvm=no", *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise InorderError(f"building {makefile.parent} failed:\n{done.stdout}{done.stderr}")
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise InorderError(f"building {makefile.parent} failed:\n{process.stdout}{process.stderr}")
 
 
 def build_folder(server: Installation, source: Path) -> Path:

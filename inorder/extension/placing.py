@@ -39,9 +39,9 @@ def installed_files(server: Installation) -> list[Path]:
 def package_of(path: Path) -> str | None:
     for command in PACKAGE_MANAGERS:
         if shutil.which(command[0]):
-            done = subprocess.run([*command, path], check=False, capture_output=True, text=True)
-            if done.returncode == 0:
-                return done.stdout.split(":")[0].strip()
+            process = subprocess.run([*command, path], check=False, capture_output=True, text=True)
+            if process.returncode == 0:
+                return process.stdout.split(":")[0].strip()
     return None
 
 
@@ -74,12 +74,12 @@ def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> 
     if shutil.which("sudo") is None or (
         not sys.stdin.isatty() and subprocess.run(silently, check=False, capture_output=True).returncode
     ):
-        own = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
-        raise InputError(f"only an administrator can write to {folder}\nHINT:  Run as administrator: {own}")
+        own_command = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
+        raise InputError(f"only an administrator can write to {folder}\nHINT:  Run as administrator: {own_command}")
     print(lines(f"As administrator:\n{script}"), file=sys.stderr, flush=True)
-    done = subprocess.run(["sudo", "sh", "-ec", script], check=False)
-    if done.returncode != 0:
-        raise InorderError(f"sudo failed with status {done.returncode}")
+    process = subprocess.run(["sudo", "sh", "-ec", script], check=False)
+    if process.returncode != 0:
+        raise InorderError(f"sudo failed with status {process.returncode}")
 
 
 def mode_of(path: Path) -> int:

@@ -15,9 +15,9 @@ def folder() -> Path:
         return sources.PACKAGE / "install" / "sql"
     target = checkout / "build" / "sql-edition"
     command: list[str | Path] = [sys.executable, "-S", checkout / "script" / "sql-edition", "--files", target]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise InorderError(done.stderr.strip())
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise InorderError(process.stderr.strip())
     return target
 
 

@@ -171,11 +171,11 @@ def take_standard_error() -> None:
 
     The libpq in the ADBC driver prints notices of the server, and a terminal would obey control characters in them.
     """
-    ours = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    own_stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)
-    sys.stderr = ours
+    sys.stderr = own_stderr
 
 
 def check(

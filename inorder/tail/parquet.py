@@ -105,10 +105,10 @@ class ParquetSink(Sink):
         """Refuse a directory with files of another reader, or, for a new position, with files of this reader."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
-            if other != reader:
+            claimant = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
+            if claimant != reader:
                 raise InputError(
-                    f"{self.directory} has the files of the {other}, not of the {reader}\n"
+                    f"{self.directory} has the files of the {claimant}, not of the {reader}\n"
                     f"HINT:  Give each reader its own directory; if the reader was renamed, change {claim}."
                 )
             if source.is_new and any(self.directory.glob("*.parquet")):

@@ -191,9 +191,9 @@ class Delivery:
         count = 0
         with closing(self.source.pieces(batch)) as pieces:
             for header, rows in pieces:
-                taken, count = max(self.sink.rows - count, 0), count + len(rows)
-                if taken < len(rows):
-                    self.put(batch, rows[taken:] if taken else rows, bytes(header))
+                written, count = max(self.sink.rows - count, 0), count + len(rows)
+                if written < len(rows):
+                    self.put(batch, rows[written:] if written else rows, bytes(header))
                 del rows  # a row may be large: free it before the next
         return count
 

@@ -82,8 +82,8 @@ class TableSource(Source):
 
     def accept_table(self, state: State) -> None:
         """Accept the changed table, once. The rows of an unfinished batch are removed, or delivered again."""
-        asked = query("reader_seek")
-        (position,) = self.session.row(asked, table=self.numbered.oid, position=as_text(state.position))
+        statement = query("reader_seek")
+        (position,) = self.session.row(statement, table=self.numbered.oid, position=as_text(state.position))
         self.save(replace(state, position=json.loads(position), pending=None))
         self.accepts_table = False
 
@@ -96,9 +96,9 @@ class TableSource(Source):
 
     def check_order(self, state: State) -> None:
         order_by = order_of(state.position)
-        if (wanted := self.request.order_by) not in (None, order_by):
+        if (requested := self.request.order_by) not in (None, order_by):
             order = f"column {one_line(order_by)}" if order_by else "transactions"
-            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
+            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {requested}")
 
     def check_kept(self, state: State) -> None:
         """Check that the server can read all positions in the file."""

@@ -156,9 +156,9 @@ class CommandSink(WholeBatches):
         """Run the command once, and return its exit code. The command has its own open file of the batch."""
         about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
         # The command has its own process group: Ctrl-C is only for this process, which lets the command finish.
-        with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
+        with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own_file:
             self.process = subprocess.Popen(
-                ["/bin/sh", "-c", self.command], stdin=own, env=os.environ | about, process_group=0,
+                ["/bin/sh", "-c", self.command], stdin=own_file, env=os.environ | about, process_group=0,
                 pass_fds=self.held(), stderr=sys.stderr,
             )  # fmt: skip
         code = self.process.wait()
@@ -254,8 +254,8 @@ class FeedFileSink(Copied):
 
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()
-        before = self.file.size()
-        with self.file.whole(before, errors=Exception):  # after an interrupt, the copying process continues
+        size_before = self.file.size()
+        with self.file.whole(size_before, errors=Exception):  # after an interrupt, the copying process continues
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
-        self.size = before + size
+        self.size = size_before + size

@@ -103,9 +103,9 @@ def copies_part(copies: list[Way]) -> str:
     return "\n".join([table(COPY_HEADS, [*map(described, copies)]), "", cases])
 
 
-def with_table(page: str, every: list[Way]) -> str:
-    copies = [way for way in every if way.copies]
-    plain = [way for way in every if not way.copies]
+def with_table(page: str, all_ways: list[Way]) -> str:
+    copies = [way for way in all_ways if way.copies]
+    plain = [way for way in all_ways if not way.copies]
     return with_parts(page, {"ways": table(HEADS, [*map(row, plain)]), "copies": copies_part(copies)})
 
 

@@ -62,12 +62,12 @@ def paragraphs(command: click.Command) -> list[str]:
 
 def options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
     """Each option, as typed, and its help with range and default. --help, which all commands have, is left out."""
-    own = [
+    listed = [
         option
         for option in command.get_params(context)
         if isinstance(option, click.Option) and "--help" not in option.opts
     ]
-    records = [option.get_help_record(context) for option in own]
+    records = [option.get_help_record(context) for option in listed]
     return [(name, " ".join(says.split())) for name, says in filter(None, records)]
 
 

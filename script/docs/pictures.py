@@ -118,8 +118,8 @@ def wal_factor(rows: float, between: float) -> float:
     >>> [round(wal_factor(1e7, between), 1) for between in (1e4, 1e5, 1e6)]
     [29.4, 14.7, 2.7]
     """
-    there = Conditions(rows, between / CHECKPOINT, 1e12, CHECKPOINT)
-    return predict("random", there).wal_per_row / predict("v7", there).wal_per_row
+    conditions = Conditions(rows, between / CHECKPOINT, 1e12, CHECKPOINT)
+    return predict("random", conditions).wal_per_row / predict("v7", conditions).wal_per_row
 
 
 def wal(results: Mapping[str, Result]) -> Chart:

@@ -85,13 +85,13 @@ def machine(
     rows: Sequence[Mapping[str, str]], loads: Sequence[tuple[float, float, float]]
 ) -> dict[str, list[tuple[float, float]]]:
     """The load of the machine, and the share of a core that the server used, by second of the run."""
-    last = float(rows[-1]["elapsed_s"])
-    start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - last
+    duration = float(rows[-1]["elapsed_s"])
+    start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - duration
     curves: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
-    for (before, _, used), (at, load, cpu) in pairwise(loads):
-        if 0 <= at - start <= last:
+    for (previous_at, _, previous_cpu), (at, load, cpu) in pairwise(loads):
+        if 0 <= at - start <= duration:
             curves["load"].append((round(at - start), round(load, 1)))
-            curves["cpu"].append((round(at - start), round(100 * (cpu - used) / (at - before), 2)))
+            curves["cpu"].append((round(at - start), round(100 * (cpu - previous_cpu) / (at - previous_at), 2)))
     return curves
 
 
@@ -145,9 +145,9 @@ def chart(curve: str, run: Systems) -> Chart:
         for number, (name, system) in enumerate(run.items(), 1)
     ]
     first = next(iter(run.values()))
-    held = [at / MINUTE for kind, *ends in first["phases"] if kind == HELD for at in ends]
+    changes_of_hold = [at / MINUTE for kind, *ends in first["phases"] if kind == HELD for at in ends]
     title, unit = CURVES[curve]
-    return Chart(title, Axis("minutes"), Axis(unit, unit == "ms"), lines, held, "a transaction is idle")
+    return Chart(title, Axis("minutes"), Axis(unit, unit == "ms"), lines, changes_of_hold, "a transaction is idle")
 
 
 def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:

@@ -18,7 +18,7 @@ def build(site: Path, source: Path = ROOT) -> str:
     if source == ROOT:
         command_pages.PAGE.write_text(command_pages.page(), encoding="utf-8")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "-d", f"{site}.cache", str(source), str(site)], check=False, text=True, cwd=ROOT,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -26,18 +26,18 @@ def build(site: Path, source: Path = ROOT) -> str:
         if source == ROOT:
             command_pages.PAGE.unlink()
     shutil.rmtree(f"{site}.cache", ignore_errors=True)
-    if done.returncode == 0:
+    if process.returncode == 0:
         images = source / "docs" / "images"
         if images.exists():
             shutil.copytree(images, site / "docs" / "images")
         shutil.copy(site / FIRST, site / "index.html")
-    return done.stdout if done.returncode else ""
+    return process.stdout if process.returncode else ""
 
 
 def main() -> None:
     site = Path(sys.argv[1]).absolute()
-    if wrong := build(site):
-        sys.exit(wrong)
+    if messages := build(site):
+        sys.exit(messages)
     print(site / "index.html")
 
 

@@ -76,11 +76,14 @@ def chart(curve: str, samples: Sequence[Sample]) -> Chart:
              f"series-{number % 6 + 1}{' dashed' if number >= 6 else ''}")
         for number, name in enumerate(names)
     ]  # fmt: skip
-    held = [sample["at"] / MINUTE for before, sample in pairwise(samples)
-            if (sample["act"] == "held") != (before["act"] == "held")]  # fmt: skip
+    changes_of_hold = [
+        sample["at"] / MINUTE
+        for before, sample in pairwise(samples)
+        if (sample["act"] == "held") != (before["act"] == "held")
+    ]
     title, unit = CURVES[curve]
     positive = all(y > 0 for line in lines for _, y in line.points)
-    return Chart(title, Axis("minutes"), Axis(unit, positive), lines, held, "a transaction is idle")
+    return Chart(title, Axis("minutes"), Axis(unit, positive), lines, changes_of_hold, "a transaction is idle")
 
 
 def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:

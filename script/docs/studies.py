@@ -65,13 +65,13 @@ def is_done(run: Studied) -> bool:
     """True if the kept result has the plan of this command, regardless of the number of processors."""
     name, *options = run.command.split()
     kind = all_experiments()[name]
-    given = experiment_command(kind, print).make_context(name, options).params
-    asked = plan_given(kind.Plan, size_given(given.pop("quick"), given.pop("full")), False, settings_in(given))
-    return run.kept.exists() and of_any_machine(asked) == of_any_machine(kind.plan_in(load(run.kept)))
+    values = experiment_command(kind, print).make_context(name, options).params
+    asked_plan = plan_given(kind.Plan, size_given(values.pop("quick"), values.pop("full")), False, settings_in(values))
+    return run.kept.exists() and of_any_machine(asked_plan) == of_any_machine(kind.plan_in(load(run.kept)))
 
 
-def settings_in(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name.startswith(SET)}
+def settings_in(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name.startswith(SET)}
 
 
 def of_any_machine(plan: Plan) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def next_run(remaining: Iterable[Studied], room: Room) -> Studied | None:
     ('short', None)
     """
     fitting = [run for run in remaining if run.gigabytes + SPARE_GIGABYTES <= room.gigabytes]
-    begun = [run for run in fitting if is_begun(run)]
-    return next(iter([*begun, *(run for run in fitting if run.minutes <= room.minutes)]), None)
+    interrupted = [run for run in fitting if is_begun(run)]
+    return next(iter([*interrupted, *(run for run in fitting if run.minutes <= room.minutes)]), None)
 
 
 def room_until(end: float) -> Room:

@@ -9,6 +9,8 @@ def is_current(sources: Path, folder: Path) -> bool:
     """True if the folder has all files, and each is newer than the sources."""
     if not (folder / NAMES).exists():
         return False
-    used = [*(sources / "sql").rglob("*.sql"), *(sources / "script" / "edition").glob("*.py")]
-    used += [sources / "Makefile", sources / "inorder.control"]
-    return max(path.stat().st_mtime_ns for path in used) < min(path.stat().st_mtime_ns for path in folder.iterdir())
+    used_files = [*(sources / "sql").rglob("*.sql"), *(sources / "script" / "edition").glob("*.py")]
+    used_files += [sources / "Makefile", sources / "inorder.control"]
+    return max(path.stat().st_mtime_ns for path in used_files) < min(
+        path.stat().st_mtime_ns for path in folder.iterdir()
+    )

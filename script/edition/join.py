@@ -75,11 +75,11 @@ def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
     path = sources / "sql" / "plain" / f"{name}.sql"
     if not path.exists():
         return "", {}
-    first, *parts = HEADER.split(path.read_text(encoding="utf-8"))
+    beginning, *parts = HEADER.split(path.read_text(encoding="utf-8"))
     by_function = {}
     for function, language, labels, settings, more, text in zip(*[iter(parts)] * 6, strict=True):
         by_function[function] = Body(language, text.strip(), frozenset(settings.split()), labels, more)
-    return first, by_function
+    return beginning, by_function
 
 
 def definition(head: str, labels: str, body: Body) -> str:
@@ -118,18 +118,18 @@ def as_caller(name: str, head: str) -> Body:
 
 
 def joined(sources: Path, source: str) -> str:
-    first, own = bodies(sources, Path(source).name)
-    used = set()
+    beginning, own_bodies = bodies(sources, Path(source).name)
+    used_names = set()
 
     def replace(match: re.Match[str]) -> str:
         name = match["name"].rpartition(".")[2]
-        symbol = name if name in own else match["symbol"] or name
+        symbol = name if name in own_bodies else match["symbol"] or name
         is_c = match["labels"] is not None
         if symbol == "as_owner":
             body = as_caller(name, match["head"])
-        elif symbol in own:
-            used.add(symbol)
-            body = own[symbol]
+        elif symbol in own_bodies:
+            used_names.add(symbol)
+            body = own_bodies[symbol]
         elif not is_c:
             return match[0]
         else:
@@ -137,11 +137,11 @@ def joined(sources: Path, source: str) -> str:
         return definition(match["name"] + match["head"], match["labels"] if is_c else match["own"].rstrip(), body)
 
     text = FUNCTION.sub(replace, (sources / "sql" / f"{source}.sql").read_text(encoding="utf-8"))
-    if missing := set(own) - used:
+    if missing := set(own_bodies) - used_names:
         raise EditionError(
             f"sql/plain/{Path(source).name}.sql: sql/{source}.sql has no function {', '.join(sorted(missing))}"
         )
-    return first + text
+    return beginning + text
 
 
 def plain(sources: Path, name: str) -> str:
@@ -228,9 +228,9 @@ def whole(text: str) -> str:
 
 
 def filled(text: str, sources: Path, schema: str) -> str:
-    given = {
+    values = {
         "extschema": schema, "version": version(sources), "pinned": " SET ".join(PINNED),
         "reads": " SET ".join(READS),
         "names": ",".join(names(text)),
     }  # fmt: skip
-    return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
+    return re.sub(rf"@({'|'.join(values)})@", lambda match: values[match[1]], text)
