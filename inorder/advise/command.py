@@ -79,7 +79,7 @@ def require(option: str, package: str) -> None:
 
 
 def of_server(dsn: str, over: float | None, sample: bool, least: int) -> "Advice":
-    # Loads the driver, which the help does not need.
+    # These imports load the driver, which the help does not need.
     from inorder.advise import report  # noqa: PLC0415
     from inorder.advise.facts import read  # noqa: PLC0415
     from inorder.advise.findings import advice_of  # noqa: PLC0415

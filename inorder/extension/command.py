@@ -78,7 +78,7 @@ def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
     First run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
     guards call it. Fails if a database uses the library; warns if the server cannot be asked. Prints the files.
     """
-    # Loads the driver, which the other commands do not need.
+    # This import loads the driver, which the other commands do not need.
     from inorder.extension.users import require_unused  # noqa: PLC0415
 
     server = target_installation(pg_config)
