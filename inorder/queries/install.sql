@@ -224,8 +224,8 @@ WHERE n.nspname = {schema}
 
 -- sql_edition_schema: The schema of the functions of the SQL edition; true if the server is a standby; true if the
 -- caller may use the schema; true if the caller was admitted. There is no row unless the caller trusts the owner of the
--- edition: the caller, a superuser or the owner of the database. A superuser does not trust the owner of the database,
--- whose functions would run with the rights of the superuser.
+-- edition. Callers trust themselves, superusers and the owner of the database. A superuser does not trust the owner of
+-- the database, whose functions would run with the rights of the superuser.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i

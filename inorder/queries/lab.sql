@@ -3,7 +3,7 @@
 SELECT coalesce(sum(read_bytes), 0)::bigint, coalesce(sum(write_bytes), 0)::bigint, coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- block_io_16: The same for versions 16 and 17, in which pg_stat_io counts operations of op_bytes each.
+-- block_io_16: The same numbers in versions 16 and 17, where pg_stat_io counts operations of op_bytes each.
 SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_bytes), 0)::bigint,
        coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
@@ -19,7 +19,7 @@ WHERE t.relid = %(table)s::regclass;
 -- since version 17.
 SELECT num_requested FROM pg_stat_checkpointer;
 
--- checkpoints_15: The same for versions up to 16.
+-- checkpoints_15: The same number in versions up to 16.
 SELECT checkpoints_req FROM pg_stat_bgwriter;
 
 -- index_pages: The leaf density of a btree in percent, and the number of its leaf pages. pgstatindex() reads the whole
@@ -94,8 +94,8 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
        EXISTS (SELECT FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolname IN
                ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')));
 
--- relation_file: The file of a relation in the format of pg_waldump: tablespace, database and file number. No row if
--- the relation does not exist.
+-- relation_file: The file of a relation in the format of pg_waldump: tablespace, database and file number. There is
+-- no row if the relation does not exist.
 SELECT concat_ws('/', coalesce(nullif(c.reltablespace, 0), d.dattablespace), d.oid, pg_relation_filenode(c.oid))
 FROM pg_class AS c, pg_database AS d
 WHERE c.oid = to_regclass(%(index)s) AND d.datname = current_database();

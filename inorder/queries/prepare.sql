@@ -1,6 +1,6 @@
 -- prepare_changes: The statement that logs the changes of a table and, unless the feed exists, creates a feed of the
--- log, in one transaction; for undo, the statement that ends the log. No row if nothing is left to do. The log is
--- identified by its OID, which is an argument of the triggers, or, before the triggers exist, by the name that
+-- log, in one transaction; for undo, the statement that ends the log. There is no row if nothing is left to do. The log
+-- is identified by its OID, which is an argument of the triggers, or, before the triggers exist, by the name that
 -- changes_enable() gives it. If a feed of another table has the name of the feed, feed_create() raises an error.
 SELECT step FROM (SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'

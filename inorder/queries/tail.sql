@@ -4,7 +4,7 @@ FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
 -- tail_batch: The batch after a position, the position after the batch, the query for its rows, and the select list for
--- these rows. No row if no transaction has ended.
+-- these rows. There is no row if no transaction has ended.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -124,7 +124,7 @@ SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
                         name, CASE WHEN is_list THEN '::pg_catalog.text[]' END), ', ' ORDER BY attnum))
                 ELSE 'pg_catalog.row_to_json(e.*)' END) AS columns
 FROM written
--- No row if the name led to another table when it was locked.
+-- There is no row if the name led to another table when that table was locked.
 HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
 

@@ -72,7 +72,7 @@ def overall(answers: Sequence[Answer]) -> Answer:
 
 
 def near(ratio: Estimate) -> Answer:
-    """Holds if the interval is within NEAR, so that no difference matters.
+    """The claim holds if the interval is within NEAR: no difference in it matters.
 
     >>> near(Estimate(1.0, 0.9, 1.1, 6)), near(Estimate(1.0, 0.7, 1.1, 6)), near(Estimate(3.0, 2.0, 4.0, 6))
     (<Answer.HOLDS: 'holds'>, <Answer.OPEN: 'not shown here'>, <Answer.NOT: 'does not hold'>)
@@ -84,7 +84,7 @@ def near(ratio: Estimate) -> Answer:
 
 
 def close_to(published: float) -> Callable[[Estimate], Answer]:
-    """Holds if the figure is as near to the published figure as ``near`` requires of a ratio.
+    """The claim holds if the figure is as near to the published figure as ``near`` requires of a ratio.
 
     >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -98,7 +98,7 @@ def close_to(published: float) -> Callable[[Estimate], Answer]:
 
 
 def kept(ratio: Estimate) -> Answer:
-    """Holds if the speed is not reduced by a loss that matters.
+    """The claim holds if no part of the interval is below ``NEAR[0]``, a loss of speed that matters.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -110,7 +110,7 @@ def kept(ratio: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """Holds if the ratio is less than 1 and the interval reaches the published figure; in part if it is less than 1.
+    """If the interval is below 1, the claim holds if the interval reaches the published figure, otherwise in part.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -126,7 +126,7 @@ def below(published: float) -> Callable[[Estimate], Answer]:
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """Holds if the ratio is more than 1 and the interval reaches the published figure; in part if it is more than 1.
+    """If the interval is above 1, the claim holds if the interval reaches the published figure, otherwise in part.
 
     >>> [above(3.0)(Estimate(0.0, *ends, 6)).name for ends in ((2.9, 3.1), (1.1, 1.2), (0.9, 1.1), (0.9, 2.0))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -142,7 +142,7 @@ def above(published: float) -> Callable[[Estimate], Answer]:
 
 
 def disturbed(_found: Estimate) -> Answer:
-    """Undecided, because other programs used nearly all of the CPU time during the measurement.
+    """The claim is undecided, because other programs used nearly all of the CPU time during the measurement.
 
     The answer is also given if the rounds are so short that two runs contradict each other.
     """
