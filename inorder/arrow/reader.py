@@ -38,7 +38,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # by OID of a table: the columns when this connection last read the table
+        # the columns of each table, by OID, when this connection last read the table
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:

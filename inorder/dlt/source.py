@@ -59,14 +59,13 @@ def feed_table(
     require_allowed(start, max_rows, max_batches)
 
     def rows() -> Iterator[pa.Table]:
-        hints_of_caller = by_column(hints.get("columns"))
-        fields = partial(fields_for, hints_of_caller)
+        requested = by_column(hints.get("columns"))
+        fields = partial(fields_for, requested)
         of_changes = partial(fields_of_changes, fields=fields)
         arrow = ArrowReader(MISFIT, of_changes, rows="reader_changes") if changes else ArrowReader(MISFIT, fields)
         reader, state = Reader(dsn, table, accept_origin), dlt.current.resource_state()
         try:
-            usual = hints_for(reader.columns())
-            column_hints = {name: hint for name, hint in usual.items() if name not in hints_of_caller}
+            column_hints = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in requested}
             positions = reader.log() if changes else reader
             read = batches(positions, arrow, state, start, max_rows, max_batches, reader)
             yield from copied(reader, positions, state, read, column_hints) if changes else marked(read, column_hints)
@@ -133,8 +132,8 @@ def hints_for(columns: Sequence[TableColumn]) -> dict[str, Any]:
     return {column.name: {"data_type": "json"} for column in columns if column.type in ("json", "jsonb")}
 
 
-def fields_for(hints_of_caller: Mapping[str, Any], columns: Sequence[TableColumn]) -> list[Field]:
-    return [field_for(column, hints_of_caller.get(column.name)) for column in columns]
+def fields_for(requested: Mapping[str, Any], columns: Sequence[TableColumn]) -> list[Field]:
+    return [field_for(column, requested.get(column.name)) for column in columns]
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:

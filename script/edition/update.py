@@ -90,7 +90,7 @@ def step(sources: Path, path: Path) -> str:
     first, *middle, last = difference(before, after, templates)
     beginning, check = BEGINNING.format(old=old, new=new), CHECK.format(old=old)
     texts = [beginning, first, check, text, *middle, *removed(before, after), last]
-    text = "\n".join(part.rstrip() + "\n" for part in texts)
+    text = "\n".join(text.rstrip() + "\n" for text in texts)
     return text.replace("is_update boolean := false", "is_update boolean := true")
 
 

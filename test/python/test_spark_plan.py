@@ -23,7 +23,7 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
     ("options", "message"),
     [
         ({}, "no server is named"),
-        ({"dsn": "service=a"}, "which table"),
+        ({"dsn": "service=a"}, "no table is named"),
         ({"dsn": "service=a", "table": "t", "max_row": "1"}, 'unknown option "max_row"'),
         ({"dsn": "service=a", "table": "t", "max_rows": "0"}, 'max_rows is "0" and must be a whole number from 1 to'),
         ({"dsn": "service=a", "table": "t", "parts": "10001"}, "from 1 to 10,000"),
