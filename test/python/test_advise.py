@@ -369,7 +369,7 @@ def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised)
 
             facts_of(Watched(connection, on_both), None, False)
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid")}
-    assert any("run it on the primary" in entry for entry in data["not_seen"]) and refused == []
+    assert any("examine the primary" in entry for entry in data["not_seen"]) and refused == []
 
 
 @pytest.mark.server

@@ -252,7 +252,7 @@ def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, eve
         coordinator.execute(insert, ["b"])
         split(coordinator, events)
         prepare(nodes, tmp_path, events)
-        read_until(running, b"it was moved again")
+        read_until(running, b"was moved again")
         assert running.wait(PATIENCE) == 2
     assert delivered(tmp_path) - stored(coordinator, events) == Counter()
 

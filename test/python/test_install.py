@@ -220,7 +220,7 @@ def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connectio
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
-    assert "use call it: function public.f()\n" in tool.uninstall("--yes", code=2)
+    assert "views use them: function public.f()\n" in tool.uninstall("--yes", code=2)
     rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
     assert "the calls of inorder in function public.f()" in tool.uninstall("--yes")
 
