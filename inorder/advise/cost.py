@@ -131,8 +131,8 @@ def compared(
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
     """Bytes of WAL, and bytes of growth, per day, for an index full of random keys that receives ordered keys.
 
-    ``is_last``: the new keys come after all random keys. Otherwise they come in one place among the random keys, where
-    pages are split in the middle.
+    ``is_last``: the new keys come after all random keys. Otherwise the new keys come in one place among the random
+    keys, where pages are split in the middle.
     """
     wal, growth = 0.0, 0.0
     for load in loads:

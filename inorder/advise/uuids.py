@@ -44,7 +44,7 @@ def digits(value: str) -> str:
 
 
 def time_of(key: str) -> datetime:
-    """The time in a version-7 key. Its 48 bits reach to the year 10889, and are cut to the last time of a datetime.
+    """The time in a version-7 key, or the last time of a datetime if the key is later: 48 bits reach to the year 10889.
 
     >>> time_of("018f4c5e7b1a70008000000000000000").year, time_of("ffffffffffff7fffbfffffffffffffff").year
     (2024, 9999)

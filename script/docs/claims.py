@@ -28,7 +28,7 @@ class Claim:
     """A claim: its published figure, the run that measures it, the measured figure, and how to judge it.
 
     ``counted``: the server counts the figure, for the same work, and one round is enough. ``as_there``: the figure was
-    measured under the conditions of the study. Only then can it show that the claim does not hold.
+    measured under the conditions of the study. Only such a figure can show that the claim does not hold.
     """
 
     study: str
@@ -220,7 +220,7 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """The ratio of a counter to the counter of another kind. Both are summed over all rounds, because one may be 0."""
+    """The ratio of a counter to the counter of another kind. Counters are summed over all rounds: one may be 0."""
 
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(metric, result.select(step, name))) for name in (kind, base)]
