@@ -159,7 +159,7 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error; None to show a traceback: in the laboratory, or if no driver is loaded."""
+    """The message for an unexpected error; None if a traceback is shown: in the laboratory, or without a driver."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]

@@ -212,7 +212,7 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """Seconds since the counters of rows were reset; an upper bound, the age of the cluster, if they never were."""
+        """Seconds since the counters of rows were reset; without a reset, an upper bound: the age of the cluster."""
         if server.seconds is not None:
             return server.seconds
         ages = self.rows_if_seen("the age of the row counters", "advise_initdb")

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
-# If the server disappears silently, the kernel by default waits for two hours. With these settings it waits for twenty
+# If the server disappears silently, the kernel by default waits for two hours. With these settings, the wait is twenty
 # seconds, both for an answer and for a connection. tcp_user_timeout is in milliseconds, the others are in seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",

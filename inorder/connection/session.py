@@ -319,7 +319,7 @@ def grant_of(message: str) -> str:
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint that names the setting by which the server ended a statement. The server's message does not name it.
+    """A hint that names the setting by which the server ended a statement, because the server's message does not.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

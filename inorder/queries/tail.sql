@@ -13,7 +13,8 @@ CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
 -- tail_changes: The columns of tail_batch for the changes of a table, after a position in the log; true if the batch
--- has all transactions that have ended. An error, even without a batch, if changes may be missing from the log.
+-- has all transactions that have ended. The query raises an error if changes may be missing
+-- from the log, even if there is no batch.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
        a.transactions OPERATOR(pg_catalog.@>) latest.transactions
 FROM ({columns}) AS t

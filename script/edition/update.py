@@ -1,8 +1,8 @@
 """Generate updates of the SQL edition, from the sources: the statements that an older script lacks.
 
 sql/update/inorder-sql--OLD--NEW.sql has the changes of tables and types. This module adds the differences between the
-released script of OLD and this version: functions, views, comments and privileges. When NEW is released, these are
-added to the file.
+released script of OLD and this version: functions, views, comments and privileges. When NEW is released, the
+differences are added to the file.
 """
 
 import re
