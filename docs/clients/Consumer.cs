@@ -6,7 +6,7 @@ var stopping = false;
 using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, signal => signal.Cancel = stopping = true);
 using var terminated = PosixSignalRegistration.Create(PosixSignal.SIGTERM, signal => signal.Cancel = stopping = true);
 
-// What notices a server that is gone without a word; the connection string may say otherwise.
+// These settings notice an unresponsive server; the connection string may override them.
 NpgsqlConnection Open(string name) {
     var connection = new NpgsqlConnection("Timeout=10;Command Timeout=15;Tcp Keepalive=true;Tcp Keepalive Time=10;"
         + "Tcp Keepalive Interval=5;" + Environment.GetEnvironmentVariable(name));
@@ -26,16 +26,16 @@ while (!stopping) {
     try {
         using var sink = Open("SINK");
         using var source = Open("SOURCE");
-        Call(sink, "SELECT 1"); // while the sink is away, no batch is taken
+        Call(sink, "SELECT 1"); // no batch is taken while the sink is unavailable
         while (!stopping) {
-            var taken = Call(source, "CALL take_batch($1)", args[0]);
-            if (taken is not [long batch, long token, var rows, int tries, var label]) continue;
+            var row = Call(source, "CALL take_batch($1)", args[0]);
+            if (row is not [long batch, long token, var rows, int tries, var label]) continue;
             try {
-                var dead = Call(sink, "SELECT store_batch($1, $2, $3)", batch, rows, tries)[0];
-                Console.WriteLine($"{label}: {dead} in dead_letters");
+                var deadRows = Call(sink, "SELECT store_batch($1, $2, $3)", batch, rows, tries)[0];
+                Console.WriteLine($"{label}: {deadRows} in dead_letters");
             } catch (NpgsqlException error) {
-                var became = Call(source, "SELECT end_batch($1, $2, $3)", batch, token, error.Message)[0];
-                Console.WriteLine($"{label}: {became}: {error.Message}");
+                var result = Call(source, "SELECT end_batch($1, $2, $3)", batch, token, error.Message)[0];
+                Console.WriteLine($"{label}: {result}: {error.Message}");
                 throw;
             }
             Call(source, "SELECT end_batch($1, $2, null)", batch, token);

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// A server that is gone without a word is noticed in 20 seconds: while nothing is sent by keepalives, else by 18,
+// These settings notice an unresponsive server after 20 seconds: keepalives while nothing is sent, otherwise option 18,
 // which is TCP_USER_TIMEOUT of Linux.
 var dialer = net.Dialer{
 	Timeout:         20 * time.Second,
@@ -28,7 +28,7 @@ var dialer = net.Dialer{
 	},
 }
 
-// Connects when it is used, and whenever that was lost.
+// A pool that connects at its first use, and again after a connection was lost.
 func database(name string) *sql.DB {
 	config, err := pgx.ParseConfig(os.Getenv(name))
 	if err != nil {
@@ -44,20 +44,20 @@ func main() {
 	source, sink := database("SOURCE"), database("SINK")
 	for len(stop) == 0 {
 		var batch, token, rows, tries, failure any
-		var label, became *string
-		var dead int
-		err := sink.Ping() // while the sink is away, no batch is taken
+		var label, result *string
+		var deadRows int
+		err := sink.Ping() // no batch is taken while the sink is unavailable
 		if err == nil {
 			err = source.QueryRow("CALL take_batch($1)", os.Args[1]).Scan(&batch, &token, &rows, &tries, &label)
 		}
 		if err == nil && batch != nil {
-			refused := sink.QueryRow("SELECT store_batch($1, $2, $3)", batch, rows, tries).Scan(&dead)
-			if refused != nil {
-				failure = refused.Error()
+			storeError := sink.QueryRow("SELECT store_batch($1, $2, $3)", batch, rows, tries).Scan(&deadRows)
+			if storeError != nil {
+				failure = storeError.Error()
 			}
-			err = source.QueryRow("SELECT end_batch($1, $2, $3)", batch, token, failure).Scan(&became)
+			err = source.QueryRow("SELECT end_batch($1, $2, $3)", batch, token, failure).Scan(&result)
 			if err == nil {
-				log.Printf("%s: %s, %d in dead_letters, error: %v", *label, *became, dead, failure)
+				log.Printf("%s: %s, %d in dead_letters, error: %v", *label, *result, deadRows, failure)
 			}
 		}
 		if err != nil {

@@ -8,19 +8,19 @@ from threading import Event
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-HOW = {"autocommit": True, "prepare_threshold": None}
-# A server that is gone without a word is noticed in 20 seconds.
-SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+SETTINGS = {"autocommit": True, "prepare_threshold": None}
+# These settings notice an unresponsive server after 20 seconds.
+TIMEOUTS = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
            "tcp_user_timeout": 20000}
 END = "SELECT end_batch(%s, %s, %s)"
 
 
-def said(error):
+def message(error):
     return error.diag.message_primary or str(error)  # without the CONTEXT
 
 
 def connect(name):
-    return psycopg.connect(**HOW | SILENCE | conninfo_to_dict(os.environ[name]))
+    return psycopg.connect(**SETTINGS | TIMEOUTS | conninfo_to_dict(os.environ[name]))
 
 
 def work(source, sink):
@@ -28,13 +28,13 @@ def work(source, sink):
     if batch is None:
         return
     try:
-        dead = sink.execute("SELECT store_batch(%s, %s, %s)", [batch, rows, tries]).fetchone()[0]
+        dead_rows = sink.execute("SELECT store_batch(%s, %s, %s)", [batch, rows, tries]).fetchone()[0]
     except psycopg.Error as error:
-        end = source.execute(END, [batch, token, said(error)]).fetchone()[0]
-        print(f"{label}: {end}: {said(error)}", flush=True)
+        result = source.execute(END, [batch, token, message(error)]).fetchone()[0]
+        print(f"{label}: {result}: {message(error)}", flush=True)
         raise
-    end = source.execute(END, [batch, token, None]).fetchone()[0]
-    print(f"{label}: {end}, {dead} in dead_letters", flush=True)
+    result = source.execute(END, [batch, token, None]).fetchone()[0]
+    print(f"{label}: {result}, {dead_rows} in dead_letters", flush=True)
 
 
 stop = Event()
@@ -43,9 +43,9 @@ for number in (signal.SIGINT, signal.SIGTERM):
 while not stop.is_set():
     try:
         with connect("SINK") as sink, connect("SOURCE") as source:
-            sink.execute("SELECT 1")  # while the sink is away, no batch is taken
+            sink.execute("SELECT 1")  # no batch is taken while the sink is unavailable
             while not stop.is_set():
                 work(source, sink)
     except psycopg.Error as error:
-        print(f"trying again: {said(error)}", file=sys.stderr, flush=True)
+        print(f"trying again: {message(error)}", file=sys.stderr, flush=True)
         stop.wait(1)

@@ -3,14 +3,14 @@ use std::{env, time::Duration};
 use tokio::signal::{ctrl_c, unix};
 use tokio_postgres::{types::{ToSql, Type}, Client, Config, Error, NoTls};
 
-fn said(error: &Error) -> String {
+fn message(error: &Error) -> String {
     error.as_db_error().map_or(format!("{error:?}"), |e| e.to_string()) // without the CONTEXT
 }
 
 async fn connect(name: &str) -> Result<Client, Error> {
     let mut config: Config = env::var(name).expect(name).parse()?;
     if config.get_tcp_user_timeout().is_none() {
-        // A server that is gone without a word is noticed in 20 seconds.
+        // These settings notice an unresponsive server after 20 seconds.
         config.connect_timeout(Duration::from_secs(20)).tcp_user_timeout(Duration::from_secs(20)).keepalives_retries(2);
         config.keepalives_idle(Duration::from_secs(10)).keepalives_interval(Duration::from_secs(5));
     }
@@ -19,22 +19,22 @@ async fn connect(name: &str) -> Result<Client, Error> {
     Ok(client)
 }
 
-type Parts<'a> = [(&'a (dyn ToSql + Sync), Type); 3];
+type Arguments<'a> = [(&'a (dyn ToSql + Sync), Type); 3];
 
 async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
     let (sink, source) = (connect("SINK").await?, connect("SOURCE").await?);
-    sink.batch_execute("SELECT 1").await?; // while the sink is away, no batch is taken
+    sink.batch_execute("SELECT 1").await?; // no batch is taken while the sink is unavailable
     while !stop.is_finished() {
         let row = &source.query_typed("CALL take_batch($1)", &[(&env::args().nth(1), Type::TEXT)]).await?[0];
         let Some(batch) = row.get::<_, Option<i64>>(0) else { continue };
         let (token, rows, tries): (i64, Option<String>, i32) = (row.get(1), row.get(2), row.get(3));
-        let parts: Parts = [(&batch, Type::INT8), (&rows, Type::TEXT), (&tries, Type::INT4)];
-        let stored = sink.query_typed("SELECT store_batch($1, $2, $3)", &parts).await;
-        let failure = stored.as_ref().err().map(said);
+        let arguments: Arguments = [(&batch, Type::INT8), (&rows, Type::TEXT), (&tries, Type::INT4)];
+        let stored = sink.query_typed("SELECT store_batch($1, $2, $3)", &arguments).await;
+        let failure = stored.as_ref().err().map(message);
         let end = "SELECT end_batch($1, $2, $3)";
-        let parts: Parts = [(&batch, Type::INT8), (&token, Type::INT8), (&failure, Type::TEXT)];
-        let ended = source.query_typed(end, &parts).await?;
-        println!("{}: {}, error: {failure:?}", row.get::<_, &str>(4), ended[0].get::<_, &str>(0));
+        let arguments: Arguments = [(&batch, Type::INT8), (&token, Type::INT8), (&failure, Type::TEXT)];
+        let result = source.query_typed(end, &arguments).await?;
+        println!("{}: {}, error: {failure:?}", row.get::<_, &str>(4), result[0].get::<_, &str>(0));
         stored?;
     }
     Ok(())
@@ -48,7 +48,7 @@ async fn main() {
     });
     while !stop.is_finished() {
         if let Err(error) = work(&stop).await {
-            eprintln!("trying again: {}", said(&error));
+            eprintln!("trying again: {}", message(&error));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }

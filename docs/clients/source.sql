@@ -1,15 +1,15 @@
--- In the database that has the rows: the steps of a worker, of a feed 'mailer' of a table "events".
+-- For the database of the source: the steps of a worker of the feed "mailer", which reads the table "events".
 
--- The next batch of a worker, with its rows as one JSON text, how often it was tried, and what a log says of it. If there
--- is none, nulls, as soon as there are rows, or after a second.
+-- Return the next batch of a worker: number, token, rows as one JSON text, number of tries, and a label for the log. If
+-- there is no batch, return nulls as soon as there are rows, or after a second.
 CREATE PROCEDURE take_batch(
     worker text, INOUT number bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL,
     INOUT tries int DEFAULT NULL, INOUT label text DEFAULT NULL
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT taken.number, taken.token, taken.tries INTO number, token, tries
-    FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute', max_tries => 5) AS taken;
-    COMMIT;  -- nobody waits for a worker that waits; and a batch that cannot be read is tried once for each lease
+    SELECT b.number, b.token, b.tries INTO number, token, tries
+    FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute', max_tries => 5) AS b;
+    COMMIT;  -- no session waits for a worker that waits for rows; a failure to read the batch does not undo the try
     IF number IS NULL THEN
         PERFORM feed_wait('mailer', timeout => '1 second');
     ELSE
@@ -18,7 +18,7 @@ BEGIN
     END IF;
 END $$;
 
--- Ends the batch: it is stored and finished, or has failed, and will be tried again or is dead. Returns the result.
+-- Finish a batch that was stored, or return a batch that failed: it will be tried again, or is dead. Return the result.
 CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     IF failure IS NULL THEN

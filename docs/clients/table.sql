@@ -1,3 +1,3 @@
--- In the database that has the rows: a table, and its feed.
+-- For the database of the source: a table and its feed.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text);
 SELECT feed_create('mailer', 'events');

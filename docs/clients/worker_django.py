@@ -8,11 +8,11 @@ TAKE = "SELECT number, token, tries FROM feed_take_batch(%s, %s, 100, max_tries 
 FAIL = "SELECT feed_fail_batch(%s, %s, %s, %s, retry_after => '1 second')"
 
 
-def process(row):  # replace it
+def process(row):  # replace this function
     print(row.pk, row.body, flush=True)
 
 
-def ask(statement, *arguments):
+def fetch_row(statement, *arguments):
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         return cursor.fetchone()
@@ -28,14 +28,14 @@ class Command(BaseCommand):
 
     def handle(self, feed, model, worker, once, **options):
         while True:
-            number, token, tries = ask(TAKE, feed, worker)  # in autocommit mode, Django's default
+            number, token, tries = fetch_row(TAKE, feed, worker)  # in autocommit mode, Django's default
             if number is None and once:
                 return
             if number is None:
-                ask("SELECT feed_wait(%s, timeout => '1 second')", feed)
+                fetch_row("SELECT feed_wait(%s, timeout => '1 second')", feed)
             else:
-                became = self.work(feed, apps.get_model(model), number, token, tries)
-                self.stderr.write(f"batch {number}, try {tries} of 5: {became}")
+                result = self.work(feed, apps.get_model(model), number, token, tries)
+                self.stderr.write(f"batch {number}, try {tries} of 5: {result}")
 
     def work(self, feed, model, number, token, tries):
         rows = f"SELECT * FROM feed_batch_rows(%s, %s, null::{model._meta.db_table})"
@@ -43,10 +43,10 @@ class Command(BaseCommand):
             with transaction.atomic():
                 for row in list(model.objects.raw(rows, [feed, number])):
                     self.process_one(row, number, tries)
-                ask("SELECT feed_finish_batch(%s, %s, %s)", feed, number, token)
+                fetch_row("SELECT feed_finish_batch(%s, %s, %s)", feed, number, token)
             return "finished"
         except Exception as error:
-            (is_dead,) = ask(FAIL, feed, number, token, str(error))
+            (is_dead,) = fetch_row(FAIL, feed, number, token, str(error))
             return f"{'dead' if is_dead else 'will be tried again'}: {error}"
 
     def process_one(self, row, number, tries):
@@ -57,4 +57,4 @@ class Command(BaseCommand):
                 process(row)
                 connection.check_constraints()  # checks this row now, instead of all rows at the commit
         except Exception as error:
-            ask("INSERT INTO dead_letters VALUES (%s, %s, %s) RETURNING 1", number, str(row.pk), str(error))
+            fetch_row("INSERT INTO dead_letters VALUES (%s, %s, %s) RETURNING 1", number, str(row.pk), str(error))

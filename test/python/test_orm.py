@@ -89,7 +89,7 @@ with Session(engine) as session:
     session.commit()
     for options in ({"yield_per": 10}, {"stream_results": True}):
         try:
-            list(session.scalars(READ, {"most": 5}, execution_options=options))
+            list(session.scalars(READ, {"max_rows": 5}, execution_options=options))
         except sa.exc.NotSupportedError as error:
             assert error.orig.sqlstate == "0A000"
             session.rollback()
@@ -167,7 +167,7 @@ def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cl
     write(tmp_path, "sqlalchemy")
     run(cluster, tmp_path, "-c", TABLES)
     worker = tmp_path / "worker.py"
-    worker.write_text(worker.read_text().replace("  # replace it\n", f"  # replace it\n{POISON}"))
+    worker.write_text(worker.read_text().replace("  # replace this function\n", f"  # replace this function\n{POISON}"))
     for statement in ("CREATE TABLE parents (id int PRIMARY KEY)", DEFERRED):
         shop.execute(statement.encode())
     shop.execute("INSERT INTO events (body) SELECT unnest('{good,bad,late,fine}'::text[])")

@@ -334,7 +334,7 @@ def test_after_a_restore_a_cursor_is_gone(cluster: Cluster, of_edition: str, lan
             restored.execute("SELECT feed_rebase('events')")
             wait_for(lambda: service.get("")[0] == 200)
             status, message = service.get(second["next"])
-            assert (status, message.partition(".")[0]) == (410, "This server does not continue from that cursor")
+            assert (status, message.partition(".")[0]) == (410, "This server cannot continue from this cursor")
             assert len(service.get(service.get("")[1]["next"])[1]["rows"]) == 500
 
 

@@ -1,4 +1,4 @@
-// A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md has the lines.
+// A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md describes the protocol.
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.URLEncoder;
@@ -7,7 +7,7 @@ import java.sql.DriverManager;
 import java.util.regex.Pattern;
 
 public class Reader {
-    /** The driver does not read the environment of libpq, and has no sockets of Unix. */
+    /** The driver does not read the environment variables of libpq, and cannot connect to a Unix socket. */
     static String url() {
         String options = URLEncoder.encode(System.getenv("PGOPTIONS"), StandardCharsets.UTF_8);
         return "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT") + "/"
@@ -20,8 +20,8 @@ public class Reader {
              var query = connection.prepareStatement("SELECT id FROM events WHERE id > ? ORDER BY id")) {
             var lines = new BufferedReader(new InputStreamReader(System.in));
             for (String line; (line = lines.readLine()) != null;) {
-                var found = last.matcher(line);
-                long position = found.find() ? Long.parseLong(found.group(1)) : 0;
+                var match = last.matcher(line);
+                long position = match.find() ? Long.parseLong(match.group(1)) : 0;
                 query.setLong(1, position);
                 for (var rows = query.executeQuery(); rows.next();)
                     System.out.println(position = rows.getLong(1));

@@ -5,8 +5,8 @@ import org.junit.jupiter.api.Test;
 class ReaderTest {
     @Test
     void losesNoRow() throws Exception {
-        var words = new String[] {"inorder", "lab", "check", "--program", System.getProperty("reader"),
+        var command = new String[] {"inorder", "lab", "check", "--program", System.getProperty("reader"),
                                   "--dsn", System.getProperty("dsn"), "--schedules", "20"};
-        assertEquals(0, new ProcessBuilder(words).inheritIO().start().waitFor());
+        assertEquals(0, new ProcessBuilder(command).inheritIO().start().waitFor());
     }
 }

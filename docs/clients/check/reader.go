@@ -1,4 +1,4 @@
-// A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md has the lines.
+// A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md describes the protocol.
 package main
 
 import (

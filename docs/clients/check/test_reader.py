@@ -1,4 +1,4 @@
-"""The fixture ``lossless`` is that of inorder[lab]: a server is started once in a run."""
+"""Tests of a reader. The fixture ``lossless``, of inorder[lab], starts one server for all tests of a run."""
 
 import psycopg
 

@@ -25,7 +25,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-const gone = "This server does not continue from that cursor. Drop what you have, and begin without a cursor."
+const gone = "This server cannot continue from this cursor. Drop all rows, and begin without a cursor."
 
 type step struct{ rows, next, sealed string }
 
@@ -33,7 +33,7 @@ var (
 	database *sql.DB
 	head     atomic.Value // the cursor that most clients have reached; "now" until it is known
 	reads    sync.Map     // the queries that are running, by cursor
-	turn     sync.Mutex   // of clients that are behind, which leave a connection to those at the head
+	turn     sync.Mutex   // held by one client behind the head, to leave a connection to the clients at the head
 )
 
 func signature(data []byte) []byte {
@@ -59,12 +59,12 @@ func unsealed(text string) (string, bool) {
 	return string(cursor), err == nil
 }
 
-// The rows after a cursor, and the cursor after them. Clients at the same cursor share a query. At the head, the query
-// waits for rows, a second at most.
+// Return the rows after a cursor, and the cursor after these rows. Clients at the same cursor share a query. At the
+// head the query waits for rows, at most a second.
 func read(after string) (step, error) {
 	if head.Load() == "now" && after != "now" {
 		if _, err := read("now"); err != nil {
-			return step{}, fmt.Errorf("the table cannot be read: %v", err) // %v: the cursor is not refused
+			return step{}, fmt.Errorf("the table cannot be read: %v", err) // %v, not %w: the client's cursor is not refused
 		}
 	}
 	query, _ := reads.LoadOrStore(after, sync.OnceValues(func() (result step, err error) {
@@ -73,26 +73,26 @@ func read(after string) (step, error) {
 			turn.Lock()
 			defer turn.Unlock()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // notices a server that vanished
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // notices an unresponsive server
 		defer cancel()
 		at := head.Load()
 		row := database.QueryRowContext(ctx, "CALL stream_next($1, nullif($2::text, $1))", after, at)
 		if err = row.Scan(&result.rows, &result.next); err != nil {
 			log.Print("trying again: ", err)
-			head.CompareAndSwap(at, "now") // the server or the timeline may be another one
+			head.CompareAndSwap(at, "now") // the server or the timeline may have changed
 		} else if after == at || after == result.next {
 			head.CompareAndSwap(at, result.next)
 		}
-		result.sealed = sealed(result.next) // once for all clients: it takes a third of a millisecond
+		result.sealed = sealed(result.next) // once for all clients, since this takes a third of a millisecond
 		return result, err
 	}))
 	return query.(func() (step, error))()
 }
 
 func answer(w http.ResponseWriter, r *http.Request) {
-	after, isOurs := unsealed(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
-	if !isOurs {
-		http.Error(w, "This is no cursor of this server.", http.StatusBadRequest)
+	after, isSigned := unsealed(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
+	if !isSigned {
+		http.Error(w, "This service has not signed this cursor.", http.StatusBadRequest)
 		return
 	}
 	result, err := read(after)
@@ -110,10 +110,10 @@ func answer(w http.ResponseWriter, r *http.Request) {
 			if result.next != after {
 				fmt.Fprintf(w, "id: %s\ndata: %s\n\n", result.sealed, result.rows)
 			} else if time.Since(beat) > 15*time.Second {
-				fmt.Fprint(w, ":\n\n") // shows both sides that the other is there
+				fmt.Fprint(w, ":\n\n") // shows client and service that the connection exists
 				beat = time.Now()
 			}
-			after = result.next // if the read fails, the client comes again, with its last cursor
+			after = result.next // if the read fails, the client connects again, with its last cursor
 		}
 	}
 }

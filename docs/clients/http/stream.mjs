@@ -6,13 +6,13 @@ import { deflateRawSync, inflateRawSync } from "node:zlib";
 import express from "express";
 import pg from "pg";
 
-// What notices a server that is gone without a word; the connection string may say otherwise.
-const SILENCE = {
+// These settings notice an unresponsive server; the connection string may override them.
+const TIMEOUTS = {
   connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 25000,
 };
-const GONE = "This server does not continue from that cursor. Drop what you have, and begin without a cursor.";
+const GONE = "This server cannot continue from this cursor. Drop all rows, and begin without a cursor.";
 if (!process.env.STREAM_KEY) throw new Error("STREAM_KEY is empty");
-const pool = new pg.Pool({ ...SILENCE, connectionString: process.env.SOURCE, max: 2 });
+const pool = new pg.Pool({ ...TIMEOUTS, connectionString: process.env.SOURCE, max: 2 });
 pool.on("error", () => {}); // the next query connects again
 
 const signature = (data) => createHmac("sha256", process.env.STREAM_KEY).update(data).digest().subarray(0, 16);
@@ -46,7 +46,7 @@ function keep(after, step) {
   return step;
 }
 
-// Waits, and reads for all clients at the head.
+// Wait for rows, and read them for all clients at the head.
 async function follow() {
   for (;;) {
     try {
@@ -55,7 +55,7 @@ async function follow() {
       if (step.next !== head) moveTo(step.next);
     } catch (error) {
       console.error(`trying again: ${error}`);
-      if (error.code === "55000") { // another server or timeline, or a table that was made again
+      if (error.code === "55000") { // the server, the timeline or the table has changed
         steps.clear();
         moveTo(null);
       }
@@ -64,15 +64,15 @@ async function follow() {
   }
 }
 
-// The rows after a cursor, and the cursor after them; the same cursor if there are none. Clients that are behind take
-// turns: the next one may find what it needs.
+// Return the rows after a cursor, and the cursor after these rows: the same cursor if there are no rows. Clients behind
+// the head take turns, because the rows that a client needs may have been read for an earlier client.
 async function next(after) {
   if (head === null) throw new Error("the table cannot be read");
   if (after === head) return { rows: "[]", next: after };
   if (steps.has(after)) return steps.get(after);
-  const found = turn.then(async () => keep(after, steps.get(after) ?? await read(after, head)));
-  turn = found.catch(() => {});
-  return found;
+  const step = turn.then(async () => keep(after, steps.get(after) ?? await read(after, head)));
+  turn = step.catch(() => {});
+  return step;
 }
 
 async function answer(request, response) {
@@ -80,7 +80,7 @@ async function answer(request, response) {
   const closed = new Promise((resolve) => { response.on("close", resolve); });
   try {
     if (after !== "" && after !== "now") after = unsealed(after);
-    if (after === null) return response.status(400).send("This is no cursor of this server.");
+    if (after === null) return response.status(400).send("This service has not signed this cursor.");
     step = await next(after);
   } catch (error) {
     return error.code === "55000" ? response.status(410).send(GONE) : response.status(503).send("Try again.");
@@ -89,7 +89,7 @@ async function answer(request, response) {
     return response.type("json").send(`{"rows": ${step.rows}, "next": "${sealed(step.next)}"}`);
   }
   response.set({ "Content-Type": "text/event-stream", "Cache-Control": "no-store" }).flushHeaders();
-  // Shows both sides that the other is there; a client that does not read gets no more.
+  // Shows client and service that the connection exists; a client that does not read gets no more of these lines.
   const beat = setInterval(() => response.writableLength || response.write(":\n\n"), 15000);
   while (step && !response.closed) {
     if (step.next === after) await Promise.race([change, closed]);
@@ -101,7 +101,7 @@ async function answer(request, response) {
     step = await next(after).catch(() => null);
   }
   clearInterval(beat);
-  response.end(); // the client comes again, with its last cursor
+  response.end(); // the client connects again, with its last cursor
 }
 
 moveTo(null);

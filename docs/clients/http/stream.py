@@ -16,10 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 KEY = os.environ["STREAM_KEY"].encode() or sys.exit("STREAM_KEY is empty")
-# A server that is gone without a word is noticed in 20 seconds.
-SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+# These settings notice an unresponsive server after 20 seconds.
+TIMEOUTS = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
            "tcp_user_timeout": 20000}
-GONE = "This server does not continue from that cursor. Drop what you have, and begin without a cursor."
+GONE = "This server cannot continue from this cursor. Drop all rows, and begin without a cursor."
 
 
 def signature(data):
@@ -40,19 +40,19 @@ def unsealed(text):
 
 
 class Session:
-    """A connection that is made when it is used, and made again when it was lost."""
+    """A connection that is opened at its first use, and again after it was lost."""
 
     connection = None
 
     async def read(self, after, head):
         if self.connection is None or self.connection.closed:
-            how = {"autocommit": True, "prepare_threshold": None} | SILENCE
-            self.connection = await AsyncConnection.connect(**how | conninfo_to_dict(os.environ["SOURCE"]))
+            settings = {"autocommit": True, "prepare_threshold": None} | TIMEOUTS
+            self.connection = await AsyncConnection.connect(**settings | conninfo_to_dict(os.environ["SOURCE"]))
         return await (await self.connection.execute("CALL stream_next(%s, %s)", [after, head])).fetchone()
 
 
 class Stream:
-    """One session waits, and reads for all clients at the head; another one reads for those that are behind."""
+    """One session waits for rows, and reads them for all clients at the head; another reads for clients behind it."""
 
     def __init__(self):
         self.head, self.steps, self.moved = None, {}, asyncio.Event()
@@ -78,7 +78,7 @@ class Stream:
                     self.move_to(step[1])
             except Error as error:
                 print(f"trying again: {error}", file=sys.stderr, flush=True)
-                if error.sqlstate == "55000":  # another server or timeline, or a table that was made again
+                if error.sqlstate == "55000":  # the server, the timeline or the table has changed
                     self.steps = {}
                     self.move_to(None)
                 await asyncio.sleep(1)
@@ -90,15 +90,15 @@ class Stream:
             return step
 
     async def next(self, after):
-        """The rows after a cursor, and the cursor after them; the same cursor if there are none."""
+        """Return the rows after a cursor, and the cursor after these rows: the same cursor if there are no rows."""
         if self.head is None:
             raise Error("the table cannot be read")
         if after == self.head or after in self.steps:
             return self.steps.get(after, ("[]", after))
-        return await asyncio.shield(self.read(after))  # is completed even if the client goes away
+        return await asyncio.shield(self.read(after))  # is completed even if the client disconnects
 
     async def events(self, after, moved, rows, cursor):
-        with suppress(Error):  # the client comes again, with its last cursor
+        with suppress(Error):  # the client connects again, with its last cursor
             while True:
                 if cursor != after:
                     yield f"id: {sealed(cursor)}\ndata: {rows}\n\n"
@@ -106,7 +106,7 @@ class Stream:
                     try:
                         await asyncio.wait_for(moved.wait(), 15)
                     except TimeoutError:
-                        yield ":\n\n"  # shows both sides that the other is there
+                        yield ":\n\n"  # shows client and service that the connection exists
                 after, moved = cursor, self.moved
                 rows, cursor = await self.next(after)
 
@@ -116,7 +116,7 @@ class Stream:
             after = after if after in ("", "now") else unsealed(after)
             rows, cursor = await self.next(after)
         except ValueError:
-            return Response("This is no cursor of this server.", 400)
+            return Response("This service has not signed this cursor.", 400)
         except Error as error:
             return Response(GONE, 410) if error.sqlstate == "55000" else Response("Try again.", 503)
         if request.method == "GET" and "text/event-stream" in request.headers.get("accept", ""):

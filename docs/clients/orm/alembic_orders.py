@@ -1,4 +1,4 @@
-"""The model of an existing table that a feed reads, and what Alembic compares."""
+"""The model of an existing table that a feed reads, and the names that Alembic compares with the models."""
 
 import re
 

@@ -4,9 +4,9 @@ from models import Event
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-READ = select(Event).from_statement(text("SELECT * FROM feed_read('mailer', null::events, :most)"))
+READ = select(Event).from_statement(text("SELECT * FROM feed_read('mailer', null::events, :max_rows)"))
 
 
-def new_events(session: Session, most: int = 1000) -> list[Event]:
-    """Events that came since the last call whose transaction committed."""
-    return list(session.scalars(READ, {"most": most}))
+def new_events(session: Session, max_rows: int = 1000) -> list[Event]:
+    """Return events committed since the last call whose transaction committed."""
+    return list(session.scalars(READ, {"max_rows": max_rows}))
