@@ -7,7 +7,7 @@ CREATE TABLE stream_tables (
     part jsonb NOT NULL
 );
 
--- The table that is read, and the rows of a batch as JSON. To read the changes of a table, changes.sql replaces both.
+-- The table that is read, and the rows of a batch as JSON. changes.sql replaces both functions.
 CREATE FUNCTION stream_table() RETURNS regclass LANGUAGE sql AS $$ SELECT 'events'::regclass $$;
 CREATE FUNCTION stream_rows(from_position feed_position, batch feed_batch) RETURNS jsonb LANGUAGE sql AS $$
     SELECT jsonb_agg(to_jsonb(e)) FROM reader_batch_rows('events', batch, null::events) AS e

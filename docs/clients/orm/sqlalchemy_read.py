@@ -8,5 +8,5 @@ READ = select(Event).from_statement(text("SELECT * FROM feed_read('mailer', null
 
 
 def new_events(session: Session, max_rows: int = 1000) -> list[Event]:
-    """Return events committed since the last call whose transaction committed."""
+    """Return the events committed since the last call that was committed."""
     return list(session.scalars(READ, {"max_rows": max_rows}))
