@@ -1,9 +1,9 @@
 """The cost of counting the rows of 20 groups: counts by group in both editions, compared with other methods.
 
 Run by script/price --groups. Writers: CPU time of the server process, in rounds, each of which runs every statement on
-every side in random order; and transactions a second of 16 clients, all on one group. Readers: time of the server
-process for all groups, with 1,000 statements not folded; with 100,000 of them the table of deltas is larger. At the
-end each side is compared with GROUP BY.
+every side in random order; and transactions a second of 16 clients that write into one group, with and without waiting
+for the disk at commit. Readers: time of the server process for all groups, with 1,000 statements not folded; with
+100,000 of them the table of deltas is larger. At the end each side is compared with GROUP BY.
 """
 
 import gzip
@@ -69,17 +69,19 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
 NEW = "INSERT INTO t SELECT 1000000 + %s::int * 600 + k, 's' || k % 20, 0, repeat('x', 100) FROM "
 AT = f"%s::int * 7919 % {ROWS} + 1"
 SOME = f"id > %s::int % {ROWS // MANY} * {MANY} AND id <= (%s::int % {ROWS // MANY} + 1) * {MANY}"
-# For each statement: calls per sample, and the statement; %s is a number that grows.
+# For each statement: calls per sample, and the statement; %s is a number that grows. Writers fold in one of 2,000
+# transactions: half of the samples of single rows contain a fold.
 STATEMENTS = {
-    "INSERT of one row": (200, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
-    "UPDATE of one row": (200, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),
-    "UPDATE of another column": (200, f"UPDATE t SET n = n + 1 WHERE id = {AT}"),
-    "DELETE of one row": (200, f"DELETE FROM t WHERE id = {AT}"),
+    "INSERT of one row": (1000, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
+    "UPDATE of one row": (1000, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),
+    "UPDATE of another column": (1000, f"UPDATE t SET n = n + 1 WHERE id = {AT}"),
+    "DELETE of one row": (1000, f"DELETE FROM t WHERE id = {AT}"),
     f"INSERT of {MANY} rows": (4, f"{NEW} generate_series(1, {MANY} - 1) AS k"),
     f"UPDATE of {MANY} rows": (4, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE {SOME}"),
     f"UPDATE of another column of {MANY}": (4, f"UPDATE t SET n = n + 1 WHERE {SOME}"),
 }
-READ, CLIENTS = "read of all groups", "16 clients on one group"
+READ = "read of all groups"
+CLIENTS = {"16 clients on one group": "off", "16 clients that wait for the disk": "on"}  # -> synchronous_commit
 Samples = dict[str, dict[str, list[float]]]  # measurement -> side -> samples: µs of CPU, transactions a second
 
 
@@ -123,9 +125,10 @@ class Side:
         work()
         return self.process.timed(work)["cpu_seconds"] / 10 * 1e6
 
-    def throughput(self, cluster: Cluster, script: Path) -> float:
+    def throughput(self, cluster: Cluster, script: Path, waits: str) -> float:
         result = pgbench.run(
-            cluster.original.program("pgbench"), script, LOAD, random.randrange(2**31), cluster.environment(),
+            cluster.original.program("pgbench"), script, LOAD, random.randrange(2**31),
+            cluster.environment() | {"PGOPTIONS": f"-c synchronous_commit={waits}"},
             database=self.connection.info.dbname,
         )  # fmt: skip
         return result.tps
@@ -156,18 +159,21 @@ def measured(rounds: int, names: tuple[str, ...] = tuple(SIDES)) -> Samples:
         script = cluster.folder / "one_group.sql"
         script.write_text("INSERT INTO t VALUES (nextval('ids'), 's1', 0, 'x');\n", encoding="utf-8")
         sides = [stack.enter_context(opened(cluster, name)) for name in names]
-        work = [(name, side) for name in (*STATEMENTS, READ, CLIENTS) for side in sides]
+        work = [(name, side) for name in (*STATEMENTS, READ, *CLIENTS) for side in sides]
         for number in range(-1, rounds):  # the first round warms up
             print(f"\rround {number + 1} of {rounds}", end="", flush=True)
             for name, side in random.sample(work, len(work)):
-                took = (side.read() if name == READ else side.throughput(cluster, script) if name == CLIENTS
-                        else side.cpu(*STATEMENTS[name]))  # fmt: skip
+                took = (
+                    side.read() if name == READ
+                    else side.throughput(cluster, script, CLIENTS[name]) if name in CLIENTS
+                    else side.cpu(*STATEMENTS[name])
+                )  # fmt: skip
                 if number >= 0:
                     samples.setdefault(name, {}).setdefault(side.name, []).append(took)
         print("\r", end="")
         wrong = [f"{side.name}: {side.differs()}" for side in sides if side.differs()]
         assert wrong == [], wrong
-    return {name: samples[name] for name in (*STATEMENTS, READ, CLIENTS)}
+    return {name: samples[name] for name in (*STATEMENTS, READ, *CLIENTS)}
 
 
 def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
@@ -184,7 +190,7 @@ def table(samples: Samples) -> list[str]:
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for name, sides in samples.items():
         base = sides["no counts"]
-        unit = "/s" if name == CLIENTS else " µs"
+        unit = "/s" if name in CLIENTS else " µs"
         cells = [f"{estimate(base).median:,.0f}{unit}"]
         for side in names[1:]:
             cells.append(
