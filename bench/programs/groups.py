@@ -31,7 +31,7 @@ LOAD = pgbench.Load(16, 2, seconds=2)
 FILL = (
     "CREATE TABLE t (id int PRIMARY KEY, status text, n int, body text) WITH (fillfactor = 45)",
     f"INSERT INTO t SELECT n, 's' || n % {GROUPS}, 0, repeat('x', 100) FROM generate_series(1, {ROWS}) AS n",
-    "CREATE SEQUENCE ids START 10000000", "VACUUM ANALYZE t",
+    "CREATE SEQUENCE ids START 1000000000", "VACUUM ANALYZE t",
 )  # fmt: skip
 BODY = """CREATE FUNCTION counted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF TG_OP <> 'INSERT' THEN {} END IF;
