@@ -1,45 +1,14 @@
-"""Allowed imports between modules, as CONTRIBUTING draws them; allowed uses between sources of the extension."""
+"""Layers of the tool and of the extension: what may import or use what."""
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import inorder
 import pytest
-from inorder.cli import COMMANDS
 
 from sources import C_FILES, ROOT, SQL_FILES
-
-PACKAGE = Path(inorder.__file__).parent
-
-
-def name_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in MODULES else node.module for name in names]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == "inorder")
-
-
-@cache
-def imports() -> dict[str, set[str]]:
-    return {name: set(imported(path)) - {name} for name, path in MODULES.items()}
 
 
 def circle(needed: dict[str, set[str]]) -> set[str]:
@@ -55,141 +24,20 @@ def circle(needed: dict[str, set[str]]) -> set[str]:
     return set(left)
 
 
-def reached(start: str) -> set[str]:
-    modules: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for name in imports().get(waiting.pop(), set()):
-            if name not in modules:
-                modules.add(name)
-                waiting.append(name)
-    return modules
-
-
-def is_in(name: str, *packages: str) -> bool:
-    return any(name == package or name.startswith(package + ".") for package in packages)
-
-
-def experiment_of(name: str) -> str:
-    return name.removeprefix("inorder.lab.experiments.").split(".")[0]
-
-
-EXPERIMENTS = [name for name in MODULES if name.startswith("inorder.lab.experiments.")]
-
-
-def test_there_is_no_circle() -> None:
-    assert circle(imports()) == set()
-
-
-def test_nobody_imports_the_command() -> None:
-    assert [name for name in MODULES if "inorder.cli" in imports()[name]] == ["inorder.__main__"]
-
-
-LOOSE = {name for name, path in MODULES.items() if path.parent == PACKAGE}  # in no folder
-
-
-def folder_of(name: str) -> str:
-    """The folder of the package that contains a module; the module itself if there is none."""
-    return name if name in LOOSE else ".".join(name.split(".")[:2])
-
-
-def test_there_is_no_circle_of_folders() -> None:
-    below = {folder_of(name): set[str]() for name in MODULES}
-    for name in MODULES:
-        below[folder_of(name)] |= {folder_of(other) for other in imports()[name]} - {folder_of(name)}
-    assert [(name, other) for name in LOOSE for other in below[name] - LOOSE] == []
-    assert circle(below) == set()
-
-
-def test_no_experiment_imports_another() -> None:
-    pairs = [
-        (name, other) for name in EXPERIMENTS for other in imports()[name] if is_in(other, "inorder.lab.experiments")
-    ]
-    assert [pair for pair in pairs if len(set(map(experiment_of, pair))) > 1] == []
-
-
-def test_nobody_imports_an_experiment() -> None:
-    users = {name for name in MODULES if imports()[name] & set(EXPERIMENTS) and name not in EXPERIMENTS}
-    assert users <= {"inorder.commands.demo"}
-
-
-def test_what_an_operator_runs_is_not_of_the_laboratory() -> None:
-    laboratory = ("inorder.lab", "inorder.commands", "inorder.generate")
-    folders = {module.rpartition(".")[0] for module, _ in COMMANDS.values()} - set(laboratory)
-    assert len(folders) == 9
-    run = [name for name in MODULES if is_in(name, *folders)]
-    pairs = {(name.split(".")[1], other) for name in run for other in reached(name) if is_in(other, *laboratory)}
-    calculated = ("inorder.lab", "inorder.lab.plan.keys", "inorder.lab.analysis", "inorder.lab.analysis.model")
-    reported = {"inorder.lab.report", "inorder.lab.report.section", "inorder.lab.report.formats"}
-    reported |= {other for module in reported for other in reached(module)}
-    allowed = {"choose": {*calculated}, "advise": {*calculated, *reported}}
-    assert [pair for pair in pairs if pair[1] not in allowed.get(pair[0], ())] == []
-
-
-ENGINES = ("inorder.dlt", "inorder.spark")
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
-    assert not [
-        name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in imports()[name])
-    ]
-    needed = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
-    allowed = [f"inorder.{name}" for name in ("arrow", "connection", "errors", "interrupts", "text")]
-    if engine == "inorder.spark":
-        allowed += [f"inorder.citus.{name}" for name in ("handover", "moves", "shards")]
-    assert [name for name in needed if not is_in(name, *allowed)] == []
-
-
-@pytest.mark.parametrize("name", ["columns", "driver", "offsets", "options", "shards"])
-def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
-    source = MODULES[f"inorder.spark.{name}"].read_text(encoding="utf-8")
-    assert not [line for line in source.splitlines() if "import" in line and "pyspark" in line]
-
-
-# The folders of the laboratory. Each may import those before it.
-ROOMS = (
-    "server", "results", "plan", "instruments", "targets", "analysis", "report", "tables", "run", "experiments",
-    "check",
-)  # fmt: skip
-
-
-def room_of(name: str) -> str:
-    return name.split(".")[2]
-
-
-def test_each_room_of_the_laboratory_imports_only_those_before_it() -> None:
-    inner = [name for name in MODULES if name.startswith("inorder.lab.")]
-    assert {room_of(name) for name in inner} == set(ROOMS)
-    pairs = [(name, other) for name in inner for other in imports()[name] if other in inner]
-    assert [pair for pair in pairs if ROOMS.index(room_of(pair[1])) > ROOMS.index(room_of(pair[0]))] == []
-
-
-# A module or a folder, and those that it does not import although they are below.
-NOT_IMPORTED = {
-    "lab.server": ("commands", "cli"),
-    "lab.analysis.stats": ("lab", "connection", "units", "text"),
-    "lab.analysis": ("lab.targets", "lab.server", "connection"),
-    "lab.report": ("lab.targets", "lab.server", "lab.instruments.counters", "connection"),
-    "lab.experiments": ("lab.run.runner", "lab.run.hosts", "lab.targets.throw_away", "lab.targets.own_server",
-                        "lab.server.cluster"),
-    "lab": ("commands", "cli"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("package", NOT_IMPORTED)
-def test_what_a_folder_does_not_import(package: str) -> None:
-    above = [f"inorder.{name}" for name in NOT_IMPORTED[package]]
-    assert [name for name in (f"inorder.{package}", *above) if name not in MODULES] == []
-    pairs = [(name, other) for name in MODULES if is_in(name, f"inorder.{package}") for other in imports()[name]]
-    assert [pair for pair in pairs if is_in(pair[1], *above)] == []
+def test_the_tool_keeps_its_layers() -> None:
+    """The contracts are in pyproject.toml."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        check=False, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0 and " 0 broken." in done.stdout, done.stdout + done.stderr
 
 
 SINKS = ("sinks", "output_file", "whole", "parquet")
 
 
 def test_a_sink_sets_nothing_of_its_source() -> None:
-    texts = {name: MODULES[f"inorder.tail.{name}"].read_text(encoding="utf-8") for name in SINKS}
+    texts = {name: (ROOT / "inorder" / "tail" / f"{name}.py").read_text(encoding="utf-8") for name in SINKS}
     assert {name for name, text in texts.items() if re.search(r"\bsource\.\w+ [-+*/|]?= ", text)} == set()
 
 
