@@ -145,10 +145,14 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
     database = f"groups_{[*SIDES].index(name)}"
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE {database}")
-    with connect(f"{cluster.dsn} dbname={database}") as connection, connect(connection.info.dsn) as other:
+    # The session that creates the extension holds so many locks that each later commit takes 3 µs longer: its hash table
+    # of locks does not shrink.
+    dsn = f"{cluster.dsn} dbname={database}"
+    with connect(dsn) as creating:
         if edition:
-            create(connection, edition)
-        execute(connection, *FILL, *statements)
+            create(creating, edition)
+        execute(creating, *FILL, *statements)
+    with connect(dsn) as connection, connect(dsn) as other:
         yield Side(name, connection, other)
 
 
