@@ -145,8 +145,8 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
     database = f"groups_{[*SIDES].index(name)}"
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE {database}")
-    # The session that creates the extension holds so many locks that each later commit takes 3 µs longer: its hash table
-    # of locks does not shrink.
+    # The session that creates the extension holds so many locks that each of its later commits takes 3 µs longer: the
+    # hash table of its locks does not shrink.
     dsn = f"{cluster.dsn} dbname={database}"
     with connect(dsn) as creating:
         if edition:
