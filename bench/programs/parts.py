@@ -19,8 +19,8 @@ from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS
-from engines.stream import session
-from engines.writers import INSERT, TABLES
+from load.engines.stream import session
+from load.engines.writers import INSERT, TABLES
 
 PARTS, CORES = 4, 2
 TICKS = os.sysconf("SC_CLK_TCK")

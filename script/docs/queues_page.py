@@ -1,6 +1,6 @@
 """Write the tables and pictures of docs/results/queues-18.md, from a run of the harness whose adapter is bench/harness.
 
-``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. A run in DIR is stored first.
+``PYTHONPATH=test:test/python python script/docs/queues_page.py [DIR]`` writes them. A run in DIR is stored first.
 DIR has results/NAME/RUN, which the harness writes for each system, and loads-NAME.csv, whose lines have a time, the
 load of the machine, and the CPU seconds of the server up to that time.
 """
@@ -19,8 +19,8 @@ from typing import Any
 
 from inorder.lab.report.plots import Axis, Chart, Line
 
+from load.soak.samples import figure
 from pictures import IMAGES, with_legend
-from soak.samples import figure
 from soak_page import MINUTE, RESULTS, embedded
 from study_pages import table, with_parts
 

@@ -1,7 +1,7 @@
 """Write the tables and pictures of docs/results/soak.md, from the kept samples of script/soak.
 
-``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them, after adding the soak in the folder DIR to
-the stored soaks, with the medians of the samples of each minute.
+``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them, after adding the soak in the folder
+DIR to the stored soaks, with the medians of the samples of each minute.
 """
 
 import gzip
@@ -15,9 +15,9 @@ from typing import Any
 
 from inorder.lab.report.plots import Axis, Chart, Line
 
+from load.soak.samples import CURVES, FLAT, Sample, figure, trends
+from load.soak.world import diary
 from pictures import IMAGES, with_legend
-from soak.samples import CURVES, FLAT, Sample, figure, trends
-from soak.world import diary
 from study_pages import table, with_parts
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

@@ -27,8 +27,8 @@ from attack import execute
 from conftest import LONG_RUN, install_edition, scalar, text
 from examples import parsed
 from sql_edition import BUILT, TESTED
-from standby import Standby
 from waiting import PATIENCE
+from world.standby import Standby
 
 ROWS = 5_000_000 if LONG_RUN else 300_000
 # Autovacuum is off, because some tables must have no statistics.

@@ -24,7 +24,7 @@ from citus_nodes import MARKS, Nodes, Writers, move, prepare, run, shards, split
 from citus_query import INSERT, NEEDED, Query, places, query_of
 
 if TYPE_CHECKING:
-    from engines.driver import Driver
+    from load.engines.driver import Driver
 
 pytestmark = MARKS
 
@@ -170,8 +170,8 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
     pytest.importorskip("pyspark", reason=NEEDED)
     if shutil.which("java") is None:
         pytest.skip("Spark requires Java: script/engines installs it")
-    from engines.driver import Driver, await_batch, batches, read_to_the_end  # noqa: PLC0415
-    from engines.stream import Stream  # noqa: PLC0415
+    from load.engines.driver import Driver, await_batch, batches, read_to_the_end  # noqa: PLC0415
+    from load.engines.stream import Stream  # noqa: PLC0415
 
     prepare(nodes, tmp_path, events)
     options: dict[str, object] = {"dsn": nodes.dsn, "table": events, "shards": "true", "parts": 2}

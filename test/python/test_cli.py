@@ -35,8 +35,8 @@ from inorder.lab.server.temporary import takes_direct_io
 from inorder.text import lines
 
 from conftest import LONG_RUN, ROOT
+from load.soak.samples import cpu_seconds
 from replay import recorded
-from soak.samples import cpu_seconds
 from tool import inorder, surroundings, table_lines
 from waiting import PATIENCE, wait_for
 

@@ -18,11 +18,13 @@ FINISHED = (
     "script",
     "sql",
     "src",
+    "test/load",
     "test/module",
     "test/python",
     "test/specs",
     "test/sql",
     "test/upgrade",
+    "test/world",
 )
 SUFFIXES = (".py", ".c", ".h", ".sql", ".spec", ".toml", "")
 OPENING = re.compile(r"[\W\d_]*(or|not|and|also|of|by|what|whether|who)\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from attack import refusal
 from conftest import scalar
 from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference, stands, start
 from ground import roles, run
-from replicas import SETTINGS, one, wait_until_confirmed
+from load.replicas import SETTINGS, one, wait_until_confirmed
 from restoring import copied
 from sql_edition import create
 from waiting import blocked, wait_for

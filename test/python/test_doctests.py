@@ -14,7 +14,7 @@ import pytest
 
 from conftest import ROOT
 
-FOLDERS = ("inorder", "test/python", "bench", "script/docs", "script/edition")
+FOLDERS = ("inorder", "test", "bench", "script/docs", "script/edition")
 EXAMPLE = "    >>> "
 EXTRAS = ("dlt", "pyspark")
 
@@ -27,8 +27,8 @@ def with_examples() -> list[Path]:
 def module_of(path: Path) -> str:
     """The name by which tests import a module: its folder above the outermost package is in sys.path.
 
-    >>> module_of(Path("inorder/tail/run.py")), module_of(Path("test/python/fuzz/calls.py"))
-    ('inorder.tail.run', 'fuzz.calls')
+    >>> module_of(Path("inorder/tail/run.py")), module_of(Path("test/load/fuzz/calls.py"))
+    ('inorder.tail.run', 'load.fuzz.calls')
     """
     folders = [parent for parent in (ROOT / path).parents if str(parent) in sys.path]
     return ".".join((ROOT / path).relative_to(folders[0]).with_suffix("").parts).removesuffix(".__init__")

@@ -16,8 +16,8 @@ from conftest import SETTINGS, scalar
 from ground import FINISH, FROM_CLOCK, run
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
-from standby import Standby
 from waiting import PATIENCE, wait_for
+from world.standby import Standby
 
 pytestmark = pytest.mark.server
 

@@ -12,10 +12,10 @@ from inorder.installations import buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import EDITIONS
-from replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
+from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
 from sql_edition import create
-from standby import Standby
 from waiting import wait_for
+from world.standby import Standby
 
 pytestmark = pytest.mark.server
 

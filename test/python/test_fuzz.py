@@ -8,15 +8,15 @@ import pytest
 from inorder.installations import Installation
 
 from conftest import LONG_RUN
-from fuzz import evil
-from fuzz.catalogue import read
-from fuzz.honest import Honest
-from fuzz.oracles import Oracles, is_internal
-from fuzz.report import Result, show
-from fuzz.run import run, run_sessions
-from fuzz.session import Session
-from fuzz.values import Relation
-from fuzz.world import World, world
+from load.fuzz import evil
+from load.fuzz.catalogue import read
+from load.fuzz.honest import Honest
+from load.fuzz.oracles import Oracles, is_internal
+from load.fuzz.report import Result, show
+from load.fuzz.run import run, run_sessions
+from load.fuzz.session import Session
+from load.fuzz.values import Relation
+from load.fuzz.world import World, world
 from waiting import PATIENCE
 
 pytestmark = pytest.mark.server

@@ -16,8 +16,8 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, scalar
 from ground import numbers
-from standby import Standby
 from waiting import wait_for
+from world.standby import Standby
 
 pytestmark = pytest.mark.server
 

@@ -13,11 +13,11 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, scalar, text
+from load.stress.round import SETTINGS, prepare
 from model import changes
 from model.checks import CHECKS, FOLDER, check
 from model.trace import TABLE, Short, record, replay, steps_of
-from stress.round import SETTINGS, prepare
-from stress.world import World
+from world.world import World
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the model checker needs Java")
 SMALL = [name for name, wanted in CHECKS.items() if wanted.is_small]

@@ -14,8 +14,8 @@ from inorder.lab.instruments.timing import PROC
 import pictures
 import soak_page
 from conftest import ROOT
-from soak.piece import run_piece
-from soak.world import TABLES, diary, put, tokens_in
+from load.soak.piece import run_piece
+from load.soak.world import TABLES, diary, put, tokens_in
 from study_pages import with_parts
 from waiting import PATIENCE, wait_for
 
@@ -33,9 +33,9 @@ def servers(folder: Path) -> list[str]:
 
 
 def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(folder)}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}/test:{ROOT}/test/python", "TMPDIR": str(folder)}
     committed = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
-    command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300", *options]
+    command = [sys.executable, "-m", "load.soak", "--for", "1h", "--rate", "300", *options]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))

@@ -18,9 +18,9 @@ from inorder.spark.driver import Driver, Task
 from inorder.spark.options import parsed
 
 from conftest import SETTINGS
-from standby import Standby
 from tail_runs import insert
 from waiting import PATIENCE, wait_for
+from world.standby import Standby
 
 NEEDED = "the extra 'spark' is not installed: script/engines installs it, and runs this"
 rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)

@@ -16,9 +16,9 @@ from psycopg import sql
 
 import preloaded
 from conftest import SETTINGS, scalar
-from standby import Standby
 from tail_runs import Tail, read_until
 from waiting import PATIENCE, wait_for
+from world.standby import Standby
 
 pytestmark = pytest.mark.server
 

@@ -25,9 +25,9 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, scalar, text
 from consumers import uri
-from standby import Standby
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import PATIENCE, wait_for
+from world.standby import Standby
 
 pytestmark = pytest.mark.server
 

@@ -7,12 +7,12 @@ from inorder.installations import Installation
 
 import pooler
 from conftest import LONG_RUN
-from stress.around import Around
-from stress.changes import run_changes
-from stress.edition import EDITIONS
-from stress.groups import run_groups
-from stress.report import show
-from stress.round import LEAST_CHECKS, run_round
+from load.stress.around import Around
+from load.stress.changes import run_changes
+from load.stress.groups import run_groups
+from load.stress.report import show
+from load.stress.round import LEAST_CHECKS, run_round
+from world.edition import EDITIONS
 
 pytestmark = pytest.mark.server
 

@@ -21,9 +21,9 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, SETTINGS, install_edition, scalar
-from stress.crash import UNFLUSHED, kill_all
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
+from world.crash import UNFLUSHED, kill_all
 
 pytestmark = pytest.mark.server
 

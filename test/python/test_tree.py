@@ -20,7 +20,7 @@ from sources import C_FILES, SQL_FILES, definitions, sql_source
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-TESTS = sorted((ROOT / "test" / "python").rglob("*.py"))
+TESTS = sorted((ROOT / "test").rglob("*.py"))
 PUBLIC, INTERNAL, TEXT = "@extschema@", "inorder_internal", "inorder_text"
 SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL}|{TEXT})\.(\w+)\(", re.M)
 SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^;]*?\) IS\s'([^']*)")

@@ -15,7 +15,7 @@ from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, copy_of, scalar
-from fuzz.values import TIMES
+from load.fuzz.values import TIMES
 from restoring import copied
 
 pytestmark = pytest.mark.server

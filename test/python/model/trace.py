@@ -13,9 +13,9 @@ from typing import Any
 from inorder.connection.database import Connection, one_row
 
 from model.checks import FOLDER, READER, run_checker
-from stress.world import World
-from stress.writers import Draft, Writer
 from waiting import PATIENCE
+from world.world import World
+from world.writers import Draft, Writer
 
 TABLE = "s_number"
 MOST_ROWS, BATCH_ROWS = 3, 4  # rows of a statement, and of a batch

@@ -1,0 +1,176 @@
+"""One piece of a soak: the server of the last piece continues, and at the end every row is checked."""
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from inorder.connection.database import connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+from load.soak.load import Bursts, Counting, Paced
+from load.soak.readers import Kept, readers
+from load.soak.samples import Sampler
+from load.soak.world import LANES, TABLES, KeptCluster, KeptLedger, SoakWorld, Tokens, diary, put, replace, tokens_in
+from load.stress.round import SETTINGS as OF_STRESS
+from load.stress.round import finish_all, prepare, wait_for
+from world.crash import other_crashes
+from world.edition import EDITIONS
+from world.world import LANE_BITS, ROW_BITS, Role
+from world.writers import WRITERS
+
+SETTINGS = OF_STRESS | {
+    "shared_preload_libraries": "pg_stat_statements",
+    "autovacuum": "on",
+    "autovacuum_naptime": "15s",
+    "max_wal_size": "1GB",
+    "wal_keep_size": "0",
+}
+CALM, HELD = 1 / 6, 2 / 3  # shares of a piece: before the disturbances, and the longest that a transaction is held open
+RESTARTS = (signal.SIGINT, signal.SIGQUIT)  # fast, immediate
+
+
+def restart(cluster: Cluster, world: SoakWorld, number: int) -> None:
+    how = RESTARTS[number % 2]
+    cluster.stop(how)
+    cluster.start(SETTINGS)
+    world.done[f"restart by {how.name}"] += 1
+
+
+def time_passes(world: SoakWorld, cluster: Cluster, seconds: float, held: float) -> None:
+    ends, calm, held = world.began + seconds, seconds * CALM, min(held, seconds * HELD)
+    world.broken.wait(calm / 2)
+    restart(cluster, world, world.piece)
+    world.broken.wait(calm / 2)
+    world.act = "held"
+    with connect(world.superuser) as idle:
+        idle.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        idle.execute("SELECT 1")
+        world.broken.wait(held)
+    world.act = "restarts"
+    rest = max(ends - time.monotonic(), 1.0)
+    pause = min(300.0, rest / 3)
+    for number in range(int(rest / pause) - 1):
+        world.broken.wait(pause)
+        if not world.broken.is_set():
+            restart(cluster, world, world.piece + 1 + number)
+    world.broken.wait(max(0.0, ends - time.monotonic()))
+
+
+def play(world: SoakWorld, cluster: Cluster, kept: Sequence[Kept], seconds: float, held: float) -> None:
+    writers: list[Role] = [Paced(world, number) for number in range(WRITERS)] + [Bursts(world, "owner")]
+    roles: list[Role] = [*kept, Counting(world, "count"), Sampler(world, kept, max(1.0, min(10.0, seconds / 60)))]
+    try:
+        for thread in (*roles, *writers):
+            thread.start()
+        time_passes(world, cluster, seconds, held)
+        world.stop.set()
+        wait_for(world, writers)
+        finish_all(world)
+        close_books(world)
+        world.settled.set()
+        wait_for(world, roles)
+    finally:
+        world.end()
+        wait_for(world, [*writers, *roles])
+
+
+def rows_there(world: SoakWorld, table: str) -> Tokens:
+    text = f"COPY (SELECT token FROM {table}) TO STDOUT".encode()
+    with connect(world.superuser) as connection, connection.cursor() as cursor, cursor.copy(text) as copy:
+        return np.fromstring(b"".join(copy).decode(), np.int64, sep="\n")
+
+
+def close_books(world: SoakWorld) -> None:
+    doubted = world.ledger.doubtful
+    there = {table: set(rows_there(world, table).tolist()) if doubted else set() for table in TABLES}
+    for half in world.ledger.resolve(there):
+        world.problem(half)
+
+
+def take_over(world: SoakWorld) -> None:
+    """Find the rows that an interrupted piece has committed without recording them: they are in the tables."""
+    with connect(world.superuser) as connection:
+        for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
+    for table in TABLES:
+        recorded = tokens_in(world.files.file("committed", table))
+        # Rows that left with a partition had been committed, too.
+        left = tokens_in(world.files.file("gone", table))
+        missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), recorded)
+        lanes = missing >> LANE_BITS
+        put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
+
+
+def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]:
+    """Statistics of one reader's rows of one table; disordered: before an earlier transaction of the same writer.
+
+    >>> compare(np.array([1, 2]), np.array([1, 2, 3]), np.array([2, 2, 9]))
+    {'due': 2, 'delivered': 3, 'lost': 1, 'repeated': 1, 'foreign': 1, 'disordered': 0}
+    """
+    by_writer = np.argsort(delivered >> LANE_BITS, kind="stable")
+    once = np.unique(delivered)
+    return {
+        "due": len(due), "delivered": len(delivered), "lost": len(np.setdiff1d(due, once)),
+        "repeated": len(delivered) - len(once), "foreign": len(np.setdiff1d(once, committed)),
+        "disordered": int(np.count_nonzero(np.diff((delivered >> ROW_BITS)[by_writer]) < 0)),
+    }  # fmt: skip
+
+
+def check(world: SoakWorld, kept: Sequence[Kept]) -> list[dict[str, Any]]:
+    lines = []
+    for table in TABLES:
+        there = rows_there(world, table)
+        committed = tokens_in(world.files.file("committed", table))
+        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), there)  # a DETACH may have been undone
+        due = np.setdiff1d(committed, gone)
+        if not np.array_equal(np.sort(there), due):
+            world.problem(f"{table} has other rows than its writers committed")
+        got: dict[str, list[Tokens]] = {}
+        for reader in kept:
+            if table in reader.tables:
+                got.setdefault(reader.kind, []).append(reader.delivered(table))
+        for kind, parts in got.items():
+            line = compare(due, committed, np.concatenate(parts))
+            line["disordered"] *= len(parts) == 1  # workers share the rows of a writer
+            lines.append({"reader": kind, "table": table, **line})
+            if wrong := {name: line[name] for name in ("lost", "repeated", "foreign", "disordered") if line[name]}:
+                world.problem(f"{kind} of {table}: {wrong}")
+    return lines
+
+
+def run_piece(server: Installation, folder: Path, seconds: float, held: float) -> dict[str, Any]:
+    soak = diary(folder)
+    edition = EDITIONS[soak["edition"]]
+    with KeptCluster(server, folder, () if edition.user is None else None) as cluster:
+        cluster.start(SETTINGS)
+        pieces = soak["pieces"]
+        world = SoakWorld(
+            cluster.dsn, len(pieces), edition=edition, is_long=True, ledger=KeptLedger(folder, soak["rate"]),
+            folder=folder, piece=len(pieces) + 1, before=soak["seconds"], every=min(60.0, seconds / 8),
+        )  # fmt: skip
+        kept = readers(world)
+        if not pieces:
+            prepare(world, kept)
+            with connect(cluster.dsn) as connection:
+                connection.execute("CREATE EXTENSION pg_stat_statements")
+        elif not soak["clean"]:
+            take_over(world)
+        piece: dict[str, Any] = {"piece": world.piece, "began": time.strftime("%Y-%m-%d %H:%M:%S"), "lines": []}
+        pieces.append(piece)
+        soak["clean"] = False
+        replace(folder / "soak.json", soak)
+        try:
+            play(world, cluster, kept, seconds, held)
+            soak["clean"] = True
+            piece["lines"] = [] if world.problems else check(world, kept)
+            world.problems += other_crashes(cluster)
+        finally:
+            piece |= {"seconds": round(time.monotonic() - world.began), "clean": soak["clean"]}
+            piece |= {"problems": world.problems, "done": dict(world.done), "counts": world.checks}
+            soak["seconds"] += piece["seconds"]
+            replace(folder / "soak.json", soak)
+        return piece

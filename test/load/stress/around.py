@@ -1,0 +1,79 @@
+"""Surroundings of the primary in a round: a clock that is set repeatedly, and a pooler between readers and server."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.lab.server.cluster import Cluster
+
+from pooler import pooled
+from set_clock import SetClock, can_set_clocks
+from world.edition import INSTALLER, USER
+from world.world import MOVER, OWNER, Role, World
+
+# Seconds. PostgreSQL detects deadlocks by the clock: after a longer step it would do so with that delay.
+STEPS = (-20, -3, 0, 3, 20)
+LAST = 60  # seconds after which a lease given under any of these steps has expired
+# Settings for a changing clock of the primary: a standby would otherwise wait for the time of a commit before a step
+# back.
+WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
+# As many sessions as the server allows, or so few that each transaction gets another session.
+POOLS = {
+    "session": "default_pool_size = 90\nmax_client_conn = 500\n",
+    "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\n",
+}
+MODES = tuple(POOLS)
+
+
+@dataclass(frozen=True)
+class Around:
+    has_clock: bool = False
+    pooler: str | None = None
+
+    def missing(self) -> str | None:
+        return "there is no C compiler" if self.has_clock and not can_set_clocks() else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return WITHOUT_TIMES if self.has_clock else {}
+
+
+NOTHING = Around()
+
+
+class Stepper(Role):
+    """Sets the clock of all servers about every second."""
+
+    def __init__(self, world: World, clock: SetClock) -> None:
+        super().__init__(world, "stepper")
+        self.clock = clock
+
+    def work(self) -> None:
+        try:
+            while not self.world.stop.is_set():
+                self.clock.set(self.rng.choice(STEPS))
+                self.world.done["clock set"] += 1
+                self.pause(2)
+        finally:
+            self.clock.set(LAST)
+
+
+@contextmanager
+def settable_clock() -> Iterator[SetClock]:
+    """Set the clock of each process that is started meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
+        Path(folder).chmod(0o755)
+        clock = SetClock(Path(folder))
+        with clock.for_children():
+            yield clock
+
+
+@contextmanager
+def pooled_readers(world: World, cluster: Cluster, mode: str) -> Iterator[None]:
+    roles = ("postgres", OWNER, MOVER, INSTALLER, USER)
+    with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
+        Path(folder).chmod(0o755)
+        with pooled(cluster, Path(folder), mode, POOLS[mode], roles) as world.pooler:
+            yield

@@ -1,0 +1,153 @@
+"""Compares the delivered rows with the committed ones, and tables and counts with both."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from inorder.connection.database import Connection, connect
+
+from load.stress.delivery import Delivery, Reader
+from load.stress.stateless import PastBatch, Stateless, batch_rows
+from world.refusals import cause_of
+from world.world import RESTLESS, ROW_BITS, TABLES, UNORDERED, World, numbers
+
+REREAD = 50
+PARTITIONS_OUTSIDE = """
+SELECT oid::regclass::text FROM pg_class
+WHERE relname ~ '^r_parts_[0-9]+$' AND NOT relispartition AND relnamespace = 'public'::regnamespace
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    reader: str
+    polls: int
+    due: int
+    delivered: int
+    lost: int
+    repeated: int
+    phantom: int
+    disordered: int
+    waiting: int
+    longest_ms: float
+    retries: str
+
+    @property
+    def wrong(self) -> int:
+        return self.lost + self.repeated + self.phantom + self.disordered + self.waiting
+
+
+@dataclass(frozen=True)
+class Result:
+    seed: int
+    seconds: float
+    server: str
+    lines: list[Line]
+    checks: int
+    reread: int
+    partitions: int
+    done: str
+    problems: list[str]
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.problems) or any(line.wrong for line in self.lines)
+
+
+def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
+    return list({id(reader.delivery): reader.delivery for reader in readers}.values())
+
+
+def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
+    """Check for the same rows in the same order, without those of partitions that came and went.
+
+    If nothing, or not always the same column, distinguishes the rows of a transaction, their order does not matter.
+    """
+    gone = world.ledger.gone[table]
+    first, other = [x for x in a if x not in gone], [x for x in b if x not in gone]
+    if table not in UNORDERED:
+        return first == other
+    return [x >> ROW_BITS for x in first] == [x >> ROW_BITS for x in other] and sorted(first) == sorted(other)
+
+
+def rows_there(connection: Connection, table: str) -> set[int]:
+    return set(numbers(connection, f"SELECT token FROM {table}"))
+
+
+def close_books(world: World) -> None:
+    with connect(world.primary) as connection:
+        for (name,) in connection.execute(PARTITIONS_OUTSIDE.encode()).fetchall():
+            world.ledger.leave("r_parts", rows_there(connection, str(name)))
+        there = {table: rows_there(connection, table) for table in TABLES}
+    for half in world.ledger.resolve(there):
+        world.problem(half)
+    if world.was_promoted:
+        world.ledger.forget(there)
+
+
+def note_waiting(world: World, readers: Sequence[Reader]) -> None:
+    for delivery in deliveries(readers):
+        rows = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
+        delivery.waiting = sum(map(len, rows))
+        if delivery.waiting:
+            world.problem(f"{delivery.kind} waits for rows that are there: {missing(world, delivery)}")
+
+
+def line_of(world: World, delivery: Delivery) -> Line:
+    due = {table: world.ledger.due(table) for table in delivery.tables}
+    tokens = {table: delivery.tokens(table) for table in delivery.tables}
+    return Line(
+        reader=delivery.kind,
+        polls=delivery.polls,
+        due=sum(map(len, due.values())),
+        delivered=sum(map(len, tokens.values())),
+        lost=sum(len(due[table] - set(tokens[table])) for table in due),
+        repeated=sum(len(tokens[table]) - len(set(tokens[table])) for table in due),
+        phantom=sum(len(set(tokens[table]) - world.ledger.committed[table]) for table in due),
+        disordered=delivery.disordered(world.ledger.versions),
+        waiting=delivery.waiting,
+        longest_ms=delivery.longest * 1000,
+        retries=counted(delivery.retries),
+    )
+
+
+def missing(world: World, delivery: Delivery) -> str:
+    lost = {table: sorted(world.ledger.due(table) - set(delivery.tokens(table))) for table in delivery.tables}
+    return ", ".join(f"{len(tokens)} of {table}, the first {tokens[0]:#x}" for table, tokens in lost.items() if tokens)
+
+
+def counted(things: Counter[str]) -> str:
+    return ", ".join(f"{amount} {noun}" for noun, amount in things.most_common())
+
+
+def read_again(world: World, readers: Sequence[Reader]) -> int:
+    past: list[PastBatch] = [batch for reader in readers if isinstance(reader, Stateless) for batch in reader.past]
+    chosen = random.Random(world.seed).sample(past, min(REREAD, len(past)))
+    read = 0
+    for dsn in filter(None, (world.primary, world.standby)):
+        with connect(dsn) as connection:
+            for batch in chosen:
+                try:
+                    tokens = batch_rows(connection, batch.table, batch.batch)
+                except psycopg.errors.ObjectNotInPrerequisiteState as error:
+                    if batch.table not in RESTLESS or cause_of(error) is None:
+                        raise
+                    continue
+                read += 1
+                if not same_rows(world, batch.table, tokens, batch.tokens):
+                    world.problem(f"a past batch of {batch.table} has other rows now: {batch.batch}")
+    return read
+
+
+def check_tables(world: World) -> int:
+    with connect(world.primary) as connection:
+        for table in TABLES:
+            there, committed = rows_there(connection, table), world.ledger.committed[table]
+            if not world.ledger.due(table) <= there <= committed:
+                world.problem(f"{table} has {len(there)} rows, its writers committed {len(committed)}")
+            (counted,) = numbers(connection, "SELECT exact_count(%s)", table)
+            if counted != len(there):
+                world.problem(f"exact_count({table}) is {counted} at the end, not {len(there)}")
+        return numbers(connection, "SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf")[0]

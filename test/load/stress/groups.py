@@ -1,0 +1,177 @@
+"""Counts by group under load: views that must be GROUP BY in each snapshot.
+
+It runs the writers of ``stress.changes``; an owner who changes the table; folds; readers at each isolation level and on
+a standby; sessions that are killed; and crashes of the server. ``python -m load.stress.groups`` is the long form.
+"""
+
+import random
+import sys
+import time
+from contextlib import ExitStack, suppress
+from threading import Thread
+
+import psycopg
+from inorder.connection.database import Connection, connect
+from inorder.installations import Installation, find_installation
+from inorder.lab.server.cluster import Cluster
+
+from counted_groups import difference
+from load.stress.changes import AGAIN, CHANGES, SETTINGS, TABLES, Run, Work, write
+from world.crash import kill_all
+from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
+from world.standby import Standby
+
+# For each view: by which columns it counts, and what it must be.
+SETS = {
+    "t_by_area_note": ("{area,note}", "SELECT area, note, count(*) FROM t GROUP BY area, note"),
+    "t_by_owner": ("{owner}", "SELECT owner, count(*) FROM t GROUP BY owner"),
+    "t_count": ("{}", "SELECT count(*) FROM t"),
+}
+LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+LATER = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable)
+FOLD = "SELECT exact_count_fold('t')"
+CYCLE_SECONDS = 3
+
+
+def compare(run: Run, rng: random.Random, standby: str = "") -> None:
+    with connect(standby or run.dsn) as connection:
+        while not run.stop.is_set():
+            level = rng.choice(LEVELS[:2] if standby else LEVELS)
+            connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
+            with suppress(*LATER):
+                for _ in range(rng.choice([1, 1, 4])):
+                    check(connection, level)
+                    run.note("compared on the standby" if standby else f"compared in {level}")
+                    run.stop.wait(rng.choice([0, 0, rng.random() * 0.1]))
+                connection.execute("COMMIT")
+            connection.execute("ROLLBACK")
+
+
+def check(connection: Connection, where: str) -> None:
+    for view, (_, groups) in SETS.items():
+        differences = difference(connection, view, groups)
+        assert differences == [], f"{view}, {where}: {differences[:5]}"
+
+
+def fold(run: Run, rng: random.Random) -> None:
+    with connect(run.dsn) as connection:
+        while not run.stop.wait(rng.random() * 0.2):
+            # Without the triggers of a new partition a fold is refused.
+            with suppress(*LATER, psycopg.errors.ObjectNotInPrerequisiteState):
+                connection.execute(FOLD.encode())
+                run.note("folded")
+
+
+def repair(connection: Connection) -> None:
+    while True:
+        with suppress(*LATER, psycopg.errors.ObjectNotInPrerequisiteState):
+            for by, _ in SETS.values():
+                connection.execute("SELECT exact_count_start('t', by => %s)", [by])
+            connection.execute(FOLD.encode())
+            return
+
+
+def own(run: Run, rng: random.Random) -> None:
+    with connect(run.dsn) as connection:
+        connection.execute(b"SET lock_timeout = '2s'")
+        while not run.stop.wait(rng.random() * 2):
+            for statement in rng.choice(CHANGES):
+                with suppress(*AGAIN, psycopg.errors.WrongObjectType, psycopg.errors.DatatypeMismatch):
+                    connection.execute(statement.encode())
+                run.stop.wait(rng.random() * 0.1)
+            repair(connection)
+            run.note("table changed")
+
+
+def kill(run: Run, rng: random.Random) -> None:
+    """From time to time, end a session that writes, folds or reads, unless all other sessions would wait for it."""
+    with connect(run.dsn) as connection:
+        while not run.stop.wait(rng.random()):
+            connection.execute(
+                b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                b"AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND query !~ 'PREPARE' "
+                b"ORDER BY random() LIMIT 1"
+            )
+
+
+def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
+    """Run until the end, or until a crash. The thread that starts a server must outlive it.
+
+    It starts before the others end: a reader of the standby may wait for a lock of a transaction that was killed.
+    """
+    run.stop.clear()
+    threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
+    for thread in threads:
+        thread.start()
+    run.wait_for(seconds, "compared in REPEATABLE READ", "folded")
+    if crashing is not None and not run.stop.is_set():
+        kill_all(crashing)
+        run.note("kill -9")
+        run.stop.set()
+        crashing.start(SETTINGS)
+    run.stop.set()
+    for thread in threads:
+        while thread.is_alive():  # it may wait for a transaction that a killed session had prepared
+            end_prepared(run)
+            thread.join(1)
+
+
+def end_prepared(run: Run) -> None:
+    with connect(run.dsn) as connection:
+        for place, (name,) in enumerate(connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall()):
+            with suppress(psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState):
+                connection.execute(f"{('COMMIT', 'ROLLBACK')[place % 2]} PREPARED '{name}'".encode())
+
+
+def settle(run: Run) -> None:
+    """End prepared transactions; then check that the views are right before and after a fold."""
+    end_prepared(run)
+    with connect(run.dsn) as connection:
+        check(connection, "at the end")
+        repair(connection)
+        check(connection, "after the last fold")
+
+
+def make_tables(run: Run) -> None:
+    with connect(run.dsn) as connection:
+        connection.execute(TABLES.partition("SELECT changes_enable")[0].encode())
+        repair(connection)
+
+
+def run_groups(
+    server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"], crashes: bool = False
+) -> Run:
+    with Cluster(server) as cluster, ExitStack() as stack:
+        cluster.start(SETTINGS)
+        edition.install(cluster.dsn)
+        run = Run(edition.dsn(cluster.dsn), seed)
+        if edition.user:  # the owner of the database owns the schema, and could replace what is counted
+            with connect(cluster.dsn) as connection:
+                connection.execute(f"GRANT {edition.user} TO {INSTALLER}".encode())
+        make_tables(run)
+        standby = stack.enter_context(Standby(cluster)) if edition.has(STANDBY) else None
+        work: list[Work] = [lambda rng: write(run, rng)] * 16 + [lambda rng: compare(run, rng)] * 3
+        work += [lambda rng: fold(run, rng), lambda rng: own(run, rng), lambda rng: kill(run, rng)]
+        if standby:
+            standby.start(SETTINGS)
+            work.append(lambda rng: compare(run, rng, standby.dsn))
+        cycles = max(1, round(seconds / CYCLE_SECONDS)) if crashes else 1
+        for _ in range(cycles):
+            play(run, work, seconds / cycles, cluster if crashes else None)
+            if run.faults:
+                break
+            settle(run)
+        return run
+
+
+def main() -> None:
+    edition, seconds = sys.argv[1], float(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1_000_000)
+    began = time.monotonic()
+    run = run_groups(find_installation(), seconds, seed, EDITIONS[edition], crashes="crash" in sys.argv)
+    print(f"seed {seed}, {time.monotonic() - began:.0f} s: {dict(run.seen)}", *run.faults, sep="\n")
+    sys.exit(1 if run.faults else 0)
+
+
+if __name__ == "__main__":
+    main()
