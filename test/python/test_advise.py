@@ -28,7 +28,7 @@ from conftest import LONG_RUN, install_edition, scalar, text
 from examples import parsed
 from sql_edition import BUILT, TESTED
 from waiting import PATIENCE
-from world.standby import Standby
+from world.server import Standby
 
 ROWS = 5_000_000 if LONG_RUN else 300_000
 # Autovacuum is off, because some tables must have no statistics.

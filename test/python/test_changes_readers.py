@@ -11,7 +11,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS, install_edition, scalar
 from copies import SNAPSHOT, Copy, KeptCopy
 from ground import run, state
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -13,7 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS, install_edition, scalar
 from copies import Copy
 from ground import FINISH, run
-from world.crash import UNFLUSHED, kill_all
+from world.server import UNFLUSHED, kill_all
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -17,7 +17,7 @@ from ground import FINISH, FROM_CLOCK, run
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
 from waiting import PATIENCE, wait_for
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = pytest.mark.server
 

@@ -15,7 +15,7 @@ from conftest import EDITIONS
 from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
 from sql_edition import create
 from waiting import wait_for
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = pytest.mark.server
 

@@ -17,7 +17,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS, scalar
 from ground import numbers
 from waiting import wait_for
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = pytest.mark.server
 

@@ -20,7 +20,7 @@ from inorder.spark.options import parsed
 from conftest import SETTINGS
 from tail_runs import insert
 from waiting import PATIENCE, wait_for
-from world.standby import Standby
+from world.server import Standby
 
 NEEDED = "the extra 'spark' is not installed: script/engines installs it, and runs this"
 rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)

@@ -18,7 +18,7 @@ import preloaded
 from conftest import SETTINGS, scalar
 from tail_runs import Tail, read_until
 from waiting import PATIENCE, wait_for
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = pytest.mark.server
 

@@ -27,7 +27,7 @@ from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, scalar, text
 from consumers import uri
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import PATIENCE, wait_for
-from world.standby import Standby
+from world.server import Standby
 
 pytestmark = pytest.mark.server
 

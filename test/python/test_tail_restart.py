@@ -23,7 +23,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import LONG_RUN, SETTINGS, install_edition, scalar
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
-from world.crash import UNFLUSHED, kill_all
+from world.server import UNFLUSHED, kill_all
 
 pytestmark = pytest.mark.server
 

@@ -8,8 +8,11 @@ from typing import Any
 import psycopg
 from inorder.connection.database import Connection, one_row
 
+from world.ledger import token_of
 from world.refusals import passes
-from world.world import CALM, STREAMED, TABLES, Prepared, Role, World, is_lost, roll_back, token_of, transaction
+from world.role import Role, is_lost, roll_back, transaction
+from world.tables import CALM, STREAMED, TABLES
+from world.world import Prepared, World
 
 WRITERS = 16
 MOST_ROWS = 600

@@ -10,7 +10,8 @@ from load.soak.world import LANES, TABLES, SoakWorld
 from load.stress.others import STATE_TABLES, Partitioner
 from load.stress.owners import OwnerRole
 from world.refusals import passes
-from world.world import Role, numbers, transaction
+from world.role import Role, transaction
+from world.sql import numbers
 from world.writers import Writer, check_count
 
 TRIES = 60  # number of tries to lock a table while others write

@@ -17,9 +17,10 @@ from load.soak.samples import Sampler
 from load.soak.world import LANES, TABLES, KeptCluster, KeptLedger, SoakWorld, Tokens, diary, put, replace, tokens_in
 from load.stress.round import SETTINGS as OF_STRESS
 from load.stress.round import finish_all, prepare, wait_for
-from world.crash import other_crashes
 from world.edition import EDITIONS
-from world.world import LANE_BITS, ROW_BITS, Role
+from world.ledger import LANE_BITS, ROW_BITS
+from world.role import Role
+from world.server import other_crashes
 from world.writers import WRITERS
 
 SETTINGS = OF_STRESS | {

@@ -14,7 +14,9 @@ from load.soak.world import TABLES, SoakWorld, Tokens, put, replace, tokens_in
 from load.stress.readers import Plain, feed_read
 from load.stress.stateless import Stateless, batch_rows
 from load.stress.tails import PASSES
-from world.world import MOVER, OWNER, numbers, transaction
+from world.role import transaction
+from world.sql import numbers
+from world.tables import MOVER, OWNER
 
 PIECE = (1000, 1000)
 TOKEN = re.compile(rb'"token": ?(\d+)')

@@ -15,7 +15,8 @@ from inorder.lab.instruments.timing import PROC, stat_of
 
 from load.soak.readers import Kept, NewConnection, Tail
 from load.soak.world import TABLES, SoakWorld
-from world.world import MOVER, OWNER, Role
+from world.role import Role
+from world.tables import MOVER, OWNER
 
 # A curve is flat if its last value is at most this many times its first one. The same holds for a poll under a
 # transaction that is held open.

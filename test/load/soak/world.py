@@ -23,7 +23,8 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import relocate
 from numpy.typing import NDArray
 
-from world.world import ROW_BITS, Ledger, Rows, World
+from world.ledger import ROW_BITS, Ledger, Rows
+from world.world import World
 
 TABLES = ("s_uuid", "s_parts")  # tables of the stress test; one has partitions
 LANES = 1 << 20  # numbers of writers and of prepared transactions in one piece

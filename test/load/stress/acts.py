@@ -16,9 +16,10 @@ from load.stress.readers import Applying, Plain, TwoStep
 from load.stress.stateless import Stateless
 from load.stress.tails import Tail
 from set_clock import SetClock
-from world.crash import kill_all
-from world.standby import Standby
-from world.world import CALM, TABLES, Prepared, World, fill, make_roles, numbers
+from world.server import Standby, kill_all
+from world.sql import numbers
+from world.tables import CALM, TABLES, make_roles
+from world.world import Prepared, World, fill
 
 GENERATED = ("s_generated", "r_generated")
 UNREAD_ROWS = 400

@@ -11,7 +11,9 @@ from inorder.lab.server.cluster import Cluster
 from pooler import pooled
 from set_clock import SetClock, can_set_clocks
 from world.edition import INSTALLER, USER
-from world.world import MOVER, OWNER, Role, World
+from world.role import Role
+from world.tables import MOVER, OWNER
+from world.world import World
 
 # Seconds. PostgreSQL detects deadlocks by the clock: after a longer step it would do so with that delay.
 STEPS = (-20, -3, 0, 3, 20)

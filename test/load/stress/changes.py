@@ -22,9 +22,8 @@ from inorder.lab.server.cluster import Cluster
 
 from copies import NEXT, SNAPSHOT, Copy, KeptCopy
 from ground import FINISH
-from world.crash import UNFLUSHED, kill_all
 from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
-from world.standby import Standby
+from world.server import UNFLUSHED, Standby, kill_all
 
 SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
 TABLES = """

@@ -10,8 +10,11 @@ from inorder.connection.database import Connection, connect
 
 from load.stress.delivery import Delivery, Reader
 from load.stress.stateless import PastBatch, Stateless, batch_rows
+from world.ledger import ROW_BITS
 from world.refusals import cause_of
-from world.world import RESTLESS, ROW_BITS, TABLES, UNORDERED, World, numbers
+from world.sql import numbers
+from world.tables import RESTLESS, TABLES, UNORDERED
+from world.world import World
 
 REREAD = 50
 PARTITIONS_OUTSIDE = """

@@ -10,8 +10,12 @@ from typing import Self
 import psycopg
 from inorder.connection.database import Connection, connect, one_row
 
+from world.ledger import LANE_BITS, ROW_BITS
 from world.refusals import GUARD, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
-from world.world import CALM, LANE_BITS, ORDER, ROW_BITS, STREAMED, TABLES, Role, World, is_lost, numbers, roll_back
+from world.role import Role, is_lost, roll_back
+from world.sql import numbers
+from world.tables import CALM, ORDER, STREAMED, TABLES
+from world.world import World
 
 LONG_PAUSE = 0.3
 DRAINING_TRIES = 10_000

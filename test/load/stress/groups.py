@@ -17,9 +17,8 @@ from inorder.lab.server.cluster import Cluster
 
 from counted_groups import difference
 from load.stress.changes import AGAIN, CHANGES, SETTINGS, TABLES, Run, Work, write
-from world.crash import kill_all
 from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
-from world.standby import Standby
+from world.server import Standby, kill_all
 
 # For each view: by which columns it counts, and what it must be.
 SETS = {

@@ -6,8 +6,12 @@ from typing import Any
 import psycopg
 from inorder.connection.database import Connection, connect
 
+from world.ledger import token_of
 from world.refusals import cause_of, passes
-from world.world import ISOLATIONS, TABLES, Role, World, is_lost, numbers, token_of, transaction
+from world.role import ISOLATIONS, Role, is_lost, transaction
+from world.sql import numbers
+from world.tables import TABLES
+from world.world import World
 from world.writers import check_count
 
 HELD = "held open"

@@ -7,7 +7,9 @@ from functools import partial
 import psycopg
 from inorder.connection.database import Connection, one_row
 
-from world.world import RESTLESS, SPACE, Role, World, roll_back, transaction
+from world.role import Role, roll_back, transaction
+from world.tables import RESTLESS, SPACE
+from world.world import World
 
 # Nobody waits forever; an owner that gave up tries another change.
 LOCK_TIMEOUT = "700ms"

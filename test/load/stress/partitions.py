@@ -8,7 +8,10 @@ from inorder.connection.database import Connection, one_row
 from psycopg import sql
 
 from load.stress.owners import OwnerRole
-from world.world import ROW_BITS, World, numbers, roll_back, token_of
+from world.ledger import ROW_BITS, token_of
+from world.role import roll_back
+from world.sql import numbers
+from world.world import World
 
 TABLE = "r_parts"
 REGIONS = range(10, 14)

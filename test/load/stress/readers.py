@@ -10,7 +10,11 @@ import psycopg
 from inorder.connection.database import Connection, one_row
 
 from load.stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
-from world.world import ISOLATIONS, MOVER, OWNER, RESTLESS, TABLES, World, numbers, token_of, transaction
+from world.ledger import token_of
+from world.role import ISOLATIONS, transaction
+from world.sql import numbers
+from world.tables import MOVER, OWNER, RESTLESS, TABLES
+from world.world import World
 
 # A snapshot of this age has been overtaken by changes of the table.
 OLD_SECONDS = 0.4

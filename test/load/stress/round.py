@@ -30,10 +30,11 @@ from load.stress.readers import database_readers
 from load.stress.stateless import stateless_readers
 from load.stress.tails import Tail
 from load.stress.workers import workers
-from world.crash import crash, other_crashes
 from world.edition import EDITIONS, STANDBY, Edition
-from world.standby import Standby
-from world.world import MOVER, OWNER, ROWS_BEFORE, SETUP, STREAMS, TABLES, Role, World, fill, make_roles
+from world.role import Role
+from world.server import Standby, crash, other_crashes
+from world.tables import MOVER, OWNER, ROWS_BEFORE, SETUP, STREAMS, TABLES, make_roles
+from world.world import World, fill
 from world.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {

@@ -9,7 +9,10 @@ from load.stress.delivery import KEYED, Event, Reader, of_transaction
 from load.stress.readers import OLD_SECONDS
 from world.edition import STANDBY as STANDBYS
 from world.refusals import GUARD, ORIGIN
-from world.world import ISOLATIONS, OWNER, RESTLESS, TABLES, World, numbers, transaction
+from world.role import ISOLATIONS, transaction
+from world.sql import numbers
+from world.tables import OWNER, RESTLESS, TABLES
+from world.world import World
 
 KEPT = 200
 PRIMARY, STANDBY = "primary", "standby"

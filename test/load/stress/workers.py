@@ -8,7 +8,8 @@ from inorder.connection.database import Connection
 
 from load.stress.delivery import Event
 from load.stress.readers import JUMP, Batched, Plain
-from world.world import World, numbers
+from world.sql import numbers
+from world.world import World
 
 # Tables whose rows all keep their numbers, and whose partitions do not change.
 SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")

@@ -1,0 +1,27 @@
+"""Statements of tests."""
+
+from typing import Any
+
+from inorder.connection.database import Connection
+
+
+def run(connection: Connection, *statements: str) -> list[Any]:
+    """Execute statements, and return the rows of the last one, if it has any."""
+    cursor = None
+    for statement in statements:
+        cursor = connection.execute(statement.encode())
+    return cursor.fetchall() if cursor is not None and cursor.description else []
+
+
+def rows(connection: Connection, statement: str, *parameters: object) -> list[Any]:
+    return connection.execute(statement.encode(), parameters or None).fetchall()
+
+
+def value(connection: Connection, statement: str, *parameters: object) -> Any:
+    row = connection.execute(statement.encode(), parameters or None).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def numbers(connection: Connection, statement: str, *parameters: object) -> list[int]:
+    return [number for (number,) in rows(connection, statement, *parameters)]
