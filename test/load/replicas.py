@@ -10,9 +10,10 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 from ground import FINISH
-from restoring import run
+from restoring import run_program
 from sql_edition import create
 from waiting import wait_for
+from world.sql import value
 
 SETTINGS = {
     "wal_level": "logical", "max_replication_slots": "30", "max_wal_senders": "30", "max_worker_processes": "30",
@@ -56,11 +57,11 @@ class Pair:
 
     def copy_schema(self) -> None:
         options = ("--schema-only", "--no-publications", "--no-toast-compression")
-        dumped = run(self.subscriber, "pg_dump", *options, "-d", self.source)
+        dumped = run_program(self.subscriber, "pg_dump", *options, "-d", self.source)
         assert dumped.returncode == 0, dumped.stderr
         # Version 15.20 stores an option for each column that 18.6 does not know.
         script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
-        done = run(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
+        done = run_program(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
         assert done.returncode == 0, done.stderr
 
     def subscribe(self, tables: str, options: str = "") -> None:
@@ -71,7 +72,9 @@ class Pair:
 
     def wait(self) -> None:
         with connect(self.source) as source, connect(self.target) as target:
-            wait_for(lambda: one(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')"))
+            wait_for(
+                lambda: value(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')")
+            )
             wait_until_confirmed(source, self.name)
 
     def unsubscribe(self) -> None:
@@ -80,7 +83,7 @@ class Pair:
 
     def drop(self) -> None:
         with connect(self.target) as target:
-            left = one(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
+            left = value(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
         if left:
             self.unsubscribe()
         for cluster in (self.subscriber, self.publisher):
@@ -88,15 +91,10 @@ class Pair:
                 admin.execute(f"DROP DATABASE {self.name} WITH (FORCE)".encode())
 
 
-def one(connection: Connection, statement: str, *parameters: object) -> object:
-    row = connection.execute(statement.encode(), parameters).fetchone()
-    return row[0] if row else None
-
-
 def wait_until_confirmed(source: Connection, slot: str) -> None:
-    end = one(source, "SELECT pg_current_wal_lsn()")
+    end = value(source, "SELECT pg_current_wal_lsn()")
     confirmed = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
-    wait_for(lambda: one(source, confirmed, end, slot))
+    wait_for(lambda: value(source, confirmed, end, slot))
 
 
 @dataclass
@@ -148,7 +146,7 @@ class Consumer:
     def create(self, connection: Connection, start: str) -> None:
         create_feed = "SELECT feed_create(%s || ' moved', %s, %s), feed_create(%s || ' steps', %s, %s)"
         connection.execute(create_feed.encode(), [self.table, self.table, start] * 2)
-        self.position = str(one(connection, "SELECT reader_start(%s, %s)::text", self.table, start))
+        self.position = str(value(connection, "SELECT reader_start(%s, %s)::text", self.table, start))
 
     def tokens(self, connection: Connection, call: str, *parameters: object) -> list[int]:
         query = f"SELECT n FROM {call.replace('TYPE', f'null::{self.table}')}"
@@ -160,7 +158,7 @@ class Consumer:
         number = self.take(connection, rows)
         if number is not None:
             connection.execute(FINISH, [f"{self.table} steps", number])
-        batch = one(
+        batch = value(
             connection,
             "SELECT reader_next_batch(%s, %s::text::feed_position, %s)::text",
             self.table,
@@ -170,11 +168,11 @@ class Consumer:
         kept = self.tokens(connection, "reader_batch_rows(%s, %s::text::feed_batch, TYPE)", self.table, batch)
         self.kept += kept
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
-        self.position = str(one(connection, advance, self.position, batch))
+        self.position = str(value(connection, advance, self.position, batch))
         return len(moved) + len(kept) + (number is not None)
 
     def take(self, connection: Connection, rows: int | None) -> int | None:
-        number = one(connection, "SELECT (feed_take_batch(%s || ' steps', 'w', %s)).number", self.table, rows)
+        number = value(connection, "SELECT (feed_take_batch(%s || ' steps', 'w', %s)).number", self.table, rows)
         if number is None:
             return None
         read = self.tokens(connection, "feed_batch_rows(%s || ' steps', %s, TYPE)", self.table, number)

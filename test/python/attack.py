@@ -12,6 +12,8 @@ import psycopg
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
+from world.sql import run, value
+
 NUMBERS = count(1)
 # syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: a test whose statement
 # fails with one of these is out of date.
@@ -46,17 +48,6 @@ END $$;
 """
 
 
-def execute(connection: Connection, *statements: str) -> None:
-    for statement in statements:
-        connection.execute(statement.encode())
-
-
-def value(connection: Connection, query: str) -> object:
-    row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return row[0]
-
-
 def refusal(connection: Connection, statement: str, *expected: str) -> str:
     """The SQLSTATE with which a statement fails; empty if it does not.
 
@@ -77,22 +68,22 @@ def database(cluster: Cluster, *rights: str, template: str = "template1") -> Ite
     name = f"attacked_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         if not value(admin, "SELECT count(*) FROM pg_roles WHERE rolname = 'mallory'"):
-            execute(
+            run(
                 admin,
                 *(f"CREATE ROLE {role} LOGIN" for role in ("mallory", "alice", "bob")),
                 "CREATE ROLE monitor LOGIN",
             )
-            execute(admin, "GRANT pg_monitor TO monitor")
-        execute(admin, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+            run(admin, "GRANT pg_monitor TO monitor")
+        run(admin, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         for right in rights:
-            execute(admin, right.format(database=name))
+            run(admin, right.format(database=name))
     dsn = f"{cluster.dsn} dbname={name}"
     try:
         yield dsn
         assert_no_right_gained(dsn)
     finally:
         with connect(cluster.dsn) as admin:
-            execute(admin, "ALTER ROLE mallory NOSUPERUSER", f"DROP DATABASE {name} WITH (FORCE)")
+            run(admin, "ALTER ROLE mallory NOSUPERUSER", f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def assert_no_right_gained(dsn: str) -> None:

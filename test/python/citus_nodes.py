@@ -19,13 +19,12 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation, from_pg_config
 from inorder.lab.server.cluster import PORT, Cluster
 
-import attack
 from tail_runs import Tail
 from waiting import PATIENCE
+from world.sql import run
 
 # Set by script/citus: a server that has Citus. Without it the tests of Citus are skipped.
 PG_CONFIG = os.environ.get("INORDER_TEST_CITUS", "")
-run = attack.execute
 MARKS = [
     pytest.mark.server,
     pytest.mark.citus,

@@ -13,7 +13,6 @@ from itertools import count, groupby
 from pathlib import Path
 
 import hypothesis
-import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.installations import Installation, find_installation
@@ -25,9 +24,10 @@ import clusters
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
 from editions import Tool, owned_database
-from ground import Place, run
+from ground import Place
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
+from world.sql import run
 
 # Runs of the tool inherit these handlers from the tests. Under nohup or in the background, the tool would otherwise
 # inherit that the signals are ignored, until it has set its own handlers.
@@ -362,12 +362,6 @@ class Counting(Progress):
 
     def done(self, text: str = "") -> None:
         self.ended += 1
-
-
-def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *parameters: object) -> object:
-    row = connection.execute(statement.encode(), parameters or None).fetchone()
-    assert row is not None and len(row) == 1
-    return row[0]
 
 
 def text(name: str) -> str:

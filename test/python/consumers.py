@@ -13,8 +13,9 @@ from pathlib import Path
 from inorder.connection.database import APPLICATION_NAME, Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import ROOT, scalar, text
+from conftest import ROOT, text
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 FOLDER = ROOT / "docs" / "clients"
 BUILT = ROOT / "build" / "clients"  # built by script/clients
@@ -98,10 +99,10 @@ class Shop:
         return Counter(str(key) for (key,) in self.sink.execute("SELECT id::text FROM mails"))
 
     def stored(self) -> int:
-        return int(str(scalar(self.sink, "SELECT count(*) FROM batches")))
+        return int(value(self.sink, "SELECT count(*) FROM batches"))
 
     def unfinished(self) -> int:
-        return int(str(scalar(self.source, "SELECT count(*) FROM feed_batches")))
+        return int(value(self.source, "SELECT count(*) FROM feed_batches"))
 
     def wait_for_more(self) -> None:
         before = self.stored()

@@ -12,6 +12,7 @@ from inorder.lab.server.cluster import Cluster
 import preloaded
 from extension_objects import difference, installed
 from waiting import PATIENCE
+from world.sql import run
 
 NUMBERS = count(1)
 EVENTS = "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)"
@@ -24,24 +25,17 @@ SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE
 """
 
 
-def rows(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
-    for statement in statements[:-1]:
-        connection.execute(statement.encode())
-    cursor = connection.execute(statements[-1].encode())
-    return cursor.fetchall() if cursor.description else []
-
-
 @contextmanager
 def database(cluster: Cluster, owner: str = "") -> Iterator[Connection]:
     name = f"edition_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         owned = f"OWNER {owner}" if owner else ""
-        rows(admin, f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy {owned}")
+        run(admin, f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy {owned}")
         try:
             with connect(f"{cluster.dsn} dbname={name}") as connection:
                 yield connection
         finally:
-            rows(admin, f"DROP DATABASE {name} WITH (FORCE)")
+            run(admin, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Tool:
@@ -80,7 +74,7 @@ def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
 @contextmanager
 def owned_database(cluster: Cluster) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
-        rows(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
+        run(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
         with database(cluster, "edition_owner") as connection:
             yield connection
-        rows(admin, "DROP ROLE edition_owner")
+        run(admin, "DROP ROLE edition_owner")

@@ -9,8 +9,9 @@ from inorder.lab.server.cluster import Cluster
 
 import attack
 from sql_edition import TESTED
+from world.sql import run
 
-run, state = attack.execute, attack.refusal
+state = attack.refusal
 
 SNAPSHOT = "40001"  # serialization_failure: retry
 GROUND = "55000"  # object_not_in_prerequisite_state: a user has to act

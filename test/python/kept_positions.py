@@ -9,8 +9,8 @@ from inorder.spark.driver import Driver
 from inorder.spark.offsets import Offset
 from inorder.spark.options import parsed
 
-from conftest import scalar
 from tail_runs import Tail, numbers
+from world.sql import value
 
 NEXT = "SELECT reader_next_batch('events', %s::text::feed_position, 2)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
@@ -25,8 +25,8 @@ class Reader:
 
     def __init__(self, connection: Connection, order_column: str | None) -> None:
         self.got: list[int] = []
-        self.position = str(scalar(connection, "SELECT reader_start('events', 'beginning', %s)::text", order_column))
-        self.batch = str(scalar(connection, NEXT, self.position))
+        self.position = str(value(connection, "SELECT reader_start('events', 'beginning', %s)::text", order_column))
+        self.batch = str(value(connection, NEXT, self.position))
         self.step(connection)
         connection.execute("CREATE TABLE IF NOT EXISTS kept (position jsonb, batch jsonb)")
         connection.execute("INSERT INTO kept VALUES (%s::jsonb, %s::jsonb)", [self.position, self.batch])
@@ -34,8 +34,8 @@ class Reader:
     def step(self, connection: Connection) -> bool:
         rows = connection.execute(READ.encode(), [self.batch]).fetchall()
         self.got += [int(str(n)) for (n,) in rows]
-        self.position = str(scalar(connection, ADVANCE, self.position, self.batch))
-        self.batch = str(scalar(connection, NEXT, self.position))
+        self.position = str(value(connection, ADVANCE, self.position, self.batch))
+        self.batch = str(value(connection, NEXT, self.position))
         return bool(rows)
 
     def goes_on(self, connection: Connection) -> list[int]:
@@ -72,12 +72,12 @@ class KeptPositions:
 
     def go_on(self, connection: Connection) -> None:
         everything = numbers_of(connection)
-        assert self.ordering["frozen"] and not scalar(connection, "SELECT bool_or(position ? 'noted') FROM kept")
+        assert self.ordering["frozen"] and not value(connection, "SELECT bool_or(position ? 'noted') FROM kept")
         noted = (
             "SELECT bool_and(position::feed_position::jsonb ? 'noted' AND batch::feed_batch::jsonb ? 'noted') FROM kept"
         )
-        assert scalar(connection, noted) is True
-        assert scalar(connection, "SELECT count(*) FROM typed AS t WHERE to_jsonb(t)::text ~ '\"noted\": null'") == 2
+        assert value(connection, noted) is True
+        assert value(connection, "SELECT count(*) FROM typed AS t WHERE to_jsonb(t)::text ~ '\"noted\": null'") == 2
         assert [sorted(reader.goes_on(connection)) for reader in self.readers] == [everything] * 2
         assert self.readers[1].got == everything
         with self.plan() as plan:

@@ -4,8 +4,8 @@ from typing import Any
 
 from inorder.connection.database import Connection
 
-from conftest import scalar
 from waiting import wait_for
+from world.sql import value
 
 # Tables whose rows an update must not change.
 STATE_TABLES = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part")
@@ -29,7 +29,7 @@ ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
 
 def wait_until_alone(connection: Connection) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    wait_for(lambda: scalar(connection, query) == 0)
+    wait_for(lambda: value(connection, query) == 0)
 
 
 def alike(value: Any, before: Any) -> Any:
@@ -62,7 +62,7 @@ class Kept:
         self.taken = {feed: self.take(connection, feed, 2) for feed in ("workers", "shares")}
         self.dead, token = self.take(connection, "workers", 1, worker="other", tries=1)
         failed = "SELECT feed_fail_batch('workers', %s, %s, 'bad')"
-        assert scalar(connection, failed, self.dead, token) is True
+        assert value(connection, failed, self.dead, token) is True
 
     def insert(self, connection: Connection, rows: int) -> None:
         for _ in range(rows):
@@ -88,7 +88,7 @@ class Kept:
 
     def finish(self, connection: Connection, feed: str, batch: int, token: int) -> None:
         self.got[feed] += self.rows(connection, feed, batch)
-        assert scalar(connection, FINISH, feed, batch, token) is True
+        assert value(connection, FINISH, feed, batch, token) is True
 
     @staticmethod
     def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
@@ -116,7 +116,7 @@ class Kept:
         everything = list(range(1, self.written + 1))
         assert {feed: sorted(got) for feed, got in self.got.items()} == dict.fromkeys(self.got, everything)
         assert self.got["ordered"] == everything
-        assert scalar(connection, "SELECT exact_count('events')") == self.written
+        assert value(connection, "SELECT exact_count('events')") == self.written
 
     def workers_go_on(self, connection: Connection) -> None:
         dead = "SELECT number, reason FROM feed_batches WHERE name = 'workers' AND dead_since IS NOT NULL"

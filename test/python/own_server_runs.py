@@ -12,9 +12,9 @@ from inorder.lab.results.journal import load
 from inorder.lab.results.result import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
 from tool import inorder
 from waiting import wait_for
+from world.sql import value
 
 SESSIONS = "SELECT application_name FROM pg_stat_activity WHERE application_name ~ '^inorder_lab'"
 ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, True, True, 90, 2**27, "off", "C", True)
@@ -39,7 +39,7 @@ def traces(dsn: str) -> list[object]:
         # A closed session is visible for a moment longer.
         wait_for(lambda: not connection.execute(SESSIONS.encode()).fetchall())
         queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'", SESSIONS]
-        if scalar(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
+        if value(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):
             queries += [
                 "SELECT name FROM inorder_internal.feed", "SELECT relation::text FROM inorder_internal.feed_table"
             ]  # fmt: skip

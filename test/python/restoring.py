@@ -108,7 +108,9 @@ def spend_transactions(connection: Connection, amount: int) -> None:
     )
 
 
-def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def run_program(
+    cluster: Cluster, program: str, *arguments: str, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     command: list[str | Path] = [cluster.original.program(program), *arguments]
     return subprocess.run(
         command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
@@ -119,13 +121,13 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
 def copied(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> Iterator[Connection]:
     """A dump of a database, restored into another database that exists while the block lasts."""
     file = str(folder / "dump")
-    dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
+    dumped = run_program(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr
     with copy_of("template1", target, into) as connection:
         if form == "plain":
-            done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
+            done = run_program(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
         else:
-            done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
+            done = run_program(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
         assert done.returncode == 0, done.stderr
         yield connection
 

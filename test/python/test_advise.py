@@ -23,12 +23,12 @@ from psycopg import sql
 
 import preloaded
 from advised import UNLIKE, followed
-from attack import execute
-from conftest import LONG_RUN, install_edition, scalar, text
+from conftest import LONG_RUN, install_edition, text
 from examples import parsed
 from sql_edition import BUILT, TESTED
 from waiting import PATIENCE
 from world.server import Standby
+from world.sql import run, value
 
 ROWS = 5_000_000 if LONG_RUN else 300_000
 # Autovacuum is off, because some tables must have no statistics.
@@ -109,15 +109,15 @@ def pairs(data: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def plant(admin: Connection) -> None:
-    execute(admin, "CREATE EXTENSION pg_stat_statements", *filter(str.strip, FILLED.split(";")), "VACUUM ANALYZE")
-    execute(admin, "SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
-    execute(admin, *filter(str.strip, LOAD.split(";")))
+    run(admin, "CREATE EXTENSION pg_stat_statements", *filter(str.strip, FILLED.split(";")), "VACUUM ANALYZE")
+    run(admin, "SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
+    run(admin, *filter(str.strip, LOAD.split(";")))
     for last in range(0, 240, 20):
         admin.execute("SELECT id, body FROM app.outbox WHERE id > %s ORDER BY id LIMIT 20", (last,))
         admin.execute("SELECT n FROM app.numbers WHERE id > %s ORDER BY id DESC LIMIT 20", (last,))
         with admin.transaction():
-            execute(admin, *SLOWLY, "SELECT count(*) FROM app.numbers", "SELECT count(*) FROM app.numbers WHERE n < 0")
-    execute(admin, "SELECT pg_stat_force_next_flush()")
+            run(admin, *SLOWLY, "SELECT count(*) FROM app.numbers", "SELECT count(*) FROM app.numbers WHERE n < 0")
+    run(admin, "SELECT pg_stat_force_next_flush()")
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +128,8 @@ def advised(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> I
         running.start(STATEMENTS)
         here = Advised(running, tmp_path_factory.mktemp("a"))
         with connect(running.dsn) as admin:
-            execute(admin, "CREATE DATABASE planted", "CREATE DATABASE bare", "CREATE DATABASE odd")
-            execute(
-                admin, "CREATE ROLE watcher LOGIN IN ROLE pg_monitor", "CREATE ROLE plain LOGIN", "CREATE ROLE mallory"
-            )
+            run(admin, "CREATE DATABASE planted", "CREATE DATABASE bare", "CREATE DATABASE odd")
+            run(admin, "CREATE ROLE watcher LOGIN IN ROLE pg_monitor", "CREATE ROLE plain LOGIN", "CREATE ROLE mallory")
         install_edition(TESTED, server, running, "planted")
         with here.session() as admin:
             plant(admin)
@@ -157,31 +155,31 @@ def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
     """Apply the remedies to a copy, in the order of the advice, including the statements that feed_prepare returns."""
     findings = advised.found()["findings"]
     with advised.session("bare") as admin:
-        execute(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
+        run(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
     with advised.session("cured") as admin:
         for remedy in dict.fromkeys(remedy for finding in findings for remedy in finding["remedy"]):
             done = admin.execute(remedy.encode())
             if "feed_prepare" in remedy:
-                execute(admin, *(str(more) for (more,) in done.fetchall()))
+                run(admin, *(str(more) for (more,) in done.fetchall()))
         for finding in findings:
             if finding["measure"].startswith("inorder "):
                 parsed(cli, shlex.split(finding["measure"])[1:])
             else:
-                execute(admin, finding["measure"])
+                run(admin, finding["measure"])
         (counted,) = [finding["verify"] for finding in findings if finding["id"] == "count-all"]
-        assert scalar(admin, counted) == scalar(admin, "SELECT count(*) FROM app.numbers")
-        assert scalar(admin, "SELECT count(*) FROM feeds WHERE relation = 'app.outbox'::regclass") == 1
+        assert value(admin, counted) == value(admin, "SELECT count(*) FROM app.numbers")
+        assert value(admin, "SELECT count(*) FROM feeds WHERE relation = 'app.outbox'::regclass") == 1
         assert (
-            scalar(admin, "SELECT data_type FROM information_schema.columns WHERE table_name = 'letters' LIMIT 1")
+            value(admin, "SELECT data_type FROM information_schema.columns WHERE table_name = 'letters' LIMIT 1")
             == "uuid"
         )
-        execute(admin, "INSERT INTO app.orders (n) VALUES (-1)")
-        assert scalar(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
+        run(admin, "INSERT INTO app.orders (n) VALUES (-1)")
+        assert value(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
         (instead,) = [finding["instead"] for finding in findings if finding["table"] == '"app"."orders"']
-        execute(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
-        assert scalar(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
+        run(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
+        assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
     with advised.session("bare") as admin:
-        execute(admin, "DROP DATABASE cured")
+        run(admin, "DROP DATABASE cured")
 
 
 # Findings of a role that is no superuser: it sees the defaults of keys, and its own statements.
@@ -206,9 +204,9 @@ def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, r
 def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advised, install: str, code: int) -> None:
     """The schema ``public`` of a database belongs to its owner, whom a superuser does not trust."""
     with advised.session("bare") as admin:
-        execute(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
+        run(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
     with advised.session("theirs") as admin:
-        execute(admin, install)
+        run(admin, install)
     environment = advised.cluster.environment() | {"PGDATABASE": "theirs", "PGUSER": "postgres"}
     done = preloaded.run(["feeds"], advised.folder, environment, PATIENCE)
     assert done.returncode == code, done.stderr
@@ -217,7 +215,7 @@ def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advis
 @pytest.mark.server
 def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advised) -> None:
     with advised.session() as admin:
-        execute(admin, "CREATE TABLE app.made (id uuid PRIMARY KEY)",
+        run(admin, "CREATE TABLE app.made (id uuid PRIMARY KEY)",
                 "INSERT INTO app.made SELECT gen_random_uuid() FROM generate_series(1, 50000)", "VACUUM app.made",
                 "CREATE TABLE app.foreign (LIKE app.made INCLUDING ALL)",
                 "INSERT INTO app.foreign TABLE app.made", "VACUUM app.foreign",
@@ -238,7 +236,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             for name in ('"app"."foreign"', '"hers"."ours"'):  # owned by another role, or in its schema
                 assert any(name in entry for entry in after["not_seen"])
         finally:
-            execute(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
+            run(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
 
 
 @pytest.mark.server
@@ -251,11 +249,11 @@ def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installatio
         "readers that poll, counts of all rows, rows that updates change: pg_stat_statements is not"
     )
     with advised.session("bare") as admin:
-        execute(admin, "CREATE EXTENSION pg_stat_statements")
+        run(admin, "CREATE EXTENSION pg_stat_statements")
     for arguments in (["-i", "-s", "2", "-q"], ["-t", "400", "-c", "2"], ["-S", "-t", "50"]):
         subprocess.run([server.program("pgbench"), *arguments], check=True, capture_output=True, env=environment)
     with advised.session("bare") as admin:
-        execute(admin, "ANALYZE")
+        run(admin, "ANALYZE")
     data = advised.found(database="bare")
     assert (data["findings"], data["leave"], data["not_seen"]) == ([], [], []), data
 
@@ -270,15 +268,15 @@ WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
     """The number of statements is as for few tables, with at most a hundred blocks for each table."""
     with advised.session("bare") as admin:
-        execute(admin, "CREATE DATABASE many")
+        run(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
         for first in range(0, 10_000, 500):
             made = (
                 "CREATE TABLE t' || i || ' (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz, body text)"
             )
             loop = f"FOR i IN {first}..{first + 499} LOOP EXECUTE '{made}'; END LOOP"
-            execute(admin, f"DO $$ BEGIN {loop}; END $$")
-        execute(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
+            run(admin, f"DO $$ BEGIN {loop}; END $$")
+        run(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
     with advised.session() as admin:
         before = one_row(admin, WORK_IN_MANY)
         data = advised.found("--least", "1TB", database="many")
@@ -287,7 +285,7 @@ def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
     print(f"\n{calls} statements, {blocks} blocks")
     assert calls < 100 and blocks < 200 * 10_000
     with advised.session("bare") as admin:
-        execute(admin, "DROP DATABASE many")
+        run(admin, "DROP DATABASE many")
 
 
 OF_USERS = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p')"
@@ -337,16 +335,16 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
     """Only the catalog is locked until a transaction ends and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
-        execute(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
+        run(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
                 "INSERT INTO unseen SELECT gen_random_uuid() FROM generate_series(1, 5000)", "VACUUM unseen",
                 "ALTER TABLE unseen OWNER TO watcher")  # fmt: skip
-        view = scalar(admin, "SELECT 'pg_stat_statements'::regclass::oid::int8")
+        view = value(admin, "SELECT 'pg_stat_statements'::regclass::oid::int8")
         try:
             with locking(dsn, mode) as (lock, refusals), connect_as_user(f"{dsn} user=watcher") as connection:
                 reader = Watched(connection, lock)
                 facts_of(reader, None, sampled)
         finally:
-            execute(admin, "DROP TABLE unseen")
+            run(admin, "DROP TABLE unseen")
     assert set(refusals) == refused and {mode for _, mode in reader.locked} == {"AccessShareLock"}
     assert ({relation for relation, _ in reader.locked if relation >= 16384} == {view}) == (not sampled)
 
@@ -376,7 +374,7 @@ def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised)
 def test_it_waits_for_nobody(advised: Advised) -> None:
     """Tables are changed meanwhile under the strongest lock."""
     with advised.session() as owner, owner.transaction():
-        execute(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
+        run(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
         assert pairs(advised.found()) == EXPECTED
         raise psycopg.Rollback
 
@@ -407,10 +405,10 @@ AS $$ BEGIN RAISE EXCEPTION 'ran'; END $$;
 def hostile(advised: Advised) -> str:
     table = sql.Identifier("mallory", ODD).as_string(None)
     with advised.session("bare") as admin:
-        execute(admin, "DROP DATABASE IF EXISTS odd WITH (FORCE)", "CREATE DATABASE odd OWNER mallory")
+        run(admin, "DROP DATABASE IF EXISTS odd WITH (FORCE)", "CREATE DATABASE odd OWNER mallory")
     with advised.session("odd") as admin:
-        execute(admin, "CREATE SCHEMA mallory", *filter(str.strip, MALLORY.split(";\n")))
-        execute(admin, "SET search_path = pg_catalog", f"CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT "
+        run(admin, "CREATE SCHEMA mallory", *filter(str.strip, MALLORY.split(";\n")))
+        run(admin, "SET search_path = pg_catalog", f"CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT "
                 f"gen_random_uuid(), {sql.Identifier(ODD).as_string(None)} bigserial, at timestamptz)",
                 f"INSERT INTO {table} (at) SELECT now() FROM generate_series(1, 100000)", f"ANALYZE {table}",
                 "SELECT pg_stat_force_next_flush()")  # fmt: skip
@@ -423,11 +421,11 @@ def hostile(advised: Advised) -> str:
             "FUNCTION mallory.feed_guard()",
             "SCHEMA inorder_internal",
         ):
-            execute(admin, f"ALTER {owned} OWNER TO mallory")
-        execute(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
+            run(admin, f"ALTER {owned} OWNER TO mallory")
+        run(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
                 "ALTER DATABASE odd SET default_transaction_read_only = off")  # fmt: skip
         if admin.info.server_version < 190000:  # 19 has no such strings any more
-            execute(admin, "ALTER DATABASE odd SET standard_conforming_strings = off")
+            run(admin, "ALTER DATABASE odd SET standard_conforming_strings = off")
     return table
 
 
@@ -447,24 +445,24 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
         # The test is about names: the function that it names does not exist before 18.
         assert '"mallory".' not in finding["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = finding["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
-        execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
+        run(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
         made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
-        assert scalar(admin, made, table) == 1
+        assert value(admin, made, table) == 1
 
 
 @pytest.mark.server
 def test_statements_are_not_read_where_another_role_could_replace_them(advised: Advised) -> None:
     """As in the schema ``public`` of a database of another role. After the statements of the hint they are read."""
     with advised.session() as admin:
-        execute(admin, "ALTER DATABASE planted OWNER TO mallory")
+        run(admin, "ALTER DATABASE planted OWNER TO mallory")
         try:
             data = advised.found()
             home, unseen = data["not_seen"]
-            execute(admin, unseen.rpartition("there: ")[2])
+            run(admin, unseen.rpartition("there: ")[2])
             moved = advised.found()
         finally:
-            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA IF EXISTS monitoring")
-            execute(admin, "ALTER DATABASE planted OWNER TO postgres")
+            run(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA IF EXISTS monitoring")
+            run(admin, "ALTER DATABASE planted OWNER TO postgres")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
     assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in unseen
     assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [home]

@@ -17,11 +17,11 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 import preloaded
-from attack import execute
 from conftest import LONG_RUN
 from examples import parsed
 from tool import inorder
 from waiting import PATIENCE
+from world.sql import run
 
 EVENTS = "(id bigserial PRIMARY KEY, tenant int, n int, created_at timestamptz DEFAULT now(), body text)"
 SCHEMA = f"""CREATE TABLE events {EVENTS};
@@ -126,8 +126,8 @@ def forms(server: Installation) -> Iterator[Cluster]:
     with Cluster(server) as running:
         running.start({"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off"})
         with connect(running.dsn) as admin:
-            execute(admin, "CREATE EXTENSION pg_stat_statements", *SCHEMA.split("\n"))
-            execute(admin, "INSERT INTO events SELECT FROM generate_series(1, 2000)",
+            run(admin, "CREATE EXTENSION pg_stat_statements", *SCHEMA.split("\n"))
+            run(admin, "INSERT INTO events SELECT FROM generate_series(1, 2000)",
                     "INSERT INTO users SELECT generate_series(1, 2000)",
                     "INSERT INTO orders SELECT gen_random_uuid() FROM generate_series(1, 2000)", "ANALYZE")  # fmt: skip
         yield running
@@ -140,12 +140,12 @@ def environment_of(cluster: Cluster) -> dict[str, str]:
 def called(cluster: Cluster, texts: Sequence[str]) -> None:
     """Execute each text ten times by PREPARE, which infers the types of parameters. Values are null, for any type."""
     with connect(cluster.dsn) as admin:
-        execute(admin, "SELECT pg_stat_statements_reset()")
+        run(admin, "SELECT pg_stat_statements_reset()")
         for text in texts:
             number = max(int(digit) for digit in "123" if f"${digit}" in text)
             for _ in range(10):
-                execute(admin, f"PREPARE p AS {text}", f"EXECUTE p ({', '.join(['NULL'] * number)})", "DEALLOCATE p")
-        execute(admin, "SELECT pg_stat_force_next_flush()")
+                run(admin, f"PREPARE p AS {text}", f"EXECUTE p ({', '.join(['NULL'] * number)})", "DEALLOCATE p")
+        run(admin, "SELECT pg_stat_force_next_flush()")
 
 
 @pytest.mark.server

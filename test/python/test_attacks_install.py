@@ -9,10 +9,11 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from attack import ATTACK, assert_no_right_gained, database, execute, operators, overloads, refusal, value
-from conftest import LONG_RUN, scalar
+from attack import ATTACK, assert_no_right_gained, database, operators, overloads, refusal
+from conftest import LONG_RUN
 from sources import sql_source
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -97,7 +98,7 @@ def called_names() -> list[str]:
 
 def use(dsn: str, schema: str) -> None:
     with connect(dsn) as session:  # which has no plans
-        execute(session, "SET search_path = pg_catalog", *USE.format(x=schema).split(";\n")[:-1])
+        run(session, "SET search_path = pg_catalog", *USE.format(x=schema).split(";\n")[:-1])
 
 
 PLANT = """
@@ -113,21 +114,21 @@ END $$
 
 
 def plant(mallory: Connection, schema: str) -> None:
-    execute(mallory, "SET check_function_bodies = off")
+    run(mallory, "SET check_function_bodies = off")
     traps = [*overloads(schema, called_names()), *operators(schema)]
-    taken = scalar(mallory, "SELECT pg_temp.plant(%s)", traps)
+    taken = value(mallory, "SELECT pg_temp.plant(%s)", traps)
     assert int(str(taken)) < len(traps) / 100
 
 
 @pytest.mark.parametrize("installer", ["mallory", "postgres"])
 def test_what_is_planted_before_installation_is_never_called(dsn: str, mallory: Connection, installer: str) -> None:
-    execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
+    run(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     plant(mallory, "x")
     with connect(f"{dsn} user={installer}") as connection:
         # The installation may fail, because some names of the extension's functions are taken.
         if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
             drop_own(mallory)
-            execute(connection, "CREATE EXTENSION inorder SCHEMA x")
+            run(connection, "CREATE EXTENSION inorder SCHEMA x")
     formats = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'x'::regnamespace AND proname = 'format'"
     assert value(mallory, formats)
     use(dsn, "x")
@@ -142,27 +143,27 @@ def drop_own(mallory: Connection) -> None:
     ).fetchall()
     for signature, name in planted:
         if name in own:
-            execute(mallory, f"DROP FUNCTION {signature}")
+            run(mallory, f"DROP FUNCTION {signature}")
 
 
 def use_again(dsn: str, path: str) -> None:
     statements = [s.strip() for s in USE.format(x="x").split(";\n")[:-1]]
     with connect(dsn) as session:
-        execute(session, "DROP TABLE public.events, public.old", "BEGIN")
-        execute(session, *(s for s in statements if s.startswith(("CREATE", "INSERT", "ALTER"))), "COMMIT")
-        execute(session, f"SET search_path = {path}", *(s for s in statements if s.startswith("SELECT")))
+        run(session, "DROP TABLE public.events, public.old", "BEGIN")
+        run(session, *(s for s in statements if s.startswith(("CREATE", "INSERT", "ALTER"))), "COMMIT")
+        run(session, f"SET search_path = {path}", *(s for s in statements if s.startswith("SELECT")))
 
 
 def test_what_is_planted_after_installation_is_never_called(dsn: str, mallory: Connection) -> None:
-    execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
+    run(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     with connect(dsn) as admin:
-        execute(admin, "CREATE EXTENSION inorder SCHEMA x")
+        run(admin, "CREATE EXTENSION inorder SCHEMA x")
         plant(mallory, "x")
         use(dsn, "x")
-        execute(admin, "DROP TABLE public.events, public.old")
+        run(admin, "DROP TABLE public.events, public.old")
     if not LONG_RUN:
         return
-    execute(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
+    run(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
     plant(mallory, "x")
     use(dsn, "y")
 
@@ -173,14 +174,14 @@ OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OP
 
 
 def test_the_name_of_the_schema_ends_no_statement(mallory: Connection) -> None:
-    execute(
+    run(
         mallory, ATTACK, 'CREATE SCHEMA "x, y; %s"', f'CREATE SCHEMA "{INJECTED}"',
         f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
         f'CREATE FUNCTION "{INJECTED}".uuid_v1_lt_time(pg_temp."{OPERAND}", int) RETURNS boolean RETURN true',
     )  # fmt: skip
     # Later minor versions refuse a name with two hyphens.
     assert refusal(mallory, f'CREATE EXTENSION inorder SCHEMA "{INJECTED}"') in ("", "22P02")
-    execute(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
+    run(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
     compared = value(mallory, """SELECT now() OPERATOR("x, y; %s".<~) "x, y; %s".uuid_v1_nextval()""")
     assert compared in (True, False)
 
@@ -230,13 +231,13 @@ MEDDLING_WITH_TABLES = (
 
 
 def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Connection) -> None:
-    execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+    run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
     tables = ("feed", "feed_table", "counted_table", "count_part")
     of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
     for statement in (*MEDDLING, *of_tables):
         assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
     # GRANT only gives a warning for these, and grants nothing.
-    execute(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
+    run(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
     assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
     assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
     assert refusal(mallory, "SELECT count(*) FROM inorder_internal.feed") == ""
@@ -247,8 +248,8 @@ def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Co
 def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
     with database(attacked) as dsn, connect(dsn) as admin:
         for kind in ("TABLES", "FUNCTIONS", "SCHEMAS", "TYPES"):
-            execute(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
-        execute(admin, "CREATE EXTENSION inorder")
+            run(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
+        run(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:
             for table in ("feed", "feed_table", "counted_table", "count_part"):
                 assert refusal(mallory, f"SELECT FROM inorder_internal.{table}") == "42501"
@@ -256,7 +257,7 @@ def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
 
 
 def test_a_planted_internal_schema_makes_the_installation_fail(dsn: str, mallory: Connection) -> None:
-    execute(mallory, "CREATE SCHEMA inorder_internal")
+    run(mallory, "CREATE SCHEMA inorder_internal")
     with connect(dsn) as admin:
         assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
 
@@ -283,13 +284,13 @@ CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUA
 
 def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
     with connect(f"{dsn} user=mallory") as waiting:
-        execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
-        execute(mallory, "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval())")
-        execute(mallory, "SELECT evil.feed_create('f', 'evil.t')", "SELECT evil.feed_create('g', 'evil.t')")
-        execute(waiting, "SELECT evil.feed_drop('g')")
-        execute(mallory, "BEGIN", "DROP EXTENSION inorder CASCADE", *IMPOSTORS.split(";\n")[:-1])
+        run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+        run(mallory, "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval())")
+        run(mallory, "SELECT evil.feed_create('f', 'evil.t')", "SELECT evil.feed_create('g', 'evil.t')")
+        run(waiting, "SELECT evil.feed_drop('g')")
+        run(mallory, "BEGIN", "DROP EXTENSION inorder CASCADE", *IMPOSTORS.split(";\n")[:-1])
         with blocked(refusal, waiting, "SELECT evil.feed_drop('f')") as call:
-            execute(mallory, "COMMIT")
+            run(mallory, "COMMIT")
             assert call.result() == "55000"
 
 
@@ -337,7 +338,7 @@ SWAPPED = (
 
 def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
     """The owner does it in the same session, where no lock of the call helps."""
-    execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
+    run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
     for call in SWAPPED:
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
@@ -349,7 +350,7 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
 def swap(dsn: str, call: str, place: int) -> str | None:
     """The outcome of a call whose n-th evaluation of the owner's code drops the extension; None if there are fewer."""
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
+        run(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
         refused = refusal(mallory, call)
-        execute(mallory, "ROLLBACK")
+        run(mallory, "ROLLBACK")
         return refused if value(mallory, f"SELECT last_value >= {place} FROM evil.looks") else None

@@ -16,11 +16,12 @@ from inorder.lab.server.cluster import Cluster
 from inorder.tail.formats import FORMATS
 from psycopg import sql
 
-from attack import ATTACK, database, execute, refusal, value
+from attack import ATTACK, database, refusal
 from conftest import LONG_RUN
 from sql_edition import BUILT, TESTED, create
 from tail_runs import Tail
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -35,7 +36,7 @@ def attacked(server: Installation) -> Iterator[Cluster]:
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         with connect(running.dsn) as admin:
-            execute(admin, "CREATE DATABASE with_c", "CREATE DATABASE with_sql")
+            run(admin, "CREATE DATABASE with_c", "CREATE DATABASE with_sql")
         for edition in TRIED:
             with connect(f"{running.dsn} dbname=with_{edition}") as admin:
                 create(admin, edition)
@@ -46,7 +47,7 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     with database(attacked, CREATE, template=f"with_{getattr(request, 'param', TESTED)}") as made:
         with connect(f"{made} user=mallory") as mallory:
-            execute(mallory, ATTACK)
+            run(mallory, ATTACK)
         yield made
 
 
@@ -99,7 +100,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            execute(connection, str(value(connection, f"SELECT reader_batch_query('{table}', {every})")))
+            run(connection, str(value(connection, f"SELECT reader_batch_query('{table}', {every})")))
     except psycopg.Error as error:
         refused.add(error.sqlstate or "?")
     assert refusal(connection, "SELECT * FROM feeds") == ""
@@ -202,8 +203,8 @@ OTHER_TEXTS = (
 def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
     """The parsed query is examined before it is planned, because names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
-        execute(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
+        run(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
+        run(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
                 "boolean LANGUAGE sql AS 'SELECT evil.attack()'",
                 "CREATE OPERATOR evil.= (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.same)")  # fmt: skip
     call = "SELECT inorder_internal.count_as_caller(t, '{}', false, 'postgres'::regrole) "
@@ -217,11 +218,11 @@ def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
-        execute(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
+        run(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
+        run(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
-        execute(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
-        execute(mallory, "SELECT feed_grant('f', 'bob')")
+        run(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
+        run(mallory, "SELECT feed_grant('f', 'bob')")
     # The plain role comes first: afterwards everything has been counted.
     with connect(f"{dsn} user=bob") as bob:
         assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
@@ -256,12 +257,12 @@ CONSTANTS = {
 @pytest.mark.parametrize("made", CONSTANTS)
 def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, made: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
+        run(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
     start = "reader_start('evil.t')"
     every = f"reader_next_batch('evil.t', {start})"
     with connect(f"{dsn} user=mallory") as writer:
         for read in READS:
-            execute(writer, "INSERT INTO evil.t (n) VALUES (3), (4)")
+            run(writer, "INSERT INTO evil.t (n) VALUES (3), (4)")
             with connect(f"{dsn} user=mallory") as mallory:
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
@@ -298,13 +299,13 @@ OF_NEW_PARTITIONS = (
 
 def read_partitions(mallory: Connection, bob: Connection) -> None:
     """Positions and a batch of bob's, then rows and a partition that these do not know."""
-    execute(mallory, WHO, *OF_PARTITIONS)
+    run(mallory, WHO, *OF_PARTITIONS)
     for feed in ("b", "w"):
-        execute(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
-    execute(bob, "CREATE TABLE evil.kept AS SELECT reader_start('evil.t', 'now') AS p, "
+        run(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
+    run(bob, "CREATE TABLE evil.kept AS SELECT reader_start('evil.t', 'now') AS p, "
             "reader_next_batch('evil.t', reader_start('evil.t')) AS b")  # fmt: skip
-    execute(mallory, "CREATE TABLE evil.t_3 PARTITION OF evil.t FOR VALUES IN (3)")
-    execute(mallory, "INSERT INTO evil.t (n) VALUES (1), (2), (3)")
+    run(mallory, "CREATE TABLE evil.t_3 PARTITION OF evil.t FOR VALUES IN (3)")
+    run(mallory, "INSERT INTO evil.t (n) VALUES (1), (2), (3)")
 
 
 def evaluated(session: Connection) -> set[str]:
@@ -328,12 +329,12 @@ def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_read
         sessions = {read: stack.enter_context(connect(f"{dsn} user=bob")) for read in reads}
         read_partitions(mallory, sessions[reads[0]])
         for session in sessions.values():
-            execute(session, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
-        execute(mallory, *attachment(key))
+            run(session, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+        run(mallory, *attachment(key))
         by_read = {read: evaluated(session) for read, session in sessions.items()}
         for read, session in sessions.items():
             assert refusal(session, read) == "", read
-            execute(session, "ROLLBACK")
+            run(session, "ROLLBACK")
         assert by_read.pop(reads[0]) == {"evaluated as bob"}
         assert {read: by for read, by in by_read.items() if not by <= {"evaluated as bob"}} == {}
 
@@ -343,11 +344,11 @@ def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_read
 def test_a_partition_key_that_comes_while_a_lock_is_waited_for_is_evaluated_as_the_reader(dsn: str, read: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         read_partitions(mallory, bob)
-        execute(mallory, "BEGIN", *attachment("LIST ((n + evil.who(1)))"))
+        run(mallory, "BEGIN", *attachment("LIST ((n + evil.who(1)))"))
         roles = evaluated(bob)
         with blocked(refusal, bob, read) as reading:
             assert not reading.done()
-            execute(mallory, "COMMIT")
+            run(mallory, "COMMIT")
             assert reading.result() == ""
         assert roles <= {"evaluated as bob"}
 
@@ -360,15 +361,15 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
     """As documented, the planner simplifies expressions of indexes as the role that reads, and runs nothing else."""
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
-        execute(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
+        run(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
+        run(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
                 "GRANT SELECT ON evil.t TO bob")  # fmt: skip
         for read in ("SELECT n FROM evil.t WHERE id >= uuid_xact_floor(0)",
                      "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')"):  # fmt: skip
             with connect(f"{dsn} user=bob") as bob:
-                execute(bob, read)
+                run(bob, read)
             assert value(mallory, "SELECT array_agg(DISTINCT who::text) FROM evil.caught") == ["bob"], read
-            execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+            run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
 # Objects that have the name of the table when the text is run. Their condition on the key attacks when the reader plans
@@ -454,14 +455,12 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         table = EVENTS.format(name="front.t").replace("int", "bigint")
-        execute(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", table, VECTOR)
+        run(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", table, VECTOR)
         names = {"type": "uuid", "value": "0" * 32}
-        execute(mallory, *(made.format(language=INLINED.format(**names), **names) for made in OTHERS[other]))
-        execute(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
+        run(mallory, *(made.format(language=INLINED.format(**names), **names) for made in OTHERS[other]))
+        run(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
         oid = value(admin, "SELECT 'front.t'::regclass::oid")
-        execute(
-            mallory, f"SELECT exact_count_start({oid}), feed_create('g', {oid}), (feed_take_batch('g', 'w')).number"
-        )
+        run(mallory, f"SELECT exact_count_start({oid}), feed_create('g', {oid}), (feed_take_batch('g', 'w')).number")
         of_text = value(admin, "SELECT coalesce(to_regnamespace('inorder_text')::text, 'inorder_internal')")
         calls = by_number(oid, str(of_text))
         assert [call for call in calls if refusal(admin, call)] == []
@@ -469,7 +468,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
 
         def swap_until_done() -> None:
             while not done.is_set():
-                execute(mallory, *swap)
+                run(mallory, *swap)
 
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
@@ -487,14 +486,14 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
 def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=mallory") as swapper, connect(dsn) as admin:
         for schema in ("front", "back"):
-            execute(mallory, f"CREATE SCHEMA {schema}", EVENTS.format(name=f"{schema}.t"))
-            execute(mallory, f"SELECT feed_enable('{schema}.t')")
+            run(mallory, f"CREATE SCHEMA {schema}", EVENTS.format(name=f"{schema}.t"))
+            run(mallory, f"SELECT feed_enable('{schema}.t')")
         oid = value(mallory, "SELECT 'front.t'::regclass::oid")
-        execute(mallory, "BEGIN", "LOCK TABLE front.t")
-        execute(admin, "BEGIN")
+        run(mallory, "BEGIN", "LOCK TABLE front.t")
+        run(admin, "BEGIN")
         with blocked(refusal, admin, f"SELECT reader_start({oid})", "40001") as refused:
-            execute(swapper, SWAP.format("front", "back"))
-            execute(mallory, "COMMIT")
+            run(swapper, SWAP.format("front", "back"))
+            run(mallory, "COMMIT")
             held = f"SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = {oid}"
             assert refused.result() or value(admin, held)
 
@@ -512,18 +511,18 @@ SWAP = "ALTER SCHEMA {0} RENAME TO middle; ALTER SCHEMA {1} RENAME TO {0}; ALTER
 def make_impostor(mallory: Connection, impostor: str) -> None:
     names = {"type": "text", "value": "a"} if impostor == "a cast to text" else {"type": "uuid", "value": "0" * 32}
     language = (CALLED if impostor == "a cast" else INLINED).format(**names)
-    execute(mallory, "CREATE SCHEMA back", TRAP)
-    execute(mallory, *(made.format(language=language, **names) for made in IMPOSTORS[impostor]))
-    execute(mallory, "GRANT USAGE ON SCHEMA back, front TO PUBLIC", "GRANT SELECT ON back.t, front.t TO PUBLIC")
+    run(mallory, "CREATE SCHEMA back", TRAP)
+    run(mallory, *(made.format(language=language, **names) for made in IMPOSTORS[impostor]))
+    run(mallory, "GRANT USAGE ON SCHEMA back, front TO PUBLIC", "GRANT SELECT ON back.t, front.t TO PUBLIC")
 
 
 def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
     """True if a statement about the impostor attacks its reader; the effect is undone afterwards."""
-    execute(mallory, SWAP.format("front", "back"))
+    run(mallory, SWAP.format("front", "back"))
     refusal(reader, statement)
-    execute(mallory, SWAP.format("front", "back"))
+    run(mallory, SWAP.format("front", "back"))
     sprung = bool(value(mallory, "SELECT is_called FROM evil.calls"))
-    execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+    run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
     return sprung
 
 
@@ -532,27 +531,27 @@ def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
 def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str) -> None:
     role = " user=bob" if impostor == "a policy" else ""  # a superuser has none
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
-        execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
-        execute(mallory, *["INSERT INTO front.t (n) VALUES (1), (2)"] * 2)
+        run(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
+        run(mallory, *["INSERT INTO front.t (n) VALUES (1), (2)"] * 2)
         make_impostor(mallory, impostor)
         plain = "SELECT id, n::text FROM front.t WHERE id > '00000000-0000-0000-0000-000000000000'::uuid"
         assert springs(mallory, reader, plain)
         if not role:
-            execute(reader, "ALTER ROLE mallory NOSUPERUSER")
+            run(reader, "ALTER ROLE mallory NOSUPERUSER")
         oid = value(mallory, "SELECT 'front.t'::regclass::oid")
         for max_rows in ("NULL", "1", "3"):
             for form in AS_READER:
-                execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+                run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
                 batch = f"reader_next_batch({oid}, reader_start({oid}), {max_rows})"
                 text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
-                execute(reader, "SAVEPOINT s")
-                execute(mallory, SWAP.format("front", "back"))
+                run(reader, "SAVEPOINT s")
+                run(mallory, SWAP.format("front", "back"))
                 # 42883: no function of the swapped schema fits a type of the server, or the row type, in the statement.
                 assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
-                execute(reader, "ROLLBACK TO s")
-                execute(mallory, SWAP.format("front", "back"))
+                run(reader, "ROLLBACK TO s")
+                run(mallory, SWAP.format("front", "back"))
                 assert len(reader.execute(text.encode()).fetchall()) == {"NULL": 4, "1": 1, "3": 3}[max_rows]
-                execute(reader, "ROLLBACK")
+                run(reader, "ROLLBACK")
 
 
 @pytest.mark.parametrize("superuser", [False, True])
@@ -560,32 +559,32 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
     """An overload of the function by which a text checks its table: for this table it would be a better match."""
     text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
-        execute(admin, "GRANT CREATE ON SCHEMA public TO mallory")
-        execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_create('f', 'front.t')")
-        execute(
+        run(admin, "GRANT CREATE ON SCHEMA public TO mallory")
+        run(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_create('f', 'front.t')")
+        run(
             mallory,
             "INSERT INTO front.t (n) VALUES (1)",
             "CREATE FUNCTION public.feed_is_table(front.t, oid) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS"
             " 'BEGIN RETURN evil.attack(); END'",
         )
-        execute(admin, "SELECT public.feed_is_table(NULL::front.t, 1::oid)")
+        run(admin, "SELECT public.feed_is_table(NULL::front.t, 1::oid)")
         assert value(mallory, "SELECT is_called FROM evil.calls")
-        execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+        run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
         if not superuser:
-            execute(admin, "ALTER ROLE mallory NOSUPERUSER")
+            run(admin, "ALTER ROLE mallory NOSUPERUSER")
         apply = "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')"
         assert refusal(admin, apply) == ""
-        execute(admin, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        run(admin, "BEGIN ISOLATION LEVEL REPEATABLE READ")
         assert refusal(admin, str(value(admin, text))) == ""
-        execute(admin, "COMMIT")
+        run(admin, "COMMIT")
         assert not value(mallory, "SELECT is_called FROM evil.calls")
-        execute(admin, "ALTER ROLE mallory NOSUPERUSER")
+        run(admin, "ALTER ROLE mallory NOSUPERUSER")
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
     """A policy is ignored when the partition is read through the table, and must not run when it is read alone."""
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
-        execute(
+        run(
             mallory,
             "CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)",
             "CREATE TABLE evil.p PARTITION OF evil.t FOR VALUES IN (1)",
@@ -599,15 +598,15 @@ def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> N
             "CREATE POLICY p ON evil.p USING (n = 7 AND EXISTS (SELECT FROM ts_stat('SELECT evil.vector()')))",
         )
         with blocked(value, bob, "SELECT exact_count('evil.t')") as call:
-            execute(mallory, "COMMIT")
+            run(mallory, "COMMIT")
             assert call.result() == 2
 
 
 def test_the_view_feeds_plans_nothing(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, CONSTANT, EVENTS.format(name="evil.t"), "CREATE INDEX ON evil.t ((evil.constant()))")
-        execute(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 1000)", "ANALYZE evil.t", *FEED.split("; "))
-        execute(mallory, "INSERT INTO evil.t (n) VALUES (1)")
+        run(mallory, CONSTANT, EVENTS.format(name="evil.t"), "CREATE INDEX ON evil.t ((evil.constant()))")
+        run(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 1000)", "ANALYZE evil.t", *FEED.split("; "))
+        run(mallory, "INSERT INTO evil.t (n) VALUES (1)")
     for user in ("postgres", "monitor"):
         with connect(f"{dsn} user={user}") as looker:
             assert value(looker, "SELECT backlog_rows > 0 FROM feeds") is (None if TESTED == "sql" else True)
@@ -618,7 +617,7 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
         with connect(dsn) as admin:
             create(admin)
         with connect(f"{dsn} user=mallory") as guest:
-            execute(
+            run(
                 guest,
                 "CREATE TEMP TABLE feed_table (x int)",
                 "CREATE TEMP VIEW v AS SELECT 1 AS id",
@@ -638,7 +637,7 @@ def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
                              f"reader_batch_rows('{relation}', {batch}, null::{relation})"):  # fmt: skip
                     assert refusal(guest, f"SELECT {call}") == "42809"
             with connect(dsn) as admin:
-                execute(admin, "SELECT * FROM feeds")
+                run(admin, "SELECT * FROM feeds")
 
 
 HAND_MADE = [
@@ -657,25 +656,25 @@ HAND_MADE = [
 def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         mallory.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
-        execute(mallory, "SET search_path = evil, public")
-        execute(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
+        run(mallory, "SET search_path = evil, public")
+        run(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
         for trigger in HAND_MADE:
-            execute(mallory, EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
-            execute(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
-            execute(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
+            run(mallory, EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
+            run(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
+            run(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
             if "other" in trigger:  # both are her function
                 made = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
                 always = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
-                execute(mallory, "DROP TRIGGER zz_inorder_update ON t", made, always)
+                run(mallory, "DROP TRIGGER zz_inorder_update ON t", made, always)
             assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000", trigger
             assert refusal(mallory, "SELECT reader_start('t')") == "55000", trigger
             for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
                 refusal(mallory, statement)
             update = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION feed_guard()"
-            execute(mallory, "DROP TRIGGER zz_inorder_update ON t", update)
-            execute(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update")
+            run(mallory, "DROP TRIGGER zz_inorder_update ON t", update)
+            run(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update")
             assert refusal(mallory, "SELECT exact_count_start('t'), feed_create('g', 't')") == "", trigger
-            execute(mallory, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM feed_read('f', null::t)", "DROP TABLE t")
+            run(mallory, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM feed_read('f', null::t)", "DROP TABLE t")
 
 
 OF_A_TABLE = (
@@ -700,14 +699,12 @@ CALLS = (
 @pytest.fixture
 def alices(dsn: str) -> str:
     with connect(dsn) as admin:
-        execute(admin, "CREATE SCHEMA alice AUTHORIZATION alice")
+        run(admin, "CREATE SCHEMA alice AUTHORIZATION alice")
     with connect(f"{dsn} user=alice") as alice:
-        execute(
-            alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t')"
-        )
-        execute(alice, "INSERT INTO alice.t (n) VALUES (1), (2)")
+        run(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t'), exact_count_start('alice.t')")
+        run(alice, "INSERT INTO alice.t (n) VALUES (1), (2)")
     with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, EVENTS.format(name="evil.t"))
+        run(mallory, EVENTS.format(name="evil.t"))
     return dsn
 
 
@@ -718,36 +715,36 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
         before = value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f")
         for call in CALLS:
             by_oid = call.replace("'alice.t'", f"{oid}")
-            execute(mallory, "BEGIN")
+            run(mallory, "BEGIN")
             assert refusal(mallory, by_oid) in ("42501", "42704"), call
-            execute(mallory, "ROLLBACK")
-            execute(mallory, "BEGIN", f"DO $$ BEGIN EXECUTE $x${by_oid}$x$; EXCEPTION WHEN OTHERS THEN NULL; END $$")
+            run(mallory, "ROLLBACK")
+            run(mallory, "BEGIN", f"DO $$ BEGIN EXECUTE $x${by_oid}$x$; EXCEPTION WHEN OTHERS THEN NULL; END $$")
             held = (
                 f"SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND (relation = {oid} OR objid = {feed})"
             )
             assert value(admin, held) == 0, call
-            execute(mallory, "ROLLBACK")
+            run(mallory, "ROLLBACK")
         assert value(admin, "SELECT row(f.*)::text FROM inorder_internal.feed AS f") == before
         assert value(mallory, "SELECT count(*) FROM feeds") == 0
 
 
 def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=bob") as bob:
-        execute(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
-        execute(bob, "SELECT feed_create('a', 'alice.t')")
+        run(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
+        run(bob, "SELECT feed_create('a', 'alice.t')")
         assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
         assert value(bob, "SELECT count(*) FROM feeds") == 2
         for call in CALLS:
             if re.search("'alice'|able|rebase|(?<!reader)_st", call):
                 assert refusal(bob, call.replace("evil.t", "alice.t")) == "42501", call
         assert value(alice, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
-        execute(alice, "SELECT feed_grant('a', 'bob')", "INSERT INTO alice.t (n) VALUES (3)")
+        run(alice, "SELECT feed_grant('a', 'bob')", "INSERT INTO alice.t (n) VALUES (3)")
         assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t, owner => 'alice')") == 1
-        execute(alice, "SELECT feed_revoke('a', 'bob')", "REVOKE SELECT ON alice.t FROM bob")
+        run(alice, "SELECT feed_revoke('a', 'bob')", "REVOKE SELECT ON alice.t FROM bob")
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t, owner => 'alice')") == "42704"
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t)") == "42501"
         # The owner of the table may throw out the feeds of others.
-        execute(alice, "SELECT feed_drop('a', 'bob')")
+        run(alice, "SELECT feed_drop('a', 'bob')")
 
 
 OWN_CALLS = (
@@ -786,20 +783,20 @@ OWN_CALLS = (
 @pytest.mark.parametrize("off", ["indexscan", "seqscan", "nestloop"])
 def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=mallory") as mallory:
-        execute(mallory, *FEED.split("; "), "GRANT SELECT ON evil.t TO alice")
+        run(mallory, *FEED.split("; "), "GRANT SELECT ON evil.t TO alice")
         with connect(alices) as admin:
-            execute(admin, "ANALYZE inorder_internal.feed, inorder_internal.feed_table")
-        execute(mallory, "BEGIN", "LOCK TABLE evil.t", "DROP SCHEMA evil CASCADE")
-        execute(alice, f"SET enable_{off} = off", f"SET enable_bitmapscan = {'off' if off == 'indexscan' else 'on'}")
-        execute(alice, "SET lock_timeout = '1s'")
+            run(admin, "ANALYZE inorder_internal.feed, inorder_internal.feed_table")
+        run(mallory, "BEGIN", "LOCK TABLE evil.t", "DROP SCHEMA evil CASCADE")
+        run(alice, f"SET enable_{off} = off", f"SET enable_bitmapscan = {'off' if off == 'indexscan' else 'on'}")
+        run(alice, "SET lock_timeout = '1s'")
         for call in OWN_CALLS:
             assert refusal(alice, call) == "", call
-        execute(mallory, "ROLLBACK")
+        run(mallory, "ROLLBACK")
 
 
 def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
-        execute(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
+        run(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
         key = str(value(alice, "SELECT min(id::text) FROM alice.t"))
         shown = str(value(monitor, "SELECT row(f.*)::text FROM feeds AS f"))
         assert shown.startswith("(a,alice,") and key not in shown
@@ -820,24 +817,24 @@ def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
         ).fetchone()
         assert same is not None and isinstance(same[0], list)
         first, second = same[0][:2]
-        execute(
+        run(
             mallory,
             "SELECT pg_advisory_lock(hashtext(k), hashtext(n)) FROM unnest('{inorder.feed,inorder.tail,"
             f"inorder.exact_count}}'::text[]) AS k, unnest(ARRAY['a', '{first}', '{second}']) AS n",
         )
-        execute(mallory, "SELECT pg_advisory_lock(n) FROM generate_series(0, 1000) AS n")
-        execute(
+        run(mallory, "SELECT pg_advisory_lock(n) FROM generate_series(0, 1000) AS n")
+        run(
             alice,
             "SET lock_timeout = '1s'",
             f"SELECT feed_create(n, 'alice.t') FROM unnest('{{{first},{second}}}'::text[]) AS n",
         )
         with connect(f"{alices} user=alice") as other:
-            execute(other, "BEGIN", f"SELECT * FROM feed_read('{first}', null::alice.t)")
+            run(other, "BEGIN", f"SELECT * FROM feed_read('{first}', null::alice.t)")
             for feed in (second, "a"):
-                execute(alice, f"SELECT * FROM feed_read('{feed}', null::alice.t)")
-            execute(alice, "SELECT exact_count_fold('alice.t')")
+                run(alice, f"SELECT * FROM feed_read('{feed}', null::alice.t)")
+            run(alice, "SELECT exact_count_fold('alice.t')")
             assert refusal(alice, f"SELECT * FROM feed_read('{first}', null::alice.t)") == "55P03"
-            execute(other, "ROLLBACK")
+            run(other, "ROLLBACK")
 
 
 ODD_SCHEMA = '"sch\'e""ma"'
@@ -870,22 +867,22 @@ def test_no_owner_breaks_the_view_for_others(alices: str) -> None:
         sessions = {user: stack.enter_context(connect(f"{alices} user={user}")) for user in users}
         mallory = sessions["mallory"]
         for odd in ODD:
-            execute(mallory, "CREATE SCHEMA odd", EVENTS.format(name="odd.t"), "SELECT feed_create('m', 'odd.t')")
-            execute(mallory, "INSERT INTO odd.t (n) SELECT generate_series(1, 100)")
+            run(mallory, "CREATE SCHEMA odd", EVENTS.format(name="odd.t"), "SELECT feed_create('m', 'odd.t')")
+            run(mallory, "INSERT INTO odd.t (n) SELECT generate_series(1, 100)")
             refusal(mallory, odd)
             refusal(mallory, "ANALYZE")
             for user, looker in sessions.items():
                 seen = value(looker, "SELECT count(*) FROM feeds WHERE owner = 'alice' AND backlog_transactions > 0")
                 assert seen == (user in ("postgres", "alice", "monitor")), (odd, user)
-            execute(sessions["postgres"], f"DROP SCHEMA IF EXISTS odd, {ODD_SCHEMA} CASCADE", "DROP TABLE IF EXISTS t")
+            run(sessions["postgres"], f"DROP SCHEMA IF EXISTS odd, {ODD_SCHEMA} CASCADE", "DROP TABLE IF EXISTS t")
 
 
 def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(alices) as admin:
-        execute(alice, "DROP TABLE alice.t")
+        run(alice, "DROP TABLE alice.t")
         assert value(alice, "SELECT count(*) FROM feeds WHERE relation IS NOT NULL") == 0
         assert refusal(alice, "SELECT (feed_take_batch('a', 'w')).number", "42P01") == "42P01"
-        execute(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t')")
+        run(alice, EVENTS.format(name="alice.t"), "SELECT feed_create('a', 'alice.t')")
         assert value(admin, "SELECT count(*) FROM inorder_internal.feed") == 1
         assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
 
@@ -904,17 +901,15 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
             connect(f"{alices} user=alice") as alice,
             connect(alices) as admin,
         ):
-            execute(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
-            execute(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
+            run(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
+            run(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
             # The next caller removes the state of a table that was dropped.
-            execute(
-                mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')"
-            )
-            execute(mallory, "DROP TABLE evil.d")
-            execute(mallory, "BEGIN", *call.split("; "))
-            execute(alice, "SET lock_timeout = '1s'", *USE_AS_ALICE)
-            execute(admin, "SET lock_timeout = '1s'", "SELECT * FROM feeds")
-            execute(mallory, "ROLLBACK", "DROP TABLE evil.u, evil.gone")
+            run(mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')")
+            run(mallory, "DROP TABLE evil.d")
+            run(mallory, "BEGIN", *call.split("; "))
+            run(alice, "SET lock_timeout = '1s'", *USE_AS_ALICE)
+            run(admin, "SET lock_timeout = '1s'", "SELECT * FROM feeds")
+            run(mallory, "ROLLBACK", "DROP TABLE evil.u, evil.gone")
 
 
 USE_AS_ALICE = (
@@ -930,12 +925,12 @@ USE_AS_ALICE = (
 def test_two_strangers_at_once_make_feeds(alices: str) -> None:
     """Ids are drawn under a lock: nobody fails because of the other."""
     with connect(f"{alices} user=alice") as alice:
-        execute(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
+        run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
 
     def make(user: str) -> None:
         with connect(f"{alices} user={user}") as maker:
             for number in range(20):
-                execute(maker, f"SELECT feed_create('{number}', 'alice.t')")
+                run(maker, f"SELECT feed_create('{number}', 'alice.t')")
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(make, ("alice", "bob", "mallory")))
@@ -991,13 +986,13 @@ def hostile_types() -> Iterator[str]:
 @pytest.fixture
 def typed(dsn: str) -> str:
     with connect(dsn) as admin:
-        execute(admin, "CREATE DOMAIN public.small AS int")
+        run(admin, "CREATE DOMAIN public.small AS int")
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
-        execute(mallory, *hostile_types(), "GRANT SELECT ON evil.t TO PUBLIC", "SELECT feed_create('f', 'evil.t')")
+        run(mallory, *hostile_types(), "GRANT SELECT ON evil.t TO PUBLIC", "SELECT feed_create('f', 'evil.t')")
         for attack in ("row_to_json(t.*)", "to_jsonb(t.*)", "e0::text", "c1::text", '"d2 list"::text[]', "e3::json"):
-            execute(bob, f"SELECT {attack} FROM evil.t AS t")
+            run(bob, f"SELECT {attack} FROM evil.t AS t")
             assert value(mallory, "SELECT count(*) FROM evil.caught") != 0, attack
-            execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+            run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
     return dsn
 
 
@@ -1009,7 +1004,7 @@ def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str
         where = ["--directory", "rows"] if output == "parquet" else []
         text = tail.written("evil.t", "--position", output, "--format", output, *where)
         with connect(f"{typed} user=mallory") as mallory:
-            execute(mallory, "SELECT feed_seek('f', 'beginning')")
+            run(mallory, "SELECT feed_seek('f', 'beginning')")
         if not where:
             assert tail.written("--feed", "f", "--owner", "mallory", "--format", output) == text
         if output == "json":

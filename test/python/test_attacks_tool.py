@@ -10,9 +10,9 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 import preloaded
-from attack import ATTACK, database, execute
-from conftest import scalar
+from attack import ATTACK, database
 from waiting import PATIENCE
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -63,16 +63,16 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK)
+            run(mallory, ATTACK)
         with connect(dsn) as admin:
-            execute(admin, "CREATE SCHEMA open", "GRANT USAGE, CREATE ON SCHEMA open TO mallory")
-            execute(admin, "CREATE EXTENSION inorder SCHEMA open", TABLES)
-            database_name = scalar(admin, "SELECT current_database()")
+            run(admin, "CREATE SCHEMA open", "GRANT USAGE, CREATE ON SCHEMA open TO mallory")
+            run(admin, "CREATE EXTENSION inorder SCHEMA open", TABLES)
+            database_name = value(admin, "SELECT current_database()")
         with connect(f"{dsn} user=mallory") as mallory:
             planted = [str(statement) for (statement,) in mallory.execute(OVERLOADS.encode()).fetchall()]
             assert len(planted) > 30
             for call in planted:
-                execute(mallory, call)
+                run(mallory, call)
         environment = attacked.environment() | {"PGDATABASE": str(database_name), "PGUSER": "postgres"}
         runs = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
         assert [done.returncode for done in runs] == [0] * len(COMMANDS), runs
@@ -80,11 +80,11 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
 
 def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -> None:
     with database(attacked) as dsn, connect(dsn) as admin, connect(f"{dsn} user=mallory") as mallory:
-        execute(admin, "CREATE EXTENSION inorder", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
-        execute(admin, "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")
+        run(admin, "CREATE EXTENSION inorder", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        run(admin, "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")
         key = "hashtextextended(concat_ws(' ', 'inorder tail', 'postgres'::regrole::oid, 'f'), 0)"
-        execute(mallory, f"SELECT pg_advisory_lock({key})")
-        assert scalar(admin, f"SELECT pg_try_advisory_lock({key})") is False
+        run(mallory, f"SELECT pg_advisory_lock({key})")
+        assert value(admin, f"SELECT pg_try_advisory_lock({key})") is False
         environment = attacked.environment() | {"PGDATABASE": admin.info.dbname, "PGUSER": "postgres"}
         done = preloaded.run(["tail", "--feed", "f"], tmp_path, environment, PATIENCE)
         assert done.returncode == 0 and done.stdout.count(b"\n") == 1, done
@@ -101,26 +101,26 @@ PLANNED = (
 def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
     """In the SQL edition docs/security.md has that a superuser does."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn, connect(dsn) as admin:
-        execute(admin, "CREATE EXTENSION inorder")
+        run(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE TABLE evil.t (id serial PRIMARY KEY, n int)")
-            execute(mallory, "CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS "
+            run(mallory, ATTACK, "CREATE TABLE evil.t (id serial PRIMARY KEY, n int)")
+            run(mallory, "CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS "
                     "'BEGIN PERFORM evil.attack(); RETURN 1; END'")  # fmt: skip
-            execute(mallory, *PLANNED, "INSERT INTO evil.t (n) VALUES (1), (2)")
+            run(mallory, *PLANNED, "INSERT INTO evil.t (n) VALUES (1), (2)")
         environment = attacked.environment() | {"PGDATABASE": admin.info.dbname, "PGUSER": "postgres"}
         commands = [f"prepare evil.t {option}" for option in ("--dry-run", "", "--dry-run", "--undo", "")]
         runs = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in commands]
         assert [done.returncode for done in runs] == [0] * len(commands), runs
-        execute(admin, "SELECT feed_enable('evil.t')", "SELECT feed_rebase('evil.t', 1000000)")
+        run(admin, "SELECT feed_enable('evil.t')", "SELECT feed_rebase('evil.t', 1000000)")
 
 
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     """The schema may be renamed and replaced by another while the tool runs."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+            run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
         with connect(dsn) as admin:
-            name = str(scalar(admin, "SELECT current_database()"))
+            name = str(value(admin, "SELECT current_database()"))
         for user, code in (("postgres", 2), ("alice", 2), ("mallory", 0)):
             environment = attacked.environment() | {"PGDATABASE": name, "PGUSER": user}
             done = preloaded.run(["feeds"], tmp_path, environment, PATIENCE)
@@ -134,13 +134,13 @@ def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) 
 
 def test_the_laboratory_calls_nothing_in_a_schema_where_others_may_create(attacked: Cluster) -> None:
     with database(attacked) as dsn, connect(dsn) as admin:
-        execute(admin, "CREATE SCHEMA open", "CREATE EXTENSION inorder SCHEMA open")
+        run(admin, "CREATE SCHEMA open", "CREATE EXTENSION inorder SCHEMA open")
         for statement, is_found in (
             ("SELECT", True), ("GRANT USAGE ON SCHEMA open TO PUBLIC", True),
             ("GRANT CREATE ON SCHEMA open TO mallory", False), ("REVOKE CREATE ON SCHEMA open FROM mallory", True),
             ("GRANT CREATE ON SCHEMA open TO PUBLIC", False),
         ):  # fmt: skip
-            execute(admin, statement)
+            run(admin, statement)
             with own_server(dsn) as path:
                 assert ("open" in path) == is_found, statement
 
@@ -150,4 +150,4 @@ def own_server(dsn: str) -> Iterator[str]:
     """The schemas in which the laboratory looks for functions."""
     with connect(dsn) as session:
         session.execute(query("own_search_path"))
-        yield str(scalar(session, "SHOW search_path"))
+        yield str(value(session, "SHOW search_path"))

@@ -11,8 +11,9 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from ground import run, state
+from ground import state
 from sql_edition import BARE, BUILT, TESTED, create
+from world.sql import run
 
 pytestmark = pytest.mark.server
 

@@ -4,9 +4,9 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import run, state
+from ground import state
 from tail_runs import Tail, insert, numbers
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -38,33 +38,33 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
     """A feed knows what its owner does by inorder, and is refused after a guard that was disabled only."""
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
-    start = scalar(fresh, "SELECT reader_start('t')::text")
-    position = scalar(fresh, ADVANCE, start, scalar(fresh, NEXT, start))
+    start = value(fresh, "SELECT reader_start('t')::text")
+    position = value(fresh, ADVANCE, start, value(fresh, NEXT, start))
     for statement in (AGAIN, "SELECT feed_rebase('t')"):  # which change nothing
         run(fresh, statement)
-        scalar(fresh, NEXT, position)
+        value(fresh, NEXT, position)
     for statements in (change, ("INSERT INTO t VALUES (3, 3)",)):
         run(fresh, *statements)
         assert "reader_seek(" in str(refused(fresh, NEXT, position).message_hint)
     assert state(fresh, FEED) == ("55000" if change == MADE_ANEW["the guard"] else "")
-    here = scalar(fresh, SEEK, position)
-    assert scalar(fresh, SEEK, here) == here
-    assert scalar(fresh, ROWS, scalar(fresh, NEXT, here)) == [3]
+    here = value(fresh, SEEK, position)
+    assert value(fresh, SEEK, here) == here
+    assert value(fresh, ROWS, value(fresh, NEXT, here)) == [3]
     # Only the rows of its batch are read.
-    assert scalar(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
+    assert value(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
                   "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
 
 
 @pytest.mark.editions
 def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> None:
     run(fresh, *TABLE, "INSERT INTO t SELECT i, i FROM generate_series(1, 5) AS i")
-    start = scalar(fresh, "SELECT reader_start('t')::text")
-    batch = scalar(fresh, "SELECT reader_next_batch('t', %s::text::feed_position, 2)::text", start)
-    position = scalar(fresh, ADVANCE, start, batch)
+    start = value(fresh, "SELECT reader_start('t')::text")
+    batch = value(fresh, "SELECT reader_next_batch('t', %s::text::feed_position, 2)::text", start)
+    position = value(fresh, ADVANCE, start, batch)
     run(fresh, *MADE_ANEW["the primary key"])
     assert "has changed since transaction" in str(refused(fresh, SEEK, position).message_primary)
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id)", AGAIN)
-    assert scalar(fresh, ROWS, scalar(fresh, NEXT, scalar(fresh, SEEK, position))) == [3, 4, 5]
+    assert value(fresh, ROWS, value(fresh, NEXT, value(fresh, SEEK, position))) == [3, 4, 5]
     run(fresh, "DROP TABLE t CASCADE", TABLE[0], TABLE[1], AGAIN)
     assert "is of another table than" in str(refused(fresh, SEEK, position).message_primary)
 
@@ -74,21 +74,21 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite: str) -> None:
     """A position goes on. A snapshot from before would see no rows in the new file: its reads are refused."""
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
-    start = scalar(fresh, "SELECT reader_start('t')::text")
-    first = scalar(fresh, NEXT, start)
-    position = scalar(fresh, ADVANCE, start, first)
+    start = value(fresh, "SELECT reader_start('t')::text")
+    first = value(fresh, NEXT, start)
+    position = value(fresh, ADVANCE, start, first)
     run(fresh, "INSERT INTO t VALUES (2, 2)")
-    second = scalar(fresh, NEXT, position)
+    second = value(fresh, NEXT, position)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(fresh, rewrite)
-    for call, value in ((NEXT, position), (ROWS, second)):
+    for call, argument in ((NEXT, position), (ROWS, second)):
         run(other, "SAVEPOINT s")
         with pytest.raises(psycopg.errors.SerializationFailure):
-            other.execute(call.encode(), [value])
+            other.execute(call.encode(), [argument])
         run(other, "ROLLBACK TO s")
     run(other, "ROLLBACK")
-    assert scalar(other, ROWS, first) == [1]
-    assert scalar(other, ROWS, scalar(other, NEXT, position)) == scalar(other, ROWS, second) == [2]
+    assert value(other, ROWS, first) == [1]
+    assert value(other, ROWS, value(other, NEXT, position)) == value(other, ROWS, second) == [2]
 
 
 @pytest.mark.editions
@@ -123,7 +123,7 @@ def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: s
         with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
             fresh.execute(AGAIN.encode())
         statement = str(caught.value.diag.message_hint).partition("is needed: ")[2].rstrip(".")
-        assert "CREATE INDEX" in str(scalar(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
+        assert "CREATE INDEX" in str(value(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
         run(fresh, statement, AGAIN, READ)
         # An index that is dropped later is refused by both, with the same remedy.
         run(fresh, "DROP INDEX t_xact_idx")

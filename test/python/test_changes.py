@@ -8,10 +8,10 @@ import pytest
 from inorder.connection.database import Connection, connect
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from conftest import scalar
 from copies import SNAPSHOT, Copy
-from ground import FINISH, GROUND, SWITCH, roles, run, state
+from ground import FINISH, GROUND, SWITCH, roles, state
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -110,8 +110,8 @@ def test_many_long_keys(fresh: Connection) -> None:
         run(fresh, write)
         copy.follow(fresh)
     sizes = "SELECT array_agg(cardinality(id) ORDER BY op, cardinality(id)) FROM t_changes WHERE id IS NOT NULL"
-    assert scalar(fresh, sizes) == [2, 32, 6, 32, 32, 8, 20, 32]
-    assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE cardinality(id) IS DISTINCT FROM cardinality(n)") == 0
+    assert value(fresh, sizes) == [2, 32, 6, 32, 32, 8, 20, 32]
+    assert value(fresh, "SELECT count(*) FROM t_changes WHERE cardinality(id) IS DISTINCT FROM cardinality(n)") == 0
     assert len(copy.rows) == 36
 
 
@@ -187,7 +187,7 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
     for number, statement in enumerate(HARMLESS):
         run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
         copy.follow(fresh)
-    assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
+    assert value(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
 
 
 def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
@@ -267,7 +267,7 @@ def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> 
     copy.follow(fresh)
     run(fresh, "DELETE FROM low", "TRUNCATE t")
     copy.follow(fresh)
-    assert scalar(fresh, "SELECT count(*) FROM low_changes WHERE op = 'D'") == 1
+    assert value(fresh, "SELECT count(*) FROM low_changes WHERE op = 'D'") == 1
 
 
 def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
@@ -301,7 +301,7 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
     copy.follow(fresh)
     assert len(copy.rows) == 1
     run(fresh, "DELETE FROM old")  # nobody logs it any more
-    assert scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number") is None
+    assert value(fresh, "SELECT (feed_take_batch('copy', 'w')).number") is None
     run(fresh, "CREATE TABLE child () INHERITS (t)")
     assert state(fresh, READ) == GROUND
     run(fresh, "DROP TABLE child", "ALTER TABLE t SET UNLOGGED")
@@ -345,9 +345,9 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_n
             "RESET ROLE", "SET ROLE changes_owner")  # fmt: skip
         assert state(fresh, "INSERT INTO kept.t VALUES (7)") == ("" if edition_name == "c" else GROUND)
         logged = "SELECT count(*) FROM kept.former WHERE id = '{7}'"
-        assert scalar(fresh, logged) == (edition_name == "c")
+        assert value(fresh, logged) == (edition_name == "c")
         run(fresh, "SELECT changes_resync('kept.t')", "INSERT INTO kept.t VALUES (8)", "RESET ROLE")
-        assert scalar(fresh, "SELECT count(*) FROM public.seen") == 0
+        assert value(fresh, "SELECT count(*) FROM public.seen") == 0
 
 
 def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connection, edition_name: str) -> None:
@@ -368,7 +368,7 @@ def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connect
             assert state(fresh, f"INSERT INTO {table} VALUES (7)") == refused
             assert state(fresh, f"TRUNCATE {table}") == refused
         run(fresh, "RESET ROLE")
-        assert scalar(fresh, "SELECT count(*) FROM t_changes") == 1
+        assert value(fresh, "SELECT count(*) FROM t_changes") == 1
         run(fresh, "SELECT changes_resync('t')")
 
 
@@ -411,7 +411,7 @@ def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: st
             assert state(fresh, write.format(values)) == ("" if edition_name == "sql" else "42501")
         assert state(fresh, "INSERT INTO t_changes (op) VALUES ('T')") == "42501"
         run(fresh, "RESET ROLE")
-        changes = copy.changes(fresh, scalar(fresh, TAKE)) if edition_name == "sql" else []
+        changes = copy.changes(fresh, value(fresh, TAKE)) if edition_name == "sql" else []
         assert [(op, key) for op, _, _, key in changes] == (
             [("delete", ("77",)), ("upsert", ("7",))] if edition_name == "sql" else []
         )
@@ -595,11 +595,11 @@ def test_who_owns_a_table_drops_no_function_of_another_role(fresh: Connection, e
             "CREATE OR REPLACE TRIGGER zz_inorder_changes_insert AFTER INSERT ON hers.t "
             f"EXECUTE FUNCTION hers.f('{number_of(fresh, 'kept.t_changes')}')",
             "RESET ROLE", "SELECT changes_disable('hers.t')", "INSERT INTO kept.t VALUES (7)")  # fmt: skip
-        assert scalar(fresh, "SELECT count(*) FROM kept.t_changes WHERE id = '{7}'") == 1
+        assert value(fresh, "SELECT count(*) FROM kept.t_changes WHERE id = '{7}'") == 1
 
 
 def number_of(connection: Connection, table: str) -> object:
-    return scalar(connection, f"SELECT '{table}'::regclass::oid")
+    return value(connection, f"SELECT '{table}'::regclass::oid")
 
 
 def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
@@ -661,9 +661,9 @@ def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str
             "CREATE TRIGGER t AFTER INSERT ON x REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT "
             f"EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, name)}', '1')",
             "INSERT INTO x VALUES (7)", "RESET ROLE")  # fmt: skip
-        assert scalar(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{7}}'") == 0
+        assert value(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{7}}'") == 0
         run(fresh, f"ALTER TABLE {name} ENABLE ALWAYS TRIGGER zz_inorder_changes", "INSERT INTO x VALUES (8)")
-        assert scalar(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{8}}'") == 1
+        assert value(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{8}}'") == 1
 
 
 def test_a_mark_that_is_enabled_otherwise_is_an_error_until_it_is_made_anew(fresh: Connection) -> None:
@@ -749,7 +749,7 @@ def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str)
         pytest.skip("its triggers are the functions of the logs")
     prepare(fresh, *PARTS)
     run(fresh, "DROP EXTENSION inorder CASCADE", *WRITES)
-    assert scalar(fresh, "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == 0
+    assert value(fresh, "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == 0
 
 
 ODD_LOGS = (
@@ -782,8 +782,8 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
             ROWS,
             "RESET ROLE",
         )
-        assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'I' AND cardinality(id) = 20") == 1
-        role = scalar(fresh, "SELECT coalesce(max(role::text), current_setting('seen.role', true)) FROM seen")
+        assert value(fresh, "SELECT count(*) FROM t_changes WHERE op = 'I' AND cardinality(id) = 20") == 1
+        role = value(fresh, "SELECT coalesce(max(role::text), current_setting('seen.role', true)) FROM seen")
         assert role == ("writer_of_t" if "seen" in odd else None)
     if "CHECK" in odd:
         run(fresh, "ALTER TABLE t_changes ADD CHECK (op <> 'D')")
@@ -817,7 +817,7 @@ def test_logs_that_have_swapped_their_names(fresh: Connection, edition_name: str
     assert state(fresh, "DELETE FROM t WHERE id < 5") == ("" if edition_name == "c" else GROUND)
     assert state(fresh, READ) == ("" if edition_name == "c" else GROUND)
     run(fresh, *swap)
-    assert scalar(fresh, "SELECT count(*) FROM u_changes WHERE op <> 'R'") == 0
+    assert value(fresh, "SELECT count(*) FROM u_changes WHERE op <> 'R'") == 0
     copy.follow(fresh)
     assert len(copy.rows) == (16 if edition_name == "c" else 20)
 
@@ -957,7 +957,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
         run(fresh, f"UPDATE t SET id = '{former}'")
         Copy().follow(fresh)
         run(fresh, *before)
-        number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
+        number = value(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
         run(fresh, *after)
         query = "SELECT op, concat((changed).id), version FROM changes_batch_rows('copy', %s, null::t)"
         rows: list[Any] = fresh.execute(query, [number]).fetchall()
@@ -965,7 +965,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
         assert rows[0][2] < rows[1][2]
         fresh.execute(FINISH, ["copy", number])
     run(fresh, "DELETE FROM t")
-    number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
+    number = value(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
     rows = fresh.execute(query, [number]).fetchall()
     assert sorted(row[:2] for row in rows) == sorted([("delete", former), ("delete", present)])
 
@@ -1015,11 +1015,11 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
         "VACUUM ANALYZE")  # fmt: skip
     pages: list[int] = []
     for _ in range(12):
-        number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w', 200)).number")
+        number = value(fresh, "SELECT (feed_take_batch('copy', 'w', 200)).number")
         if number is None:
             break
         explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT changes_batch_rows('copy', {number}, null::t)"
-        plan: Any = scalar(fresh, explain)
+        plan: Any = value(fresh, explain)
         pages.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
         run(fresh, f"SELECT feed_finish_batch('copy', {number}, token) FROM feed_take_batch('copy', 'w')")
     assert len(pages) == 10 and max(pages[-3:]) <= 1.1 * min(pages[1:4]), pages
@@ -1040,7 +1040,7 @@ def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection,
     if call == "changes_resync":
         run(fresh, "SELECT changes_enable('t')")
     run(other, "BEGIN", "DROP TABLE t")
-    with blocked(scalar, fresh, f"SELECT {call}('t')") as waiting:
+    with blocked(value, fresh, f"SELECT {call}('t')") as waiting:
         run(other, "COMMIT")
         with pytest.raises(UndefinedTable):
             waiting.result()
@@ -1051,7 +1051,7 @@ def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other
     followed(fresh)
     run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
     run(other, "BEGIN", "SELECT (feed_take_batch('copy', 'w')).number")
-    with connect(fresh.info.dsn) as writer, blocked(scalar, fresh, f"SELECT (changed).note FROM {READ[7:]}") as reading:
+    with connect(fresh.info.dsn) as writer, blocked(value, fresh, f"SELECT (changed).note FROM {READ[7:]}") as reading:
         run(writer, "UPDATE t SET note = 'new' WHERE id = 1")
         run(other, "ROLLBACK")
         assert reading.result() == "new"
@@ -1112,10 +1112,10 @@ def test_workers_that_finish_in_any_order_compare_versions(fresh: Connection) ->
     naive.rows = dict(copy.rows)
     take = "SELECT number FROM feed_take_batch('copy', '{}')"
     run(fresh, "UPDATE t SET note = 'second' WHERE id IN (1, 2)")
-    first = scalar(fresh, take.format("a"))
+    first = value(fresh, take.format("a"))
     slow = copy.changes(fresh, first)
     run(fresh, "UPDATE t SET note = 'third' WHERE id = 1", "DELETE FROM t WHERE id = 2")
-    fast = copy.changes(fresh, scalar(fresh, take.format("b")))
+    fast = copy.changes(fresh, value(fresh, take.format("b")))
     for changes in (fast, slow):
         copy.apply(changes, by_version=True)
         naive.apply(changes)

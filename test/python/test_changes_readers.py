@@ -8,10 +8,11 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, install_edition, scalar
+from conftest import SETTINGS, install_edition
 from copies import SNAPSHOT, Copy, KeptCopy
-from ground import run, state
+from ground import state
 from world.server import Standby
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -111,23 +112,23 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
 def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
     """A copy continues after parts that its feed has passed are dropped. Without a part for new rows, writers fail."""
     run(fresh, *PARTITIONED)
-    bound = int(str(scalar(fresh, "SELECT pg_current_xact_id()::text")))
+    bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))
     floor = (
         "SELECT format('CREATE TABLE {} PARTITION OF t_changes FOR VALUES FROM (%L) TO (%L)', "
         "uuid_xact_floor({}), uuid_xact_floor({}))"
     )
-    run(fresh, str(scalar(fresh, floor.format("first", 0, bound + 30))))
+    run(fresh, str(value(fresh, floor.format("first", 0, bound + 30))))
     prepare(fresh)
     run(fresh, "SELECT feed_create('copy', 't_changes')")
     copy = Copy()
     copy.follow(fresh)
-    while int(str(scalar(fresh, "SELECT pg_current_xact_id()::text"))) < bound + 31:
+    while int(value(fresh, "SELECT pg_current_xact_id()::text")) < bound + 31:
         pass
     assert state(fresh, WRITES[1]) == "23514"  # check_violation: no partition of relation found for row
-    run(fresh, str(scalar(fresh, floor.format("second", bound + 30, 2**47))), *WRITES[:3])
+    run(fresh, str(value(fresh, floor.format("second", bound + 30, 2**47))), *WRITES[:3])
     copy.follow(fresh)
     run(fresh, WRITES[1])
-    assert scalar(fresh, "SELECT array_agg(p::text) FROM feed_passed_partitions('t_changes') AS p") == ["first"]
+    assert value(fresh, "SELECT array_agg(p::text) FROM feed_passed_partitions('t_changes') AS p") == ["first"]
     run(fresh, "DROP TABLE first", *WRITES[1:4])
     copy.follow(fresh)
     assert copy.rows

@@ -23,9 +23,10 @@ from inorder.tail.state import Mark, State, decode
 from conftest import LONG_RUN, text
 from copies import Change, Copy
 from examples import blocks
-from ground import roles, run
+from ground import roles
 from tail_runs import Tail
 from waiting import PATIENCE, wait_for, wait_for_more
+from world.sql import run
 
 pytestmark = pytest.mark.server
 

@@ -29,8 +29,8 @@ from inorder.connection.database import Connection
 from inorder.errors import InputError
 from psycopg import errors
 
-from conftest import scalar
 from tool import inorder
+from world.sql import value
 
 TOLERANCE = 0.2
 HIDES = st.one_of(st.just(0.0), st.floats(0.1, 30 * DAY), st.just(inf))
@@ -124,7 +124,7 @@ def test_the_masks_that_are_named_are_of_the_keys(connection: Connection) -> Non
         masked = call.replace("(id,", "(k.id,").replace("secret_key", "decode(repeat('00', 16), 'hex')")
         query = f"SELECT {masked.replace('uuid_mask', 'uuid_unmask', 1).replace('k.id', masked, 1)} = k.id"
         try:
-            assert scalar(connection, f"{query} FROM (SELECT {made} AS id OFFSET 0) AS k") is True
+            assert value(connection, f"{query} FROM (SELECT {made} AS id OFFSET 0) AS k") is True
         except errors.FeatureNotSupported:
             pytest.skip("this server has no OpenSSL")
 
@@ -174,13 +174,13 @@ def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: 
     assert not key.against
     index = made(connection, key)
     filled(connection, key, needs)
-    size = scalar(connection, f"SELECT pg_relation_size('{index}')")
+    size = value(connection, f"SELECT pg_relation_size('{index}')")
     next_second(connection)
     connection.execute("CHECKPOINT")
-    start = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
+    start = value(connection, "SELECT pg_current_wal_insert_lsn()")
     loop = f"FOR i IN 1..{inserts} LOOP INSERT INTO chosen DEFAULT VALUES; COMMIT; END LOOP"
     connection.execute(f"DO $$ BEGIN {loop}; END $$".encode())
-    wal = scalar(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)
+    wal = value(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)
     assert wal == pytest.approx(key.wal_per_row * inserts, rel=TOLERANCE)
     assert size == pytest.approx(key.predicted.index_bytes, rel=TOLERANCE)
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
-from citus_nodes import MARKS, NUMBER, Nodes, on_each_shard, prepare, run, shards, tool
-from conftest import scalar
+from citus_nodes import MARKS, NUMBER, Nodes, on_each_shard, prepare, shards, tool
+from world.sql import run, value
 
 pytestmark = MARKS
 
@@ -47,7 +47,7 @@ def insert_in_every_way(connection: Connection, table: str) -> int:
 def test_each_node_numbers_its_rows(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     prepare(nodes, tmp_path, events)
     rows = insert_in_every_way(coordinator, events)
-    assert scalar(coordinator, f"SELECT count(*) FROM {events}") == rows
+    assert value(coordinator, f"SELECT count(*) FROM {events}") == rows
     assert on_each_shard(nodes, coordinator, events, WRONG) == [0] * 4
     assert sum(on_each_shard(nodes, coordinator, events, "SELECT count(*) FROM {}")) == rows
 
@@ -58,7 +58,7 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
         f"INSERT INTO {events} (tenant, n) VALUES (7, 'b')", "ROLLBACK TO s",
         f"INSERT INTO {events} (tenant, n) VALUES (7, 'c')", "COMMIT",
     )  # fmt: skip
-    assert scalar(coordinator, f"SELECT count(DISTINCT xact) || '/' || count(*) FROM {events}") == "1/2"
+    assert value(coordinator, f"SELECT count(DISTINCT xact) || '/' || count(*) FROM {events}") == "1/2"
 
 
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, 
     _, name, node = shards(coordinator, events)[0]
     with connect(nodes.worker(node).dsn) as worker:
         run(worker, f"SELECT feed_create('f', '{name}')", f"SELECT exact_count_start('{name}')")
-        rows = scalar(worker, f"SELECT count(*) FROM {name}")
+        rows = value(worker, f"SELECT count(*) FROM {name}")
         assert worker.execute(f"SELECT * FROM feed_read('f', null::{name})".encode()).rowcount == rows
-        assert scalar(worker, f"SELECT exact_count('{name}')") == rows
-        assert scalar(worker, "SELECT backlog_transactions > 0 FROM feeds WHERE name = 'f'") is not None
+        assert value(worker, f"SELECT exact_count('{name}')") == rows
+        assert value(worker, "SELECT backlog_transactions > 0 FROM feeds WHERE name = 'f'") is not None
         run(worker, "SELECT feed_drop('f')", f"SELECT exact_count_stop('{name}')")
     for change in ("DELETE FROM {}", "TRUNCATE {}"):
         with pytest.raises(psycopg.Error, match="it is insert-only"):

@@ -30,7 +30,6 @@ from citus_nodes import (
     make_distributed,
     move,
     prepare,
-    run,
     server_with_citus,
     shards,
     start,
@@ -38,9 +37,9 @@ from citus_nodes import (
     tool,
 )
 from citus_query import INSERT, Query, places, query_of
-from conftest import scalar
 from tail_runs import read_until
 from waiting import wait_for
+from world.sql import run, value
 
 pytestmark = MARKS
 
@@ -180,7 +179,7 @@ def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connect
 
 
 def has_writers(worker: Connection, shard: str) -> bool:
-    oid = scalar(worker, f"SELECT '{shard}'::regclass::oid")
+    oid = value(worker, f"SELECT '{shard}'::regclass::oid")
     (row,) = worker.execute(database.query("shard_writers").format(table=oid)).fetchall()
     return bool(row[0])
 
@@ -279,15 +278,15 @@ def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Qu
             read_until(running, b"is not readable")
         insert(coordinator, query.table, "b")
         with connect(nodes.worker(node).dsn) as worker:
-            assert scalar(worker, OURS) == 2
+            assert value(worker, OURS) == 2
             held = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessShareLock' AND relation = '{}'::regclass"
             for which in there:
                 name = shards(coordinator, query.table)[which][1]
-                assert scalar(worker, held.format(name)) == 2
+                assert value(worker, held.format(name)) == 2
             prepare(nodes, tmp_path, query.table)
             query.run()
             wait_for(lambda: delivered(tmp_path) == stored(coordinator, query.table))
-            wait_for(lambda: scalar(worker, OURS) == 0)
+            wait_for(lambda: value(worker, OURS) == 0)
     assert query.delivered() == stored(coordinator, query.table)
 
 

@@ -20,8 +20,9 @@ from inorder.errors import InputError
 from inorder.spark.columns import ddl
 from inorder.spark.offsets import Offset
 
-from citus_nodes import MARKS, Nodes, Writers, move, prepare, run, shards, split, stored
+from citus_nodes import MARKS, Nodes, Writers, move, prepare, shards, split, stored
 from citus_query import INSERT, NEEDED, Query, places, query_of
+from world.sql import run
 
 if TYPE_CHECKING:
     from load.engines.driver import Driver

@@ -31,8 +31,9 @@ from inorder.tail import shards_state, state
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from conftest import copy_of, scalar
+from conftest import copy_of
 from tail_runs import Tail
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -98,13 +99,13 @@ def test_one_that_is_distributed_afterwards_is_refused(database: Connection) -> 
     database.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
     database.execute("INSERT INTO events DEFAULT VALUES")
     assert database.execute("SELECT * FROM feed_peek('f', null::events)").rowcount == 1
-    assert scalar(database, "SELECT caught_up FROM feeds") is False
+    assert value(database, "SELECT caught_up FROM feeds") is False
     database.execute("CREATE EXTENSION citus")
     assert database.execute("SELECT * FROM feed_peek('f', null::events)").rowcount == 1
     distribute(database, "events")
     for read in READS:
         refusal(database, read.format("events"))
-    assert scalar(database, "SELECT caught_up FROM feeds") is None
+    assert value(database, "SELECT caught_up FROM feeds") is None
     database.execute("DELETE FROM pg_catalog.pg_dist_partition; ALTER TABLE events RESET (fillfactor)")
     assert database.execute("SELECT * FROM feed_read('f', null::events)").rowcount == 1
 

@@ -23,7 +23,6 @@ from citus_nodes import (
     delivered,
     move,
     prepare,
-    run,
     shards,
     split,
     start,
@@ -32,6 +31,7 @@ from citus_nodes import (
 )  # fmt: skip
 from tail_runs import read_until
 from waiting import PATIENCE, wait_for
+from world.sql import run
 
 pytestmark = MARKS
 

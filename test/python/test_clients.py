@@ -15,11 +15,12 @@ import pytest
 from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN
 from consumers import COMMANDS, FOLDER, POISON, REFUSED, Consumer, Shop, missing, uri
 from far_server import PORT, FarServer, far_server
 from pooler import pooled
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -99,11 +100,11 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
 
 
 def holder(shop: Shop) -> object:
-    return scalar(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY number LIMIT 1")
+    return value(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY number LIMIT 1")
 
 
 def has_had_a_batch(shop: Shop, name: str) -> bool:
-    return scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name) != 0
+    return bool(value(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name))
 
 
 def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], None]) -> None:
@@ -125,9 +126,9 @@ def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], Non
                 other(shop, consumer)
             assert consumer.process.poll() is None
             (dead,) = shop.insert(shop.source, [POISON])
-            wait_for(lambda: scalar(shop.sink, "SELECT count(*) FROM dead_letters"))
+            wait_for(lambda: value(shop.sink, "SELECT count(*) FROM dead_letters"))
             refused = shop.insert(shop.source, [REFUSED])
-            wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE dead_since IS NOT NULL"))
+            wait_for(lambda: value(shop.source, "SELECT count(*) FROM feed_batches WHERE dead_since IS NOT NULL"))
         check_the_end(shop, consumer, dead, refused)
     except BaseException as error:
         error.add_note(consumer.log.read_text()[-2000:])
@@ -140,8 +141,8 @@ def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -
     """The row is refused before the commit, which would lose the rest of the batch with it."""
     shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
     rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
-    assert scalar(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
-    assert scalar(shop.sink, "SELECT array_agg(body ORDER BY body) FROM mails") == ["a", "b", "c"]
+    assert value(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
+    assert value(shop.sink, "SELECT array_agg(body ORDER BY body) FROM mails") == ["a", "b", "c"]
 
 
 def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
@@ -155,10 +156,10 @@ def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
             wait_for(lambda: shop.waiting("shop"))
             consumer.kill()
             shop.end_sessions(shop.waiting("shop"))
-    assert scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1
+    assert value(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1
     assert [row[0] for row in shop.source.execute(BATCH)] == [number]
     consumer.start()
-    wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE number = %s", number) == 0)
+    wait_for(lambda: value(shop.source, "SELECT count(*) FROM feed_batches WHERE number = %s", number) == 0)
 
 
 def kill_before_store(shop: Shop, consumer: Consumer) -> None:
@@ -168,9 +169,9 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
         (number,) = (row[0] for row in shop.source.execute(BATCH))
         consumer.kill()
         shop.end_sessions(shop.waiting("mail"))
-    assert scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 0
+    assert value(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 0
     consumer.start()
-    wait_for(lambda: scalar(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1)
+    wait_for(lambda: value(shop.sink, "SELECT count(*) FROM batches WHERE number = %s", number) == 1)
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
@@ -187,7 +188,7 @@ def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
         time.sleep(0.2)
         assert consumer.process.poll() is None
     assert consumer.process.wait(PATIENCE) == consumer.stopped
-    assert scalar(shop.sink, "SELECT max(number) FROM batches") == number
+    assert value(shop.sink, "SELECT max(number) FROM batches") == number
     assert shop.source.execute(BATCH).fetchall() == []
     consumer.start()
 

@@ -19,12 +19,13 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
 from psycopg import sql
 
-from conftest import EDITIONS, ROOT, SETTINGS, copy_of, install_edition, scalar
+from conftest import EDITIONS, ROOT, SETTINGS, copy_of, install_edition
 from set_clock import SetClock, set_clock
 from sources import C_FILES, PLAIN_FILES, SQL_FILES
 from sql_edition import TESTED
 from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 # The SQL edition waits by pg_sleep().
 WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
@@ -69,13 +70,13 @@ def timed(clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]
 def test_a_wait_ends_after_a_second(timed: str, clock: SetClock, call: str) -> None:
     """In the SQL edition PostgreSQL's pg_sleep() continues: docs/feed-waiting.md."""
     with connect(timed) as admin, connect(timed) as reader, ThreadPoolExecutor(1) as aside:
-        before = scalar(admin, "SELECT clock_timestamp()")
-        waiting = aside.submit(scalar, reader, f"SELECT {call}")
+        before = value(admin, "SELECT clock_timestamp()")
+        waiting = aside.submit(value, reader, f"SELECT {call}")
         wait_for(lambda: waiting.done() or admin.execute(WAITS, ["_wait"]).fetchone() == (True,))
         clock.set(-3600)
         try:
             assert waiting.result(PATIENCE) is False
-            assert scalar(admin, "SELECT clock_timestamp() < %s", before) is True
+            assert value(admin, "SELECT clock_timestamp() < %s", before) is True
         finally:
             clock.set(0)
 
@@ -160,7 +161,7 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
         )
         fresh.execute("SELECT pg_current_xact_id()")  # the next poll is no repetition of the last one
         fresh.execute("SELECT feed_read('f', null::events)")
-        assert scalar(fresh, polled) is True, distance
+        assert value(fresh, polled) is True, distance
 
 
 # Files that read the clock, which somebody may set, and the reason why they may.

@@ -31,8 +31,9 @@ from inorder.lab.server.temporary import (
 )
 
 import clusters
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS
 from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -205,7 +206,7 @@ def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
 def test_no_port_is_opened(cluster: Cluster) -> None:
     with connect(cluster.dsn) as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
-        port = scalar(connection, "SHOW port")
+        port = value(connection, "SHOW port")
     assert all((cluster.folder / name).stat().st_mode & 0o077 == 0 for name in ("run", "data", "log"))
     sockets = (cluster.folder / "run").glob(".s.PGSQL.*")
     assert [path.name for path in sockets if path.is_socket()] == [f".s.PGSQL.{port}"]
@@ -248,8 +249,8 @@ def test_the_callers_environment_leads_nowhere(
         "PGSERVICE": "none", "PGOPTIONS": "-c default_transaction_read_only=on", "PGCHANNELBINDING": "require",
         "PGSSLMODE": "require", "PGDATA": "/nowhere",
     }  # fmt: skip
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    for name, setting in variables.items():
+        monkeypatch.setenv(name, setting)
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:

@@ -4,8 +4,8 @@ import psycopg
 import pytest
 from inorder.connection.database import connect
 
-from conftest import scalar
-from ground import GROUND, GUARD, PARTS, PLAIN, READS, Place, numbers, roles, run, state, states
+from ground import GROUND, GUARD, PARTS, PLAIN, READS, Place, numbers, roles, state, states
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -46,7 +46,7 @@ def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
     """On a standby that lags: the position must stay, otherwise the transaction would come again as a whole."""
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
-    number = scalar(writer, "SELECT pg_current_xact_id()::text::bigint")
+    number = value(writer, "SELECT pg_current_xact_id()::text::bigint")
     inside = f"(1, '{{}}', {number}, ARRAY[uuid_xact_floor({number})::text], NULL, p.members, p.origin)::feed_position"
     batch = f"SELECT (b).transactions::text, (b).cut FROM (SELECT reader_next_batch('t', {inside}) AS b "
     assert owner.execute(f"{batch} FROM reader_start('t') AS p OFFSET 0) AS r".encode()).fetchone() == ("{}", number)
@@ -143,7 +143,7 @@ def test_a_database_with_another_default_collation(place: Place) -> None:
         "CREATE INDEX ON t (xact)", "SELECT feed_enable('t')", "INSERT INTO t VALUES ('a'), ('b'), ('B')",
     )  # fmt: skip
     first = "SELECT reader_advance(p, reader_next_batch('t', p, 1)) AS p FROM reader_start('t') AS p OFFSET 0"
-    here = scalar(owner, "SELECT datcollate FROM pg_database WHERE datname = current_database()")
+    here = value(owner, "SELECT datcollate FROM pg_database WHERE datname = current_database()")
     members = (
         "ARRAY(SELECT (m.relation, m.name, m.system, m.attached, m.guarded, "
         "replace(m.ordered_by::text, %s, %s)::text[])::feed_member FROM unnest((p).members) AS m)"
@@ -152,6 +152,6 @@ def test_a_database_with_another_default_collation(place: Place) -> None:
         "SELECT count(*) FROM reader_batch_rows('t', (SELECT reader_next_batch('t', (1, (p).transactions, (p).partial, "
         f"(p).last_key, (p).ordering, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
     )
-    assert scalar(owner, read, f"c/{here}", f"c/{here}") == 2
+    assert value(owner, read, f"c/{here}", f"c/{here}") == 2
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="has changed since transaction"):
-        scalar(owner, read, f"c/{here}", "c/xx_XX")
+        value(owner, read, f"c/{here}", "c/xx_XX")

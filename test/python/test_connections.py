@@ -14,8 +14,8 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import conninfo_to_dict
 
 import pooler
-from conftest import scalar
 from sources import ROOT
+from world.sql import value
 
 PACKAGE = ROOT / "inorder"
 # Calls that connect, with any driver, and the places where they may be: the first three are for the user's servers.
@@ -82,23 +82,23 @@ def user(cluster: Cluster, fresh: Connection) -> Iterator[UserConnection]:
 
 @pytest.mark.server
 def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserConnection) -> None:
-    assert scalar(user, "SHOW search_path") == SEARCH_PATH
+    assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
-        assert scalar(user, "SHOW search_path") == SEARCH_PATH
+        assert value(user, "SHOW search_path") == SEARCH_PATH
     assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # nothing lasts
-    assert scalar(user, "SHOW geqo") == "off"
+    assert value(user, "SHOW geqo") == "off"
 
 
 @pytest.mark.server
 def test_a_name_is_found_by_the_users_path_and_nothing_else(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden (); CREATE TABLE public.pg_class ()")
-    oid = scalar(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
+    oid = value(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
     dsn = f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere'"
     session = Session(dsn)
     assert (session.table("hidden").oid, session.table("hidden").quoted) == (oid, "elsewhere.hidden")
     with session.transaction():
         session.table("hidden")
-        assert scalar(session.connection, "SHOW search_path") == SEARCH_PATH
+        assert value(session.connection, "SHOW search_path") == SEARCH_PATH
     session.close()
 
 
@@ -109,7 +109,7 @@ def test_a_driver_that_asks_at_once_gets_the_path_before(cluster: Cluster, fresh
     assert not has_path(dsn)
     assert str(conninfo_to_dict(pinned_dsn(dsn))["options"]).startswith("-c geqo=off -c search_path=")
     with psycopg.connect(pinned_dsn(dsn)) as session:
-        assert [scalar(session, f"SHOW {name}") for name in ("search_path", "geqo")] == [SEARCH_PATH, "off"]
+        assert [value(session, f"SHOW {name}") for name in ("search_path", "geqo")] == [SEARCH_PATH, "off"]
 
 
 def pooled_dsn(port: int) -> str:

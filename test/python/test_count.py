@@ -8,9 +8,9 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
 from ground import roles
 from tail_runs import Tail, insert
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -25,10 +25,10 @@ def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
     assert count("start", "events") == "1234\n"
     insert(fresh, 6)
     assert count("show", "events") == count("show", "public.events") == "1240\n"
-    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1234
+    assert value(fresh, "SELECT rows FROM inorder_internal.count_part") == 1234
     assert count("fold", "events") == "6\n"
     assert count("fold", "events") == "0\n"
-    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1240
+    assert value(fresh, "SELECT rows FROM inorder_internal.count_part") == 1240
     assert json.loads(count("show", "events", "--format", "json")) == {"table": "public.events", "rows": 1240}
     assert count("show", "events", "--format", "csv") == "table,rows\npublic.events,1240\n"
     assert count("stop", "events") == ""
@@ -58,7 +58,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
     ]
     fresh.execute("SET search_path = pg_catalog")
     fresh.execute(str(jobs[0][2]).encode())
-    assert scalar(fresh, "SELECT rows FROM inorder_internal.count_part") == 1
+    assert value(fresh, "SELECT rows FROM inorder_internal.count_part") == 1
 
 
 def test_a_role_that_may_not_read_is_told_which_statement_lets_it(
@@ -124,19 +124,19 @@ def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connectio
                  "INSERT INTO p_old (n) VALUES (30), (31)", "SELECT exact_count_start('parts')",
                  "BEGIN", *FILES_OF_ONE_TRANSACTION[name]):  # fmt: skip
         fresh.execute(text.encode())
-    file = scalar(fresh, "SELECT pg_relation_filenode(%s::regclass)", name)
-    assert scalar(fresh, "SELECT exact_count_fold('parts')") == scalar(fresh, f"SELECT count(*) FROM {name}") != 0
+    file = value(fresh, "SELECT pg_relation_filenode(%s::regclass)", name)
+    assert value(fresh, "SELECT exact_count_fold('parts')") == value(fresh, f"SELECT count(*) FROM {name}") != 0
     switch = "ALTER TABLE p {} TRIGGER zz_inorder_truncate"
     for text in (switch.format("DISABLE"), f"TRUNCATE {name}", switch.format("ENABLE ALWAYS"), "COMMIT"):
         fresh.execute(text.encode())
-    assert scalar(fresh, "SELECT pg_relation_filenode(%s::regclass)", name) == file
+    assert value(fresh, "SELECT pg_relation_filenode(%s::regclass)", name) == file
     fresh.execute("SELECT feed_enable('parts')")
     fresh.execute("INSERT INTO parts (n) VALUES (2)")
     for _ in range(2):
-        assert scalar(fresh, "SELECT exact_count('parts')") == scalar(fresh, "SELECT count(*) FROM parts")
+        assert value(fresh, "SELECT exact_count('parts')") == value(fresh, "SELECT count(*) FROM parts")
         fresh.execute("SELECT exact_count_fold('parts')")
     with connect(fresh.info.dsn) as other:
-        assert scalar(other, "SELECT sum(rows) FROM inorder_internal.count_part") == scalar(
+        assert value(other, "SELECT sum(rows) FROM inorder_internal.count_part") == value(
             other, "SELECT count(*) FROM parts"
         )
 
@@ -145,10 +145,10 @@ def counted_here(connection: Connection) -> int:
     """The number of new rows that a call reads."""
     connection.execute(b"SELECT pg_stat_force_next_flush()")
     reads = "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname = 'events'"
-    before = scalar(connection, reads)
-    assert scalar(connection, "SELECT exact_count('events')") == scalar(connection, "SELECT count(*) FROM events")
+    before = value(connection, reads)
+    assert value(connection, "SELECT exact_count('events')") == value(connection, "SELECT count(*) FROM events")
     connection.execute(b"SELECT pg_stat_force_next_flush()")
-    return int(str(scalar(connection, reads))) - int(str(before))
+    return int(value(connection, reads)) - int(str(before))
 
 
 def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
@@ -169,16 +169,16 @@ def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> 
         other.execute("SET default_transaction_read_only = off")
         other.execute("BEGIN")
         insert(other, 7)
-        assert scalar(other, "SELECT exact_count('events')") == 20015
+        assert value(other, "SELECT exact_count('events')") == 20015
         other.execute("ROLLBACK")
-        assert scalar(other, "SELECT exact_count('events')") == 20008
+        assert value(other, "SELECT exact_count('events')") == 20008
         # A cursor keeps the snapshot in which it was opened.
         other.execute("BEGIN")
         other.execute("DECLARE older CURSOR FOR SELECT exact_count('events') FROM generate_series(1, 2)")
-        assert scalar(other, "FETCH older") == 20008
+        assert value(other, "FETCH older") == 20008
         insert(fresh, 3)
-        assert scalar(other, "SELECT exact_count('events')") == 20011
-        assert scalar(other, "FETCH older") == 20008
+        assert value(other, "SELECT exact_count('events')") == 20011
+        assert value(other, "FETCH older") == 20008
         other.execute("COMMIT")
 
 
@@ -201,7 +201,7 @@ def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, chan
     with roles(fresh, "counter"), connect(fresh.info.dsn) as other:
         fresh.execute("GRANT SELECT ON events TO counter")
         other.execute("SET ROLE counter")
-        assert scalar(other, "SELECT exact_count('events')") == 0
+        assert value(other, "SELECT exact_count('events')") == 0
         insert(fresh, 1)
         assert counted_here(other) < 100
         insert(fresh, 1)
@@ -213,7 +213,7 @@ def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, chan
 def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> None:
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
-        assert scalar(other, "SELECT exact_count('events')") == 0
+        assert value(other, "SELECT exact_count('events')") == 0
         insert(fresh, 5000)
         fresh.execute("SELECT exact_count_fold('events')")
         insert(fresh, 1)
@@ -228,20 +228,20 @@ def test_a_count_folds_by_itself(fresh: Connection) -> None:
     with connect(fresh.info.dsn) as other, connect(fresh.info.dsn) as holder:
         for level in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED READ ONLY"):
             other.execute(f"BEGIN ISOLATION LEVEL {level}")
-            assert scalar(other, "SELECT exact_count('events')") == 20000
+            assert value(other, "SELECT exact_count('events')") == 20000
             other.execute("COMMIT")
         holder.execute("BEGIN")
         holder.execute("SELECT exact_count_fold('events')")
-        assert scalar(other, "SELECT exact_count('events')") == 20000
+        assert value(other, "SELECT exact_count('events')") == 20000
         holder.execute("ROLLBACK")
-        assert scalar(fresh, folded) == 0
+        assert value(fresh, folded) == 0
         with connect(fresh.info.dsn) as third:
-            assert scalar(third, "SELECT exact_count('events')") == 20000
-        assert scalar(fresh, folded) == 20000
+            assert value(third, "SELECT exact_count('events')") == 20000
+        assert value(fresh, folded) == 20000
         # A session that could not fold tries again after as many further rows.
         insert(fresh, 10001)
-        assert scalar(other, "SELECT exact_count('events')") == 30001
-        assert scalar(fresh, folded) == 30001
+        assert value(other, "SELECT exact_count('events')") == 30001
+        assert value(fresh, folded) == 30001
 
 
 def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> None:
@@ -265,7 +265,7 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
     assert count("fold", "orders") == "0\n"
     assert count("stop", "orders", "--by", "status") == ""
     assert "No such option '--by'" in count("fold", "orders", "--by", "status", code=2)
-    assert scalar(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
+    assert value(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
 
 
 def test_watching_groups(count: Tail, fresh: Connection) -> None:

@@ -9,11 +9,11 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from attack import refusal
-from conftest import scalar
 from counted_groups import FOLD, GROUPS, PARTS, PLAIN, ROWS, START, difference, stands, start
-from ground import roles, run
+from ground import roles
 from restoring import copied
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -119,7 +119,7 @@ def test_names_that_are_those_of_ours(fresh: Connection, partitioned: str) -> No
     groups = f"SELECT count, n, xact, g2, count(*) FROM {ODD} GROUP BY 1, 2, 3, 4"
     for _ in range(2):
         assert difference(fresh, ODD_VIEW, groups) == []
-        assert scalar(fresh, f"SELECT max(count_) > 0 AND count(*) > 20 FROM {ODD_VIEW}") is True
+        assert value(fresh, f"SELECT max(count_) > 0 AND count(*) > 20 FROM {ODD_VIEW}") is True
         run(
             fresh,
             f"SELECT exact_count_fold('{name}')",
@@ -152,7 +152,7 @@ def test_several_sets_of_one_table(fresh: Connection) -> None:
     assert difference(fresh, "orders_by_tenant_status", both) == difference(fresh) == []
     run(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "DELETE FROM orders WHERE id < 15")
     assert difference(fresh, "orders_by_tenant_status", both) == []
-    assert scalar(fresh, "SELECT count FROM orders_count") == 186
+    assert value(fresh, "SELECT count FROM orders_count") == 186
 
 
 TYPES = ("int2", "int8", "numeric", "bool", "uuid", "date", "timestamptz", "interval", "varchar(5)", "char(3)", "bytea",
@@ -173,7 +173,7 @@ def test_types_of_groups(fresh: Connection) -> None:
             f"INSERT INTO t{place} SELECT * FROM t{place} LIMIT 1")  # fmt: skip
         groups = f"SELECT v, count(*) FROM t{place} GROUP BY v"
         assert difference(fresh, f"t{place}_by_v", groups) == [], kind
-        assert scalar(fresh, f"SELECT sum(count) FROM t{place}_by_v WHERE v = '{VALUES.get(kind, 1)}'") == 2
+        assert value(fresh, f"SELECT sum(count) FROM t{place}_by_v WHERE v = '{VALUES.get(kind, 1)}'") == 2
 
 
 REFUSED = {
@@ -452,7 +452,7 @@ def test_a_swap_of_schemas(fresh: Connection) -> None:
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PLAIN, ROWS, START, FOLD)
     run(fresh, "BEGIN", "ALTER SCHEMA blue RENAME TO red", "ALTER SCHEMA green RENAME TO blue", "COMMIT")
-    in_c = scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
+    in_c = value(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
     for role, fails in (("replica", True), ("origin", not in_c)):
         run(fresh, f"SET session_replication_role = {role}")
         for schema in ("blue", "red"):
@@ -563,7 +563,7 @@ def test_groups_that_are_equal_and_differ_in_their_bytes(fresh: Connection) -> N
                       "DELETE FROM orders WHERE id % 3 = 0"):  # fmt: skip
         run(fresh, statement)
         assert difference(fresh, "orders_by_status_note", groups) == [], statement
-    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_note") == 2
+    assert value(fresh, "SELECT count(*) FROM orders_by_status_note") == 2
 
 
 def test_more_groups_than_a_statement_keeps_in_memory(fresh: Connection) -> None:
@@ -572,7 +572,7 @@ def test_more_groups_than_a_statement_keeps_in_memory(fresh: Connection) -> None
         "UPDATE orders SET tenant = tenant + 1 WHERE tenant < 12000 OR tenant IS NULL")  # fmt: skip
     groups = "SELECT tenant, count(*) FROM orders GROUP BY tenant"
     assert difference(fresh, "orders_by_tenant", groups) == []
-    assert scalar(fresh, "SELECT count(*) < 55000 FROM orders_by_tenant_deltas") is True
+    assert value(fresh, "SELECT count(*) < 55000 FROM orders_by_tenant_deltas") is True
 
 
 FORGED = (  # the trigger, on which table
@@ -586,12 +586,12 @@ FORGED = (  # the trigger, on which table
 @pytest.mark.parametrize("edition", ["c"])
 def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> None:
     """A role with TRIGGER on a table makes triggers of the function that all owners use."""
-    if scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
+    if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("the SQL edition has a function of the owner for each view")
     start(fresh)
     run(fresh, "CREATE TABLE stolen (LIKE orders)")
-    name = scalar(fresh, "SELECT left(tgname, -3) FROM pg_trigger WHERE tgname ~ '^zz_inorder_count_.*_row$'")
-    deltas = scalar(fresh, "SELECT 'orders_by_status_deltas'::regclass::oid")
+    name = value(fresh, "SELECT left(tgname, -3) FROM pg_trigger WHERE tgname ~ '^zz_inorder_count_.*_row$'")
+    deltas = value(fresh, "SELECT 'orders_by_status_deltas'::regclass::oid")
     with roles(fresh, "forger"):
         run(fresh, "GRANT TRIGGER, INSERT ON orders, stolen TO forger", "GRANT CREATE ON SCHEMA public TO forger",
             "SET ROLE forger",
@@ -606,7 +606,7 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
         run(fresh, f"CREATE TRIGGER {name}row AFTER INSERT ON stolen FOR EACH ROW EXECUTE FUNCTION row_of_mine()",
             "INSERT INTO stolen VALUES (-9, 'forged', 1)", "RESET ROLE")  # fmt: skip
         assert difference(fresh) == []
-        assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE g1 = 'forged'") == scalar(
+        assert value(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE g1 = 'forged'") == value(
             fresh, "SELECT count(*) FROM orders WHERE status = 'forged'"
         )
         run(fresh, "CREATE TRIGGER by_row AFTER INSERT ON stolen FOR EACH ROW EXECUTE FUNCTION exact_count_trigger()")
@@ -628,7 +628,7 @@ def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
 
 def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> None:
     """The trigger in C writes without a privilege, so function, deltas and table must belong to one role."""
-    if scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
+    if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("the SQL edition has a function of the owner for each view")
     run(fresh, "CREATE TABLE victim (g1 text, n int8, xact xid8, open text, proof text)")
     with roles(fresh, "forger"):
@@ -639,9 +639,9 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
             "CREATE TRIGGER zz_inorder_count_1_insert AFTER INSERT ON bait REFERENCING NEW TABLE AS new_rows "
             "FOR EACH STATEMENT EXECUTE FUNCTION exact_count_trigger(0, status)",
             "INSERT INTO bait VALUES ('forged')", "RESET ROLE", "INSERT INTO bait VALUES ('forged')")  # fmt: skip
-        assert scalar(fresh, "SELECT count(*) FROM victim") == 0
+        assert value(fresh, "SELECT count(*) FROM victim") == 0
         run(fresh, "ALTER TABLE victim OWNER TO forger", "INSERT INTO bait VALUES ('own')")
-        assert scalar(fresh, "SELECT count(*) FROM victim") == 1
+        assert value(fresh, "SELECT count(*) FROM victim") == 1
         run(fresh, "DROP TABLE bait, victim", "DROP FUNCTION victim()")
 
 
@@ -675,7 +675,7 @@ def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> Non
     run(fresh, "BEGIN", FOLD, "ROLLBACK", "BEGIN", "SAVEPOINT s", "DELETE FROM orders WHERE id = 7", FOLD,
         "ROLLBACK TO s", "COMMIT")  # fmt: skip
     assert difference(fresh) == [] and stands(fresh)
-    assert scalar(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE proof IS NOT NULL") == 1
+    assert value(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE proof IS NOT NULL") == 1
 
 
 def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
@@ -701,12 +701,12 @@ def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> Non
     """Writers fold without cron, even beside a transaction that stays open; its deltas are counted afterwards."""
     start(fresh)
     run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
-    until_a_fold = scalar(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")
+    until_a_fold = value(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")
     assert isinstance(until_a_fold, int)
     for _ in range(until_a_fold + 10):
         fresh.execute(b"UPDATE orders SET status = 's' || (tenant + 1) % 4, tenant = tenant + 1 WHERE id = 2")
     assert stands(fresh)
-    assert scalar(fresh, "SELECT count(*) < 100 FROM orders_by_status_deltas") is True
+    assert value(fresh, "SELECT count(*) < 100 FROM orders_by_status_deltas") is True
     run(other, "COMMIT")
     assert difference(fresh) == []
 
@@ -738,7 +738,7 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
 
 def admit(connection: Connection, *names: str) -> None:
     """Let roles write, and read counts. The SQL edition does not allow that by default."""
-    if scalar(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+    if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
         run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
@@ -763,7 +763,7 @@ def test_who_may_write_and_read(fresh: Connection) -> None:
             run(fresh, "RESET ROLE")
         assert difference(fresh) == []
         run(fresh, FOLD, "SET ROLE reader")
-        assert scalar(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
+        assert value(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
         for role in ("reader", "stranger"):
             run(fresh, f"SET ROLE {role}")
             assert refusal(fresh, "INSERT INTO orders_by_status_deltas (g1, n) VALUES ('s1', 1)") == "42501"
@@ -772,7 +772,7 @@ def test_who_may_write_and_read(fresh: Connection) -> None:
             run(fresh, "RESET ROLE")
         # The view counts with the rights of its owner, too.
         run(fresh, "VACUUM FULL orders", "SET ROLE reader")
-        assert scalar(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
+        assert value(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
         run(fresh, "RESET ROLE")
 
 
@@ -794,7 +794,7 @@ def test_default_privileges_give_nothing_away(fresh: Connection) -> None:
         assert refusal(
             fresh, "CREATE TRIGGER t AFTER INSERT ON orders_by_status_deltas EXECUTE FUNCTION orders_by_status_deltas()"
         )
-        assert scalar(fresh, "SELECT count(*) FROM orders_by_status") == 4
+        assert value(fresh, "SELECT count(*) FROM orders_by_status") == 4
         run(
             fresh,
             "RESET ROLE",

@@ -4,9 +4,9 @@ import pytest
 from inorder.connection.database import Connection
 
 from attack import refusal
-from conftest import scalar
 from counted_groups import FOLD, PARTS, ROWS, START, difference, stands, start
-from ground import roles, run
+from ground import roles
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -91,7 +91,7 @@ def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
         run(fresh, "SET ROLE stranger", "ALTER TABLE orders_by_status_deltas DISABLE TRIGGER spy", "RESET ROLE")
         assert refusal(fresh, "INSERT INTO orders VALUES (-1)") == "55000"
         run(fresh, "DROP TABLE orders_by_status_deltas", "DROP FUNCTION spy()")
-    assert scalar(fresh, "SELECT count(*) FROM ran") == 0
+    assert value(fresh, "SELECT count(*) FROM ran") == 0
 
 
 def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
@@ -99,9 +99,9 @@ def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
     writes = [f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)]
-    before = scalar(fresh, newest)
+    before = value(fresh, newest)
     run(fresh, *writes[:10], "SELECT orders_by_status_fold()")
-    assert scalar(fresh, newest) != before
+    assert value(fresh, newest) != before
     run(fresh, *writes[10:], "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
     with roles(fresh, "stranger"):
         run(fresh, "GRANT CREATE ON SCHEMA public TO stranger", "ALTER VIEW orders_by_status OWNER TO stranger",
@@ -109,6 +109,6 @@ def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
                                  "'BEGIN INSERT INTO public.ran DEFAULT VALUES; RETURN 1; END'",
             "CREATE OR REPLACE VIEW orders_by_status AS SELECT 's'::text AS status, public.spy() AS count",
             "RESET ROLE", "SELECT orders_by_status_fold()")  # fmt: skip
-        assert scalar(fresh, "SELECT count(*) FROM ran") == 0
+        assert value(fresh, "SELECT count(*) FROM ran") == 0
         assert refusal(fresh, FOLD) == "55000"
         run(fresh, "DROP VIEW orders_by_status", "DROP FUNCTION spy()")

@@ -10,13 +10,13 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from attack import refusal
-from conftest import scalar
 from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference, stands, start
-from ground import roles, run
-from load.replicas import SETTINGS, one, wait_until_confirmed
+from ground import roles
+from load.replicas import SETTINGS, wait_until_confirmed
 from restoring import copied
 from sql_edition import create
 from waiting import blocked, wait_for
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -34,7 +34,7 @@ def play(connection: Connection, *statements: str, folds: bool = True) -> None:
 
 
 def admit(connection: Connection, *names: str) -> None:
-    if scalar(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+    if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
         run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
@@ -57,7 +57,7 @@ def test_copy_of_rows_that_fail(fresh: Connection, tables: Sequence[str]) -> Non
     assert difference(fresh) == [] and stands(fresh)
     if fresh.info.server_version >= 170000:
         assert copy(fresh, rows, "(ON_ERROR ignore)") == ""
-        assert scalar(fresh, "SELECT count FROM orders_by_status WHERE status = 'bad'") == 1
+        assert value(fresh, "SELECT count FROM orders_by_status WHERE status = 'bad'") == 1
     assert difference(fresh) == [] and stands(fresh)
 
 
@@ -73,7 +73,7 @@ def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
     assert difference(fresh) == []
     run(fresh, "COMMIT")
     assert difference(fresh) == difference(other) == []
-    assert scalar(other, "SELECT count(*) FROM orders") == 1
+    assert value(other, "SELECT count(*) FROM orders") == 1
     run(fresh, FOLD, "DELETE FROM orders")
     assert difference(fresh) == difference(other) == []
 
@@ -130,7 +130,7 @@ def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, t
             run(restored, "SET search_path = public, inorder")
             play(restored, "DELETE FROM orders WHERE id = 4", "INSERT INTO orders VALUES (-2, 'new')")
             numbers = "SELECT max(xact::text::numeric % 9223372036854775808) FROM orders_by_status_deltas"
-            assert scalar(restored, f"SELECT ({numbers}) < 1000000000") is True
+            assert value(restored, f"SELECT ({numbers}) < 1000000000") is True
         run(fresh, "DROP TABLE orders CASCADE", "DROP TABLE orders_by_status_deltas",
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_roles_that_write_by_a_rule(fresh: Connection) -> None:
         "CREATE TABLE inbox (id int)",
         "CREATE RULE also AS ON INSERT TO inbox DO ALSO INSERT INTO orders (id, status) VALUES (NEW.id, 'by a rule')",
     )
-    in_c = scalar(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
+    in_c = value(fresh, "SELECT to_regproc('exact_count_trigger') IS NOT NULL") is True
     with roles(fresh, "by_rule"):
         admit(fresh, "by_rule")
         run(fresh, "GRANT INSERT ON inbox TO by_rule", "SET ROLE by_rule")
@@ -204,8 +204,8 @@ def test_row_security(fresh: Connection) -> None:
         for statement in ("UPDATE orders SET note = 'mine'", "DELETE FROM orders WHERE id < 30",
                           "INSERT INTO orders VALUES (-1, 's1')"):  # fmt: skip
             run(fresh, "SET ROLE limited", statement)
-            assert scalar(fresh, "SELECT count(*) FROM orders_by_status") == 4
-            assert scalar(fresh, "SELECT count(*) FROM (SELECT status FROM orders GROUP BY 1) AS s") == 1
+            assert value(fresh, "SELECT count(*) FROM orders_by_status") == 4
+            assert value(fresh, "SELECT count(*) FROM (SELECT status FROM orders GROUP BY 1) AS s") == 1
             run(fresh, "RESET ROLE")
             assert difference(fresh) == [] and stands(fresh), statement
         run(fresh, "ALTER TABLE orders FORCE ROW LEVEL SECURITY")
@@ -298,20 +298,20 @@ def test_triggers_that_change_rows(fresh: Connection) -> None:
 def test_cursors_and_exported_snapshots(fresh: Connection, other: Connection) -> None:
     start(fresh, PARTS)
     run(fresh, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-    name = scalar(fresh, "SELECT pg_export_snapshot()")
+    name = value(fresh, "SELECT pg_export_snapshot()")
     run(other, "DELETE FROM orders WHERE id < 50", FOLD, "DECLARE c CURSOR WITH HOLD FOR TABLE orders_by_status",
         "BEGIN", "DECLARE d CURSOR FOR TABLE orders_by_status", "DELETE FROM orders WHERE id > 100", FOLD)  # fmt: skip
-    assert scalar(other, "SELECT sum(count) FROM orders_by_status") == 51
+    assert value(other, "SELECT sum(count) FROM orders_by_status") == 51
     assert sum(int(str(count)) for _, count in other.execute(b"FETCH ALL FROM d").fetchall()) == 151
     run(other, "COMMIT")
     with connect(fresh.info.dsn) as third:
         run(third, "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SET TRANSACTION SNAPSHOT '{name}'")
         run(other, "TRUNCATE low", FOLD)
         assert difference(third) == [] == difference(fresh)
-        assert scalar(third, "SELECT sum(count) FROM orders_by_status") == 101
+        assert value(third, "SELECT sum(count) FROM orders_by_status") == 101
     run(fresh, "COMMIT")
     for setting in ("force_parallel_mode", "debug_parallel_query"):
-        if scalar(fresh, "SELECT count(*) FROM pg_settings WHERE name = %s", setting):
+        if value(fresh, "SELECT count(*) FROM pg_settings WHERE name = %s", setting):
             run(fresh, f"SET {setting} = on", "SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0",
                 "SET min_parallel_table_scan_size = 0")  # fmt: skip
     play(fresh, "SELECT 1", "VACUUM FULL high_1", "DELETE FROM orders WHERE id < 30", folds=False)
@@ -335,7 +335,7 @@ def test_other_owners(fresh: Connection) -> None:
         run(fresh, "GRANT SELECT ON orders_by_status TO reader", "RESET ROLE", "REASSIGN OWNED BY former TO later")
         assert difference(fresh) == [] and not stands(fresh)
         run(fresh, "DELETE FROM orders WHERE id < 9", "SET ROLE reader")
-        assert scalar(fresh, "SELECT sum(count) FROM orders_by_status") == 192
+        assert value(fresh, "SELECT sum(count) FROM orders_by_status") == 192
         run(fresh, "RESET ROLE", "SET ROLE later")
         play(fresh, "SELECT 1", "DELETE FROM orders WHERE id < 19")
         run(fresh, "RESET ROLE", "ALTER TABLE orders OWNER TO former", "INSERT INTO orders VALUES (-1, 'x')")
@@ -405,7 +405,7 @@ SENT = (
 
 
 def follow(source: Connection, target: Connection) -> None:
-    wait_for(lambda: one(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')"))
+    wait_for(lambda: value(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')"))
     for statement in SENT:
         source.execute(statement.encode())
         wait_until_confirmed(source, "s")

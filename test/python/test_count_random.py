@@ -10,7 +10,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 
 from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference
-from ground import run
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -25,8 +25,9 @@ from inorder.lab.plan.keys import KEY_KINDS, KeyKind
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import since
 
-from conftest import has_pgstattuple, scalar
+from conftest import has_pgstattuple
 from waiting import wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 ROWS = 5000
@@ -49,12 +50,12 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     kind = KEY_KINDS["random"]
     random_keys.execute("CHECKPOINT")
     before = read_counters(random_keys, kind)
-    position = scalar(random_keys, "SELECT pg_current_wal_insert_lsn()")
+    position = value(random_keys, "SELECT pg_current_wal_insert_lsn()")
     with connect(cluster.dsn) as other:
         for _ in range(ROWS):
             other.execute(f"INSERT INTO {kind.table} DEFAULT VALUES".encode())
     counted = since(read_counters(random_keys, kind), before)
-    written = float(str(scalar(random_keys, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", position)))
+    written = float(str(value(random_keys, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", position)))
     # The log also holds up to 7 bytes of padding a record and 24 to 40 of header a page of 8 kB.
     assert (
         counted["wal_bytes"] <= written <= counted["wal_bytes"] + 7 * counted["wal_records"] + 40 * (written / 8192 + 2)
@@ -90,7 +91,7 @@ def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connect
     try:
         behind = [
             place for place in (wal_place(connection) for _ in range(100))
-            if not scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", place)
+            if not value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", place)
         ]  # fmt: skip
     finally:
         done.set()
@@ -103,7 +104,7 @@ def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None
 
     def logged(size: int) -> int:
         connection.execute("SELECT pg_logical_emit_message(false, '', repeat('x', %s))", (size,))
-        return int(str(scalar(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'")))
+        return int(value(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'"))
 
     # The server itself logs a snapshot every 15 s: what it disturbs is done again.
     end = logged(8)
@@ -112,8 +113,8 @@ def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None
     for _ in range(1000):
         room = 8192 - end % 8192 - least
         end = logged(8 + (room if 0 <= room <= 128 else 64))
-        place = int(str(scalar(connection, "SELECT %s::pg_lsn - '0/0'", wal_place(connection))))
-        if end % 8192 == 24 and end == int(str(scalar(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'"))):
+        place = int(value(connection, "SELECT %s::pg_lsn - '0/0'", wal_place(connection)))
+        if end % 8192 == 24 and end == int(value(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'")):
             break
     assert end % 8192 == 24 and place == end - 24
 
@@ -150,9 +151,7 @@ def test_counters_are_not_read_while_another_session_is_open(
 def test_sizes(random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
-    assert read_sizes(random_keys, kind)["index_bytes"] == scalar(
-        random_keys, "SELECT pg_relation_size(%s)", kind.index
-    )
+    assert read_sizes(random_keys, kind)["index_bytes"] == value(random_keys, "SELECT pg_relation_size(%s)", kind.index)
 
 
 def test_density(cluster: Cluster, random_keys: Connection) -> None:

@@ -16,8 +16,8 @@ from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 
 from examples import python_with
-from ground import run
 from tail_runs import insert
+from world.sql import run
 
 NEEDED = "the extra 'dlt' is not installed: script/engines installs it, and runs this"
 duckdb = pytest.importorskip("duckdb", reason=NEEDED)

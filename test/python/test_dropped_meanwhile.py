@@ -9,9 +9,10 @@ import pytest
 from inorder.connection.database import Connection
 
 from conftest import LONG_RUN
-from ground import roles, run
+from ground import roles
 from waiting import blocked
 from waiting_calls import OF_CHANGES, OF_OWNERS, OF_READERS, begin, is_sql, prepare
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -10,10 +10,11 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, install_edition, scalar
+from conftest import SETTINGS, install_edition
 from copies import Copy
-from ground import FINISH, run
+from ground import FINISH
 from world.server import UNFLUSHED, kill_all
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -62,18 +63,18 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
     with connect(lazy.dsn) as reader:
         run(writer, *WRITES)
         positions: dict[str, object] = {
-            "batch": scalar(reader, KEPT.format(log="events")), "changes": scalar(reader, KEPT.format(log="t_changes")),
-            "number": scalar(reader, "SELECT (feed_take_batch('f', 'w')).number"),
-            "change": scalar(reader, "SELECT (feed_take_batch('copy', 'w')).number"),
+            "batch": value(reader, KEPT.format(log="events")), "changes": value(reader, KEPT.format(log="t_changes")),
+            "number": value(reader, "SELECT (feed_take_batch('f', 'w')).number"),
+            "change": value(reader, "SELECT (feed_take_batch('copy', 'w')).number"),
         }  # fmt: skip
         reader.execute("SET synchronous_commit = off")
         for name, call in HANDED_OUT.items():
             for begin in (ONE_SNAPSHOT,) if name.endswith("query") else ("BEGIN", ONE_SNAPSHOT):
                 run(writer, *UPDATES)
-                end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+                end = value(writer, "SELECT pg_current_wal_insert_lsn()")
                 run(reader, begin, call.format(**positions), "COMMIT")
                 # A page header that is not written yet takes 40 bytes at most.
-                if not scalar(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
+                if not value(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
                     lost.append((name, begin))
     assert lost == []
 
@@ -88,8 +89,8 @@ def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edit
         for call in ("feed_read('f', null::events)", "changes_read('copy', null::t)"):
             run(writer, *WRITES)
             run(reader, f"SELECT * FROM {call}")
-            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
-            if not scalar(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
+            end = value(writer, "SELECT pg_current_wal_insert_lsn()")
+            if not value(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
                 lost.append(call)
     assert lost == []
 
@@ -101,7 +102,7 @@ def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> No
         run(reader, "INSERT INTO t VALUES (1, 'first')")
         copy.follow(reader)
         run(reader, "UPDATE t SET note = 'second'")
-        number = scalar(reader, "SELECT (feed_take_batch('copy', 'w')).number")
+        number = value(reader, "SELECT (feed_take_batch('copy', 'w')).number")
         run(writer, "UPDATE t SET note = 'third'")
         copy.apply(copy.changes(reader, number), by_version=True)
     kill_all(lazy)

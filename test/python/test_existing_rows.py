@@ -6,8 +6,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute
-from conftest import scalar
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -30,11 +29,11 @@ TABLES = {
 @pytest.fixture(params=TABLES)
 def old(fresh: Connection, request: pytest.FixtureRequest) -> Connection:
     columns, partitioned = TABLES[request.param]
-    execute(fresh, f"CREATE TABLE old ({columns}) {partitioned}")
+    run(fresh, f"CREATE TABLE old ({columns}) {partitioned}")
     for number in range(3 if partitioned else 0):
-        execute(fresh, f"CREATE TABLE old_{number} PARTITION OF old FOR VALUES WITH (MODULUS 3, REMAINDER {number})")
+        run(fresh, f"CREATE TABLE old_{number} PARTITION OF old FOR VALUES WITH (MODULUS 3, REMAINDER {number})")
     insert(fresh, 0, OLD)
-    execute(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
+    run(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
     return fresh
 
 
@@ -47,7 +46,7 @@ def piece(connection: Connection) -> list[int]:
 
 
 def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.FixtureRequest) -> None:
-    execute(old, "SELECT feed_create('f', 'old')")
+    run(old, "SELECT feed_create('f', 'old')")
     got, pieces, end = list[int](), list[int](), OLD
     while True:
         with closing(connect(f"{cluster.dsn} dbname={old.info.dbname}")) as reader:
@@ -62,29 +61,29 @@ def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.
         if len(pieces) < 4:
             insert(old, end, NEW)
             end += NEW
-            assert scalar(old, "SELECT caught_up FROM feeds") is False
+            assert value(old, "SELECT caught_up FROM feeds") is False
     assert sorted(got) == [*range(end)]
     assert max(pieces) == (OLD if "no key" in request.node.name else PIECE)
-    assert scalar(old, "SELECT caught_up FROM feeds") is True
+    assert value(old, "SELECT caught_up FROM feeds") is True
 
 
 def test_they_are_counted_taken_and_split(old: Connection, request: pytest.FixtureRequest) -> None:
     insert(old, OLD, NEW)
-    assert scalar(old, "SELECT exact_count_start('old')") == OLD + NEW
+    assert value(old, "SELECT exact_count_start('old')") == OLD + NEW
     insert(old, OLD + NEW, NEW)
     end = OLD + 2 * NEW
-    assert scalar(old, "SELECT exact_count('old')") == end
-    execute(old, "SELECT feed_create('f', 'old')")
+    assert value(old, "SELECT exact_count('old')") == end
+    run(old, "SELECT feed_create('f', 'old')")
     got, workers = list[int](), 0
     take = f"SELECT number, token FROM feed_take_batch('f', 'w', {PIECE}) WHERE number IS NOT NULL"
     while taken := old.execute(take.encode()).fetchone():
         got += [n for (n,) in old.execute("SELECT n FROM feed_batch_rows('f', %s, null::old)", taken[:1]).fetchall()]
-        execute(old, f"SELECT feed_finish_batch('f', {taken[0]}, {taken[1]})")
+        run(old, f"SELECT feed_finish_batch('f', {taken[0]}, {taken[1]})")
         workers += 1
     assert sorted(got) == [*range(end)] and (workers > OLD // PIECE or "no key" in request.node.name)
     split = """SELECT r.n FROM reader_split('old', reader_next_batch('old', reader_start('old')), 3) AS p
                CROSS JOIN LATERAL reader_batch_rows('old', p, null::old) AS r"""
     assert sorted(n for (n,) in old.execute(split).fetchall()) == [*range(end)]
-    execute(old, "SELECT feed_create('new', 'old', 'now')")
+    run(old, "SELECT feed_create('new', 'old', 'now')")
     insert(old, end, 1)
     assert old.execute("SELECT n FROM feed_read('new', null::old)").fetchall() == [(end,)]

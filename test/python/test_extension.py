@@ -60,7 +60,7 @@ def pg_config(bare: Cluster, tmp_path: Path) -> str:
 
 
 def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
-    done = restoring.run(cluster, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", stdin=script(statements))
+    done = restoring.run_program(cluster, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", stdin=script(statements))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

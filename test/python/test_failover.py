@@ -12,12 +12,13 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 import upgraded_tables
-from conftest import SETTINGS, scalar
-from ground import FINISH, FROM_CLOCK, run
+from conftest import SETTINGS
+from ground import FINISH, FROM_CLOCK
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
 from waiting import PATIENCE, wait_for
 from world.server import Standby
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -36,7 +37,7 @@ class Pair:
         self.standby.catch_up()
         self.new.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.new.execute("SELECT pg_reload_conf()")
-        wait_for(lambda: scalar(self.new, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
+        wait_for(lambda: value(self.new, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def insert(connection: Connection, *numbers: int) -> None:
 
 
 def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[int, list[object]]:
-    number = int(str(scalar(connection, NEXT, feed, rows)))
+    number = int(value(connection, NEXT, feed, rows))
     fetched = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
     return number, [n for (n,) in fetched]
 
@@ -77,13 +78,13 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
 def drained(connection: Connection, feed: str, seen: set[int]) -> list[object]:
     got: list[object] = []
     last = 0
-    while scalar(connection, NEXT, feed, 2) is not None:
+    while value(connection, NEXT, feed, 2) is not None:
         number, rows = take(connection, feed, 2)
         assert number not in seen, f"{feed}: {number} was another batch before"
         assert number == last + 1 or last == 0
         last = number
         got += rows
-        assert scalar(connection, FINISH, feed, number) is True
+        assert value(connection, FINISH, feed, number) is True
     return got
 
 
@@ -91,25 +92,25 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     insert(pair.old, 1, 2, 3, 4)
     for feed in ("f", "pending", "both"):
         assert take(pair.old, feed, 1) == (1, [1])
-        assert scalar(pair.old, FINISH, feed, 1) is True
+        assert value(pair.old, FINISH, feed, 1) is True
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
     # The sinks' rows of these feeds, and the batch numbers that they know.
     seen = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
-    assert scalar(pair.old, FINISH, "pending", 2) is True
+    assert value(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
     for feed, numbers in seen.items():
         for _ in range(2):
             number, rows = take(pair.old, feed, 1)
             numbers.add(number)
             assert rows, feed
-            assert scalar(pair.old, FINISH, feed, number) is True
+            assert value(pair.old, FINISH, feed, number) is True
     pair.standby.promote()
     insert(pair.new, 5, 6, 7)
 
-    assert scalar(pair.new, NEXT, "pending", 1) == 2, "an unfinished batch keeps its number"
+    assert value(pair.new, NEXT, "pending", 1) == 2, "an unfinished batch keeps its number"
     assert take(pair.new, "pending") == (2, [2, 3])
-    assert scalar(pair.new, FINISH, "pending", 2) is True
+    assert value(pair.new, FINISH, "pending", 2) is True
     assert [n for (n,) in pair.new.execute("SELECT n FROM feed_read('both', null::events, 1)")] == [2]
     for feed, left in (("f", [2, 3, 4, 5, 6, 7]), ("untouched", [1, 2, 3, 4, 5, 6, 7]), ("pending", [4, 5, 6, 7]),
                        ("both", [3, 4, 5, 6, 7])):  # fmt: skip
@@ -117,7 +118,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
             unknown(pair.new, feed, number)
         assert drained(pair.new, feed, seen[feed]) == left, feed
     pair.new.execute("SELECT feed_create('later', 'events')")
-    assert scalar(pair.new, NEXT, "later", 1) == 1
+    assert value(pair.new, NEXT, "later", 1) == 1
 
 
 def test_a_feed_that_is_made_again_after_a_promotion_goes_on_above(pair: Pair) -> None:
@@ -125,7 +126,7 @@ def test_a_feed_that_is_made_again_after_a_promotion_goes_on_above(pair: Pair) -
     run(pair.old, *FROM_CLOCK, "SELECT feed_create('z', 'events')")
     insert(pair.old, 1, 2, 3)
     first, _ = take(pair.old, "z", 1)
-    assert scalar(pair.old, FINISH, "z", first) is True
+    assert value(pair.old, FINISH, "z", first) is True
     pair.cut_off()
     pair.standby.promote()
     second, _ = take(pair.new, "z", 1)
@@ -157,10 +158,10 @@ def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
     pair.cut_off()
     # The standby does not receive these changes: one batch is finished, one returned and finished by another, two are
     # new.
-    assert scalar(pair.old, DONE, "w", *kept["a"][:2]) is True
+    assert value(pair.old, DONE, "w", *kept["a"][:2]) is True
     pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", kept["b"][:2])
     again = given(pair.old, "w", "c")
-    assert (again[0], again[2]) == (kept["b"][0], kept["b"][2]) and scalar(pair.old, DONE, "w", *again[:2]) is True
+    assert (again[0], again[2]) == (kept["b"][0], kept["b"][2]) and value(pair.old, DONE, "w", *again[:2]) is True
     insert(pair.old, 101, 102, 103, 104)
     lost = [given(pair.old, "w", worker) for worker in ("a", "b")]
     pair.standby.promote()
@@ -174,13 +175,13 @@ def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
     assert taken[0] == kept["a"][0] and taken[2] == kept["a"][2] and taken[1] != kept["a"][1]
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
         pair.new.execute(DONE.encode(), ["w", *kept["a"][:2]])
-    assert scalar(pair.new, DONE, "w", *taken[:2]) is True
-    assert scalar(pair.new, DONE, "w", *kept["b"][:2]) is True, "the worker that had it, with its token"
+    assert value(pair.new, DONE, "w", *taken[:2]) is True
+    assert value(pair.new, DONE, "w", *kept["b"][:2]) is True, "the worker that had it, with its token"
     rest: list[int] = []
-    while scalar(pair.new, "SELECT number IS NULL FROM feed_take_batch('w', 'e', 2)") is False:
+    while value(pair.new, "SELECT number IS NULL FROM feed_take_batch('w', 'e', 2)") is False:
         number, token, rows = given(pair.new, "w", "e")
         assert number > 1 << 40, "another number than any before"
-        assert scalar(pair.new, DONE, "w", number, token) is True
+        assert value(pair.new, DONE, "w", number, token) is True
         rest += rows
     seen = [*kept["a"][2], *kept["b"][2]]
     assert sorted(rest) == [n for n in range(1, 11) if n not in seen]
@@ -191,23 +192,23 @@ def test_a_second_promotion(pair: Pair) -> None:
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
     seen.add(take(pair.old, "f")[0])
-    positions.append(str(scalar(pair.old, begin)))
+    positions.append(str(value(pair.old, begin)))
     pair.cut_off()
     pair.standby.promote()
-    assert take(pair.new, "f") == (1, [1]) and scalar(pair.new, FINISH, "f", 1) is True
+    assert take(pair.new, "f") == (1, [1]) and value(pair.new, FINISH, "f", 1) is True
     insert(pair.new, 2, 3)
     kept = take(pair.new, "f", 1)
-    positions.append(str(scalar(pair.new, begin)))
+    positions.append(str(value(pair.new, begin)))
     with Standby(pair.standby) as third:
         third.start(SETTINGS)
         with connect(third.dsn) as last:
             Pair(pair.standby, third, pair.new, last).cut_off()
-            assert scalar(pair.new, FINISH, "f", kept[0]) is True
+            assert value(pair.new, FINISH, "f", kept[0]) is True
             insert(pair.new, 101)
             seen |= {kept[0], take(pair.new, "f", 1)[0]}
             third.promote()
             insert(last, 4)
-            assert take(last, "f") == kept and scalar(last, FINISH, "f", kept[0]) is True
+            assert take(last, "f") == kept and value(last, FINISH, "f", kept[0]) is True
             assert drained(last, "f", seen) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
             for position in positions:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
@@ -216,9 +217,9 @@ def test_a_second_promotion(pair: Pair) -> None:
 
 def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
     number = "SELECT inorder_internal.next_number(%s, %s)"
-    lost = int(str(scalar(pair.old, number, 1, "a lost timeline"))) + 100
+    lost = int(value(pair.old, number, 1, "a lost timeline")) + 100
     time.sleep(0.001)
-    assert int(str(scalar(pair.old, number, 2, "another lost timeline"))) > lost
+    assert int(value(pair.old, number, 2, "another lost timeline")) > lost
 
 
 # On a standby they wait for a lock, at the table itself or, in the middle of a query, at its partition.
@@ -240,10 +241,10 @@ SELECT feed_create('parts', 'parts');
 
 def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
     pair.old.execute(PARTS.encode())
-    position = str(scalar(pair.old, "SELECT reader_start('parts')::text"))
+    position = str(value(pair.old, "SELECT reader_start('parts')::text"))
     pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")
-    batch = str(scalar(pair.old, "SELECT reader_next_batch('parts', %s::text::feed_position)::text", position))
-    last = str(scalar(pair.old, "SELECT reader_start('events', 'now')::text"))
+    batch = str(value(pair.old, "SELECT reader_next_batch('parts', %s::text::feed_position)::text", position))
+    last = str(value(pair.old, "SELECT reader_start('events', 'now')::text"))
     values = {"position": position, "batch": batch, "last": last, "bare": bare(position), "bare_batch": bare(batch)}
     outcome: dict[str, str | None] = {}
 
@@ -263,7 +264,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
         for thread in threads:
             thread.start()
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        wait_for(lambda: scalar(pair.new, waiting) == len(CALLS))
+        wait_for(lambda: value(pair.new, waiting) == len(CALLS))
         pair.cut_off()
         pair.standby.promote()
         for thread in threads:
@@ -287,9 +288,9 @@ def test_pg_upgrade_keeps_the_state(server: Installation) -> None:
             old.execute(TABLE.encode())
             insert(old, 1, 2, 3)
             assert take(old, "f", 1) == (1, [1])
-            assert scalar(old, FINISH, "f", 1) is True
+            assert value(old, FINISH, "f", 1) is True
             assert take(old, "pending", 2) == (1, [1, 2])
-            position = str(scalar(old, "SELECT reader_start('events', 'now')::text"))
+            position = str(value(old, "SELECT reader_start('events', 'now')::text"))
         before.stop()
         upgrade(before, after)
         after.start(SETTINGS)
@@ -297,7 +298,7 @@ def test_pg_upgrade_keeps_the_state(server: Installation) -> None:
             insert(new, 4)
             assert [n for (n,) in new.execute("SELECT n FROM feed_read('both', null::events)")] == [1, 2, 3, 4]
             assert take(new, "pending") == (1, [1, 2])
-            assert scalar(new, FINISH, "pending", 1) is True
+            assert value(new, FINISH, "pending", 1) is True
             number, rows = take(new, "f")
             assert rows == [2, 3, 4]
             assert number > 1 << 40

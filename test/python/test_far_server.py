@@ -9,10 +9,10 @@ from inorder.connection.database import SILENCE, Connection, completed
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import conninfo_to_dict
 
-from conftest import scalar
 from far_server import far_server
 from tail_runs import environment, insert, numbers
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 WAITS = (
     "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = 'tail' AND query ~ 'reader_wait' AND state = 'active'"
@@ -31,7 +31,7 @@ def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster
             try:
                 insert(fresh, 1)
                 wait_for(lambda: (tmp_path / "out").read_text().endswith("\n"))
-                wait_for(lambda: scalar(fresh, WAITS))
+                wait_for(lambda: value(fresh, WAITS))
                 server.cut()
                 server.stop()
                 wait_for(lambda: b"lost the server, trying again" in (tmp_path / "said").read_bytes())

@@ -12,10 +12,11 @@ import pytest
 from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
-from conftest import copy_of, scalar
+from conftest import copy_of
 from examples import python_with
 from restoring import copied, dsn_of
 from sql_edition import TESTED, create
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -102,19 +103,19 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
         process_all(connection, "last", send)
     shown = feed.execute("SELECT number, tries, reason FROM feed_batches WHERE dead_since IS NOT NULL").fetchall()
     assert [row[1:] for row in shown] == [(5, "ValueError('number 77')")]
-    poison = scalar(feed, ROWS, shown[0][0])
+    poison = value(feed, ROWS, shown[0][0])
     assert isinstance(poison, list) and 77 in poison
     assert sent + Counter(poison) == Counter(range(1, 400))
-    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", shown[0][0]) is True
-    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
+    assert value(feed, "SELECT feed_finish_batch('mailer', %s)", shown[0][0]) is True
+    assert value(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
 def test_a_worker_that_waits_gets_what_another_lost(feed: Connection) -> None:
     insert(feed, 1, 5)
     number, _ = take(feed, "one")
-    assert scalar(feed, "SELECT feed_wait('mailer', '0')") is False
+    assert value(feed, "SELECT feed_wait('mailer', '0')") is False
     feed.execute("UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
-    assert scalar(feed, "SELECT feed_wait('mailer', '0')") is True
+    assert value(feed, "SELECT feed_wait('mailer', '0')") is True
     assert take(feed, "two")[0] == number
 
 
@@ -131,9 +132,9 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
     dead = let_die(feed, "one")
     feed.execute("INSERT INTO days (day) VALUES (2)")
     taken = take(feed, "two")
-    assert (scalar(feed, FINISH, *taken), scalar(feed, passed)) == (True, None)
-    assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", dead) is True
-    assert scalar(feed, passed) == ["day_1", "day_2"]
+    assert (value(feed, FINISH, *taken), value(feed, passed)) == (True, None)
+    assert value(feed, "SELECT feed_finish_batch('mailer', %s)", dead) is True
+    assert value(feed, passed) == ["day_1", "day_2"]
 
 
 def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
@@ -169,7 +170,7 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
                 for guess in (token - 1, 0, -token):
                     with pytest.raises(psycopg.errors.InvalidParameterValue):
                         session.execute(calls[5].replace(str(token), str(guess)).encode())
-                assert scalar(session, calls[5]) is True
+                assert value(session, calls[5]) is True
     feed.execute("DROP OWNED BY b_grantee, b_reader; DROP ROLE b_stranger, b_monitor, b_grantee, b_reader")
 
 
@@ -180,16 +181,16 @@ def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: P
         for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
                 again.execute(call.encode(), [number, token])
-        assert scalar(again, "SELECT count(*) FROM feed_batches") == 0
+        assert value(again, "SELECT count(*) FROM feed_batches") == 0
         again.execute("SELECT feed_rebase('events')")
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             again.execute(FINISH.encode(), [number, token])
         taken, new_token = take(again, "three")
-        assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, dead)) == (number, [3, 4, 5], [1, 2])
-        assert scalar(again, FINISH, taken, new_token) is True
+        assert (taken, value(again, ROWS, taken), value(again, ROWS, dead)) == (number, [3, 4, 5], [1, 2])
+        assert value(again, FINISH, taken, new_token) is True
         later, _ = take(again, "three")
-        assert later > 1 << 40 and scalar(again, ROWS, later) == [6, 7, 8, 9]
-        assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", dead) is True
+        assert later > 1 << 40 and value(again, ROWS, later) == [6, 7, 8, 9]
+        assert value(again, "SELECT feed_finish_batch('mailer', %s)", dead) is True
 
 
 def test_forged_batches_are_ignored(feed: Connection) -> None:
@@ -201,28 +202,26 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
                       1, 0, 1, '-infinity', {} FROM inorder_internal.feed AS f"""
     for number, dead in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
         feed.execute(forge.format(number, dead).encode())
-    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 1
+    assert value(feed, "SELECT count(*) FROM feed_batches") == 1
     for call in (f"SELECT feed_finish_batch('mailer', {batch + 1}, 1)",
                  f"SELECT feed_finish_batch('mailer', {batch + 2})", f"SELECT feed_retry_batch('mailer', {batch + 2})",
                  f"SELECT feed_batch_rows('mailer', {batch + 2}, null::events)"):  # fmt: skip
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             feed.execute(call.encode())
-    assert scalar(feed, FINISH, batch, token) is True
+    assert value(feed, FINISH, batch, token) is True
     for number in (batch + 1, batch + 2):
         insert(feed, 5, 5)
         taken = take(feed, "two", 2)
         assert taken[0] == number
-        assert scalar(feed, FINISH, *taken) is True
+        assert value(feed, FINISH, *taken) is True
     feed.execute("SELECT feed_seek('mailer', 'now')")
-    assert scalar(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
+    assert value(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
 
 
 def make_callers(connection: Connection, statements: str) -> None:
-    for name, value in FUNCTIONS.items():
-        text = (
-            f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {value} AS $$BEGIN {statements} END$$"
-        )
-        connection.execute(text.encode())
+    for name, settings in FUNCTIONS.items():
+        head = f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {settings}"
+        connection.execute(f"{head} AS $$BEGIN {statements} END$$".encode())
 
 
 @pytest.mark.editions
@@ -239,9 +238,9 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
             fresh.execute(f"BEGIN; {first}".encode())
             fresh.execute(f"SELECT {made}()".encode())
             fresh.execute(last.encode() or b"SELECT 1")
-            end = scalar(fresh, "SELECT pg_current_wal_insert_lsn()")
+            end = value(fresh, "SELECT pg_current_wal_insert_lsn()")
             fresh.execute("COMMIT")
-            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, first, made, last)
+            assert value(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, first, made, last)
 
 
 @pytest.mark.editions
@@ -253,11 +252,11 @@ def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
         writer.execute("SET synchronous_commit = off")
         for _ in range(20):
             writer.execute("INSERT INTO events (n) VALUES (1)")
-            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+            end = value(writer, "SELECT pg_current_wal_insert_lsn()")
             with fresh.transaction():
                 fresh.execute("SELECT feed_take_batch('one', 'worker')")
-                before.append(scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end))
-            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end)
+                before.append(value(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end))
+            assert value(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end)
     assert False in before
 
 
@@ -271,9 +270,9 @@ def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
             lost = f"SAVEPOINT again; SELECT {made}(); ROLLBACK TO again" if again else ""
             make_callers(fresh, f"PERFORM {call};")
             writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
-            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+            end = value(writer, "SELECT pg_current_wal_insert_lsn()")
             writer.execute("COMMIT")
             for text in (begin, first, f"SELECT {made}()", lost, last, "COMMIT"):
                 fresh.execute(text.encode() or b"SELECT 1")
-            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, begin, first, made, lost, last)
-            assert scalar(fresh, "SHOW synchronous_commit") == "on"
+            assert value(fresh, "SELECT pg_current_wal_flush_lsn() > %s", end), (call, begin, first, made, lost, last)
+            assert value(fresh, "SHOW synchronous_commit") == "on"

@@ -12,8 +12,8 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import scalar
 from frontend import Frontend
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -39,7 +39,7 @@ def frontend(cluster: Cluster) -> Iterator[Frontend]:
 
 
 def unread(connection: Connection) -> object:
-    return scalar(connection, "SELECT count(*) FROM feed_peek('callers', null::callers)")
+    return value(connection, "SELECT count(*) FROM feed_peek('callers', null::callers)")
 
 
 def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
@@ -67,7 +67,7 @@ def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Front
     answer = frontend.execute(f"INSERT INTO taken {READ} RETURNING n", 2, "C_1")
     assert (answer.error, answer.rows, answer.suspended) == (None, 2, True)
     frontend.query("COMMIT")
-    assert (scalar(feed, "SELECT count(*) FROM taken"), unread(feed)) == (5, 0)
+    assert (value(feed, "SELECT count(*) FROM taken"), unread(feed)) == (5, 0)
     feed.execute("DROP TABLE taken")
 
 
@@ -82,7 +82,7 @@ def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
 
 @pytest.mark.parametrize("name", ["feed_read", "feed_peek"])
 def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name: str) -> None:
-    oid = scalar(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
+    oid = value(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
     assert isinstance(oid, int)
     answer = frontend.call(oid, "callers", None, None, None)
     assert answer.error == f'cannot call function "{name}" via fastpath interface'
@@ -169,16 +169,16 @@ def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
     for statement, words in refused.items():
         with pytest.raises(psycopg.errors.FeatureNotSupported, match=words) as caught:
             fresh.execute("SELECT feed_apply('f', %s)", [statement])
-        assert caught.value.diag.message_hint and scalar(fresh, unread_rows) == 3
+        assert caught.value.diag.message_hint and value(fresh, unread_rows) == 3
     for statement in READ_WHOLE:
         with fresh.transaction(force_rollback=True):
-            assert scalar(fresh, "SELECT feed_apply('f', %s)", statement) is not None
-            assert scalar(fresh, unread_rows) == 0, statement
+            assert value(fresh, "SELECT feed_apply('f', %s)", statement) is not None
+            assert value(fresh, unread_rows) == 0, statement
 
 
 def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
-    assert scalar(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
+    assert value(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
     for call in (
         "feed_read('f', null::events)",
         "feed_wait('f')",

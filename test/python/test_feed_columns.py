@@ -4,8 +4,8 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, one_row
 
-from conftest import scalar
-from ground import GROUND, run, state
+from ground import GROUND, state
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -50,7 +50,7 @@ def take(connection: Connection, worker: str, limit: object) -> tuple[object, ob
 
 def finish(connection: Connection, batch: object, token: object) -> list[int]:
     rows = rows_of(connection, batch)
-    assert scalar(connection, f"SELECT feed_finish_batch('z', {batch}, {token})") is True
+    assert value(connection, f"SELECT feed_finish_batch('z', {batch}, {token})") is True
     return rows
 
 
@@ -116,7 +116,7 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
     """The key of the table has changed: the batch is refused instead of being split by the new key."""
     make(fresh, "")
-    batch = scalar(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
+    batch = value(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
     split = (
         f"SELECT e.id FROM reader_split('t', '{batch}'::text::feed_batch, 4) AS p, "
         "reader_batch_rows('t', p, null::t) AS e"
@@ -138,7 +138,7 @@ def make_ordered(connection: Connection) -> None:
 
 
 def next_rows(connection: Connection) -> list[int]:
-    number = scalar(connection, "SELECT (feed_take_batch('z', 'w', 3)).number")
+    number = value(connection, "SELECT (feed_take_batch('z', 'w', 3)).number")
     if number is None:
         return []
     rows = connection.execute(f"SELECT n FROM feed_batch_rows('z', {number}, null::t)".encode()).fetchall()
@@ -153,7 +153,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
     assert next_rows(fresh) == [1, 2, 3]
     run(fresh, f"CREATE SEQUENCE other MINVALUE -100 START {start}",
         "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(11, 20))  # fmt: skip
-    assert scalar(fresh, "SELECT min(seq) FROM t WHERE n > 10") == int(start)
+    assert value(fresh, "SELECT min(seq) FROM t WHERE n > 10") == int(start)
     # A set is frozen: rows that are committed later come after it, whatever their values.
     assert next_rows(fresh) + next_rows(fresh) + next_rows(fresh) == [4, 5, 6, 7, 8, 9, 10]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('s')", numbered(21, 30))
@@ -177,7 +177,7 @@ def test_a_sequence_that_another_session_changes(fresh: Connection, other: Conne
     assert state(fresh, read) == GROUND
     run(other, "ALTER SEQUENCE s CACHE 1")
     run(fresh, "ROLLBACK")
-    assert scalar(fresh, read.replace("n FROM", "count(*) FROM")) == 2
+    assert value(fresh, read.replace("n FROM", "count(*) FROM")) == 2
 
 
 def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
@@ -224,5 +224,5 @@ def test_the_base_of_a_default(fresh: Connection) -> None:
     bases = {}
     for default in BASES:
         run(fresh, f"ALTER TABLE t ALTER xact SET DEFAULT {default}")
-        bases[default] = scalar(fresh, "SELECT min(base) FROM inorder_internal.key_columns('t')")
+        bases[default] = value(fresh, "SELECT min(base) FROM inorder_internal.key_columns('t')")
     assert bases == BASES

@@ -13,9 +13,10 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from attack import ATTACK, MOVED, database, execute, refusal, value
-from conftest import LONG_RUN, scalar
+from attack import ATTACK, MOVED, database, refusal
+from conftest import LONG_RUN
 from sql_edition import BUILT, TESTED, create
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -159,15 +160,15 @@ def state(server: Installation) -> Iterator[State]:
         users = (*READERS, "monitor", "mallory")
         sessions = {user: stack.enter_context(connect(make_conninfo(dsn, user=user))) for user in users}
         create(sessions["postgres"])
-        execute(
+        run(
             sessions["postgres"], "CREATE FOREIGN DATA WRAPPER nowhere", "CREATE SERVER nowhere FOREIGN DATA WRAPPER "
             "nowhere", "GRANT USAGE ON FOREIGN SERVER nowhere TO mallory",
             f"GRANT CREATE ON DATABASE {sessions['postgres'].info.dbname} TO alice",
         )  # fmt: skip
-        execute(sessions["alice"], ALICES)
+        run(sessions["alice"], ALICES)
         mallory = sessions.pop("mallory")
-        execute(mallory, ATTACK, RELATIONS, *planted())
-        execute(sessions["postgres"], TRUSTED.format("feed_state"), TRUSTED.format("feed_table"))
+        run(mallory, ATTACK, RELATIONS, *planted())
+        run(sessions["postgres"], TRUSTED.format("feed_state"), TRUSTED.format("feed_table"))
         yield State(mallory, sessions)
 
 
@@ -232,7 +233,7 @@ def forge(
     try:
         with state.mallory.transaction():
             for table, row in list(rows.items())[not description :]:
-                execute(state.mallory, f"INSERT INTO inorder_internal.{table} VALUES ({row})")
+                run(state.mallory, f"INSERT INTO inorder_internal.{table} VALUES ({row})")
     except psycopg.errors.CheckViolation:
         return False
     return True
@@ -243,7 +244,7 @@ def forget(state: State) -> None:
     kept = {"feed": "name = 'a'", "feed_state": of_feed, "worker_batch": of_feed}
     for table in ("feed_table", "counted_table", "count_part", *kept):
         condition = kept.get(table, "relation = 'alice.t'::regclass")
-        execute(state.sessions["postgres"], f"DELETE FROM inorder_internal.{table} WHERE NOT ({condition})")
+        run(state.sessions["postgres"], f"DELETE FROM inorder_internal.{table} WHERE NOT ({condition})")
 
 
 def is_attacked(state: State) -> bool:
@@ -256,7 +257,7 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
     session, rows = state.sessions[user], []
     try:
         with session.transaction(force_rollback=True):
-            execute(session, PATH)
+            run(session, PATH)
             rows = session.execute(call.encode()).fetchall()
     except psycopg.Error as error:
         refused = error.sqlstate or "XX"  # 42703: the forged text names a column that does not exist
@@ -274,22 +275,22 @@ def check_others(state: State, victim: str) -> None:
         assert seen == 1, f"{victim}: {user}"
     alice = state.sessions["alice"]
     with alice.transaction(force_rollback=True):
-        assert scalar(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, victim
-        execute(alice, "SELECT feed_create('another', 'alice.t')")
-        assert scalar(alice, "SELECT exact_count('alice.t')") == 4, victim
+        assert value(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, victim
+        run(alice, "SELECT feed_create('another', 'alice.t')")
+        assert value(alice, "SELECT exact_count('alice.t')") == 4, victim
     assert not is_attacked(state), victim
 
 
 def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     alice = state.sessions["alice"]
-    execute(alice, "SELECT feed_create('x', 'alice.t')")
+    run(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
     for _ in range(2):
         for call in sorted(refused):
             with alice.transaction(force_rollback=True), suppress(psycopg.Error):
-                execute(alice, call)
+                run(alice, call)
                 refused.discard(call)
-        execute(alice, "SELECT (feed_take_batch('x', 'w', 1)).number")
+        run(alice, "SELECT (feed_take_batch('x', 'w', 1)).number")
     of_no_feed = {f"SELECT {name}('alice.t'::regclass)" for name in ("feed_disable", "feed_prepare")}
     assert refused == of_no_feed, "but these, while there is a feed"
 
@@ -321,20 +322,20 @@ def by_worker(session: Connection, row: str, _: str) -> Iterator[int]:
 
 def by_statement(session: Connection, *_: str) -> Iterator[int]:
     apply = literal(f"INSERT INTO alice.got SELECT {NUMBER} FROM batch")
-    while scalar(session, f"SELECT feed_apply('applied', {apply}, 2)"):
+    while value(session, f"SELECT feed_apply('applied', {apply}, 2)"):
         pass
     yield from numbers(session, "TABLE alice.got")
 
 
 def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
-    position, values = literal(str(scalar(session, f"SELECT reader_start({table})"))), [0]
+    position, values = literal(str(value(session, f"SELECT reader_start({table})"))), [0]
     while values:
         with session.transaction():
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            batch = literal(str(scalar(session, f"SELECT reader_next_batch({table}, {position}, 2)")))
-            text = scalar(session, f"SELECT reader_batch_query({table}, {batch})")
+            batch = literal(str(value(session, f"SELECT reader_next_batch({table}, {position}, 2)")))
+            text = value(session, f"SELECT reader_batch_query({table}, {batch})")
             yield from (values := numbers(session, f"SELECT {NUMBER} FROM ({text}) AS e"))
-        position = literal(str(scalar(session, f"SELECT reader_advance({position}, {batch})")))
+        position = literal(str(value(session, f"SELECT reader_advance({position}, {batch})")))
 
 
 @pytest.mark.parametrize("kind", ODD_TABLES)
@@ -347,9 +348,9 @@ def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state:
     made = f"CREATE TABLE {{t}} (relation int DEFAULT 1, {{p}} text NOT NULL, {{n}} bigint NOT NULL, {made})"
     by = " PARTITION BY RANGE ({p})" * (kind == "partitions")
     for statement in (made + by, "CREATE INDEX ON {t} ({n})", *more):
-        execute(alice, statement.format(v=literal(ODD), **names))
+        run(alice, statement.format(v=literal(ODD), **names))
     row, columns = f"null::{names['t']}", f"{names['t']} ({names['p']}, {NUMBER})"
-    execute(
+    run(
         alice, "CREATE TABLE alice.got (n bigint)", PATH,
         f"SELECT feed_create('applied', {table}), exact_count_start({table})",
         f"SELECT feed_create('divided', {table}, order_column => {order}, partition_by => {column}, shares => 1)",
@@ -358,8 +359,8 @@ def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state:
     )  # fmt: skip
     by_way = {way.__name__: [*way(alice, row, table)] for way in (by_worker, by_statement, by_text)}
     assert {way: sorted(numbers) for way, numbers in by_way.items()} == {way: [*range(1, 7)] for way in by_way}
-    assert scalar(alice, f"SELECT exact_count({table})") == 6 and not is_attacked(state)
-    execute(alice, f"DROP TABLE {names['t']}, alice.got", "RESET search_path")
+    assert value(alice, f"SELECT exact_count({table})") == 6 and not is_attacked(state)
+    run(alice, f"DROP TABLE {names['t']}, alice.got", "RESET search_path")
 
 
 @pytest.mark.parametrize("relation", OWN if IS_SQL else WRONG)
@@ -399,14 +400,14 @@ NOT_KEPT = {
 def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, kind: str) -> None:
     low, high = KEPT.get(kind) or (NOT_KEPT[kind],) * 2
     key = f"ARRAY[{literal(ODD)}]::name[]"
-    execute(
+    run(
         state.mallory, f"CREATE TABLE evil.g (n bigint, {name(ODD)} {kind})", "CREATE INDEX ON evil.g (n)",
         f"INSERT INTO evil.g VALUES (1, {literal(low)}), (1, {literal(high)})", "GRANT SELECT ON evil.g TO PUBLIC",
         *[f"ALTER TABLE evil.g ADD PRIMARY KEY ({name(ODD)})"] * (kind in KEPT),
     )  # fmt: skip
     described = f"ROW('evil.g', 'n', false, false, {key}, 0, true, NULL, NULL, NULL)::inorder_internal.feed_table"
     made = f"SELECT s FROM inorder_internal.guard_statements({described}) AS s"
-    execute(state.mallory, *(str(row[0]) for row in state.sessions["postgres"].execute(made.encode()).fetchall()))
+    run(state.mallory, *(str(row[0]) for row in state.sessions["postgres"].execute(made.encode()).fetchall()))
     members = "(reader_start('evil.g')).members" if kind in KEPT else "NULL"
     for number, last in enumerate((low, HOSTILE)):
         after = f"ARRAY[{literal(last)}]"
@@ -418,7 +419,7 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
             given = [row for call in calls("evil.g", OWNER)[: GIVE_ROWS - 2] for row in attempt(state, user, call)]
             assert bool(given) == (kind in KEPT) or last != low, given
             forget(state)
-    execute(state.mallory, "DROP TABLE evil.g")
+    run(state.mallory, "DROP TABLE evil.g")
     check_others(state, kind)
 
 
@@ -444,17 +445,17 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -
 def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
     oid, is_good = f"{literal(relation)}::regclass", relation == "alice.t"
     if is_good:
-        execute(state.sessions["alice"], "SELECT exact_count_stop('alice.t')")
-    execute(state.mallory, f"INSERT INTO inorder_internal.counted_table VALUES ({oid})")
+        run(state.sessions["alice"], "SELECT exact_count_stop('alice.t')")
+    run(state.mallory, f"INSERT INTO inorder_internal.counted_table VALUES ({oid})")
     for description in ("",) if is_good else ("", DESCRIPTIONS[0]):
         if description:
-            execute(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})")
+            run(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {description})")
         for user in READERS:
             for call in ("exact_count", "exact_count_fold"):
                 counts = attempt(state, user, f"SELECT {call}({oid})")
                 assert not counts or (is_good and counts == [(4,)]), (user, call, counts)
     if is_good:
-        execute(state.sessions["alice"], "SELECT exact_count_start('alice.t')")
+        run(state.sessions["alice"], "SELECT exact_count_start('alice.t')")
     check_others(state, relation)
 
 

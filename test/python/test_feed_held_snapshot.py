@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
-from attack import execute
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN
 from restoring import FINISH_SHARE, TAKE_SHARE, TURN, check_shares
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -37,7 +37,7 @@ def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
     """Pages touched by a statement that finds this number of new rows, after it has been executed once."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
-    execute(connection, insert, look, insert)
+    run(connection, insert, look, insert)
     return explained(connection, look)
 
 
@@ -56,28 +56,28 @@ def explained(connection: psycopg.Connection[Any], look: str) -> int:
 def test_a_poll_touches_as_many_pages_as_before(
     fresh: Connection, other: Connection, step: str, look: str, rows: int, options: str, before: str
 ) -> None:
-    execute(
+    run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
     # Like autovacuum. With statistics of so small a table, the planner would choose a sequential scan for this session.
-    execute(fresh, f"VACUUM (ANALYZE) {STATE}")
+    run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
-    execute(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
+    run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
     fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
     # Few rows in many pages: with statistics, a bitmap of all versions would seem cheaper.
-    execute(fresh, f"VACUUM (ANALYZE) {STATE}")
+    run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=20, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
     held = "SELECT pg_relation_size('inorder_internal.feed_state') > %s"
-    assert scalar(fresh, held, 300 * BATCHES)
+    assert value(fresh, held, 300 * BATCHES)
 
 
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
     """The planner takes the index of all batches for as good as that of one share, whose few rows are in many pages."""
-    execute(
+    run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         "SELECT feed_create('f', 't', partition_by => 'n', shares => 256)",
         "INSERT INTO t SELECT FROM generate_series(1, 2000)",
@@ -85,45 +85,45 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
     )  # fmt: skip
     pages = []
     for _ in range(3):
-        execute(fresh, "BEGIN")
+        run(fresh, "BEGIN")
         pages.append(explained(fresh, "SELECT feed_take_batch('f', 'w', 500)"))
-        execute(fresh, "ROLLBACK", f"VACUUM {STATE}")
+        run(fresh, "ROLLBACK", f"VACUUM {STATE}")
     assert pages[-1] < 2 * pages[0], pages
 
 
 def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
     """Each update moves the row of its batch to another place, and leaves dead versions in page after page."""
-    execute(
+    run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",
     )  # fmt: skip
     waiting = "SELECT number FROM inorder_internal.worker_batch WHERE is_open"
 
     with connect(fresh.info.dsn) as holder:
-        execute(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
-        execute(other, "INSERT INTO t DEFAULT VALUES", TAKE_SHARE.format("other"))
+        run(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
+        run(other, "INSERT INTO t DEFAULT VALUES", TAKE_SHARE.format("other"))
         places = set()
         for _ in range(90):
-            execute(fresh, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
+            run(fresh, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
             places |= set(fresh.execute(waiting.encode()).fetchall())
         assert len(places) > 3
-        execute(other, FINISH_SHARE.format("other"))
+        run(other, FINISH_SHARE.format("other"))
         for _ in range(6):
-            execute(fresh, *TURN)
+            run(fresh, *TURN)
     check_shares(fresh, 361)
 
 
 def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
-    execute(
+    run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_create('f', 't')"
     )
     for n in range(4):
-        execute(fresh, f"INSERT INTO t (n) VALUES ({n})")
+        run(fresh, f"INSERT INTO t (n) VALUES ({n})")
         give_back = "feed_fail_batch('f', number, token, 'x')" if n == 1 else "feed_finish_batch('f', number, token)"
-        execute(fresh, f"SELECT {give_back} FROM feed_take_batch('f', 'w', max_tries => 1)")
-    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'w')") is None
-    execute(fresh, "SELECT feed_retry_batch('f', 2)", "INSERT INTO t (n) VALUES (4)")
+        run(fresh, f"SELECT {give_back} FROM feed_take_batch('f', 'w', max_tries => 1)")
+    assert value(fresh, "SELECT number FROM feed_take_batch('f', 'w')") is None
+    run(fresh, "SELECT feed_retry_batch('f', 2)", "INSERT INTO t (n) VALUES (4)")
     for batch in (2, 5, None):
-        assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'w')") == batch
-        execute(fresh, "SELECT feed_finish_batch('f', b.number, w.token) FROM feed_batches AS b "
+        assert value(fresh, "SELECT number FROM feed_take_batch('f', 'w')") == batch
+        run(fresh, "SELECT feed_finish_batch('f', b.number, w.token) FROM feed_batches AS b "
                        "JOIN inorder_internal.worker_batch AS w ON w.number = b.number")  # fmt: skip

@@ -11,10 +11,11 @@ import pytest
 from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute, refusal, value
+from attack import refusal
 from conftest import copy_of
 from sql_edition import TESTED
 from waiting import blocked, wait_for
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -65,13 +66,13 @@ CHANGES = [
 def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
     """A database in which MAKE was run. Tests copy it, because running MAKE takes half of the time of a test."""
     with connect(cluster.dsn) as admin, ExitStack() as stack:
-        execute(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
-        stack.callback(execute, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
+        run(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
+        stack.callback(run, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
 
         @cache
         def make(template: str) -> str:
             with closing(stack.enter_context(copy_of(template, cluster, f"{template}_idle"))) as connection:
-                execute(connection, MAKE)
+                run(connection, MAKE)
                 return str(connection.info.dbname)
 
         yield make
@@ -80,8 +81,8 @@ def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
 @pytest.fixture
 def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iterator[Connection]:
     with copy_of(made(of_edition), cluster, "tail") as connection:
-        execute(connection, "ALTER ROLE reader NOSUPERUSER", "GRANT team TO reader")
-        execute(connection, "REVOKE SET ON PARAMETER track_functions FROM reader")
+        run(connection, "ALTER ROLE reader NOSUPERUSER", "GRANT team TO reader")
+        run(connection, "REVOKE SET ON PARAMETER track_functions FROM reader")
         yield connection
 
 
@@ -105,7 +106,7 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
     """Poll until the session remembers the feed."""
     for _ in range(3):
-        execute(other, "SELECT pg_current_xact_id()")
+        run(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None
 
 
@@ -113,17 +114,17 @@ def settle(session: Connection, other: Connection, owner: str, feed: str = "f") 
 def test_the_next_poll_sees(reader: Connection, fresh: Connection, owner: str, change: str, expected: object) -> None:
     settle(reader, fresh, owner)
     for statement in change.split("; "):
-        execute(fresh, statement)
+        run(fresh, statement)
     assert poll(reader, owner) == expected
 
 
 def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: Connection) -> None:
-    execute(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
+    run(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
             "SELECT feed_create('c', 's.c_changes'), feed_grant('c', 'reader')",
             "GRANT SELECT ON s.c, s.c_changes TO reader")  # fmt: skip
     read = "SELECT count(*) FROM changes_read('c', null::s.c, owner => 'postgres')"
     assert [value(reader, read) for _ in range(3)] == [1, 0, 0]
-    execute(fresh, "ALTER TABLE s.c DISABLE TRIGGER ALL", "INSERT INTO s.c VALUES (1)")
+    run(fresh, "ALTER TABLE s.c DISABLE TRIGGER ALL", "INSERT INTO s.c VALUES (1)")
     for _ in range(2):
         assert refusal(reader, read) == "55000"
 
@@ -131,30 +132,30 @@ def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
 def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
     """The role is no longer a superuser, or no longer the owner of the table, which everybody may read."""
-    execute(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
-    execute(fresh, role.format(""))
+    run(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
+    run(fresh, role.format(""))
     settle(reader, fresh, "postgres")
-    execute(fresh, role.format("no"))
+    run(fresh, role.format("no"))
     seen = poll(reader, "postgres")
-    execute(fresh, "DROP OWNED BY noreader CASCADE", "DROP ROLE noreader")
+    run(fresh, "DROP OWNED BY noreader CASCADE", "DROP ROLE noreader")
     assert seen == "42501"
 
 
 def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fresh: Connection) -> None:
     """Workers that wait are woken by each commit on the server, most of which are of other workers: indexes suffice."""
-    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
-    execute(reader, "BEGIN", "SET LOCAL track_functions = 'all'")
+    run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
+    run(reader, "BEGIN", "SET LOCAL track_functions = 'all'")
     calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_xact_user_functions WHERE funcname = "
 
     def looks() -> int:
         """The times that a wait has looked."""
-        before = int(str(value(reader, f"{calls} 'open_next_batch'")))
-        waits = Thread(target=execute, args=(reader, "SELECT feed_wait('f')"))
+        before = int(value(reader, f"{calls} 'open_next_batch'"))
+        waits = Thread(target=run, args=(reader, "SELECT feed_wait('f')"))
         waits.start()
         while waits.is_alive():
-            execute(fresh, "SELECT pg_current_xact_id()")
+            run(fresh, "SELECT pg_current_xact_id()")
         waits.join()
-        return int(str(value(reader, f"{calls} 'open_next_batch'"))) - before
+        return int(value(reader, f"{calls} 'open_next_batch'")) - before
 
     wait_for(lambda: looks() > 1)
     assert value(reader, f"{calls} 'find_batch'") == 0
@@ -185,10 +186,10 @@ def count(session: Connection) -> object:
 
 @pytest.mark.parametrize(("change", "expected"), COUNT_CHANGES)
 def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str, expected: object) -> None:
-    execute(fresh, "SELECT exact_count_start('s.t')")
+    run(fresh, "SELECT exact_count_start('s.t')")
     settled = {count(reader) for _ in range(3)}
     for statement in change.split("; "):
-        execute(fresh, statement)
+        run(fresh, statement)
     seen = count(reader)
     assert settled == {1} and seen == (1 + expected if isinstance(expected, int) else expected)
 
@@ -196,17 +197,17 @@ def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str,
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
 def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
     """A function counts in its own snapshot, newer than that of the statement that calls it."""
-    execute(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
+    run(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
             "PERFORM pg_advisory_xact_lock_shared(1); "
             "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
     with blocked(
         one_row, reader, "SELECT exact_count('s.t'), s.later(), exact_count('s.t'), count(*) FROM s.t"
     ) as counting:
-        execute(fresh, "INSERT INTO s.t DEFAULT VALUES", also, "SELECT pg_advisory_unlock(1)")
+        run(fresh, "INSERT INTO s.t DEFAULT VALUES", also, "SELECT pg_advisory_unlock(1)")
     assert counting.result() == (1, 2, 1, 1)
-    execute(fresh, "GRANT INSERT ON s.t TO reader")
-    execute(reader, "BEGIN", "INSERT INTO s.t DEFAULT VALUES")
+    run(fresh, "GRANT INSERT ON s.t TO reader")
+    run(reader, "BEGIN", "INSERT INTO s.t DEFAULT VALUES")
     assert count(reader) == 3
 
 
@@ -215,34 +216,34 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
     reader: Connection, fresh: Connection, role: str
 ) -> None:
     """The guard refuses TRUNCATE of partitions that existed when it was made, and of the whole table."""
-    execute(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
+    run(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
             "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
             "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
             "GRANT SELECT ON s.p, s.p1 TO reader")  # fmt: skip
     session = fresh if role == "owner" else reader
     query = "SELECT exact_count('s.p'), count(*) FROM s.p"
     assert {one_row(session, query) for _ in range(3)} == {(1, 1)}
-    execute(fresh, "TRUNCATE s.p1")
+    run(fresh, "TRUNCATE s.p1")
     assert one_row(session, query) == (0, 0)
 
 
 def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
     """A reader's lock on the table keeps nobody from removing the guard, and does not show that somebody did."""
-    execute(fresh, "SELECT exact_count_start('s.t')")
-    execute(reader, "BEGIN", COUNT, COUNT)
-    execute(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")
+    run(fresh, "SELECT exact_count_start('s.t')")
+    run(reader, "BEGIN", COUNT, COUNT)
+    run(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")
     assert count(reader) == "55000"
 
 
 def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
-    execute(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
-    execute(fresh, "INSERT INTO s.t DEFAULT VALUES")  # since the count began
-    execute(reader, "SET track_functions = 'all'", COUNT, COUNT)
+    run(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
+    run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # since the count began
+    run(reader, "SET track_functions = 'all'", COUNT, COUNT)
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'known_parts'"
-    execute(reader, "BEGIN")
+    run(reader, "BEGIN")
     before = value(reader, calls)
     for _ in range(5):
-        execute(fresh, "SELECT pg_current_xact_id()")
+        run(fresh, "SELECT pg_current_xact_id()")
         assert count(reader) == 2
     assert value(reader, calls) == before
 
@@ -270,18 +271,18 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"
     made = [statement for statement in (LOADS[kind], index, partition, lazy) if statement]
-    execute(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
+    run(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
             "SELECT feed_finish_batch('load', number, token) FROM feed_take_batch('load', 'w')")  # fmt: skip
     ended = "SELECT pg_current_xact_id()"  # so that a look is made again
     with connect(fresh.info.dsn) as other:
         before = [looked(session, ended)[-1] for session in (fresh, other)]
-        execute(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 100000)", "ROLLBACK")
+        run(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 100000)", "ROLLBACK")
         first = pages(fresh, PAGES)
         after = [looked(session, ended)[-1] for session in (fresh, other)]
     assert first > 2000
     # The planner itself reads up to 100 pages for the highest number that is there.
     assert [now for now, was in zip(after, before, strict=True) if now > 2 * was + 100] == []
-    execute(fresh, "INSERT INTO load (n) VALUES (0)")
+    run(fresh, "INSERT INTO load (n) VALUES (0)")
     assert (
         value(fresh, "SELECT count(*) FROM feed_batch_rows('load', (feed_take_batch('load', 'w')).number, null::load)")
         == 1
@@ -291,6 +292,6 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
 def looked(session: Connection, ended: str) -> list[int]:
     looks = []
     for _ in range(3):
-        execute(session, ended)
+        run(session, ended)
         looks.append(pages(session, PAGES))
     return looks

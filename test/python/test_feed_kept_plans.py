@@ -7,9 +7,9 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute, value
-from ground import GROUND, roles, run, state
+from ground import GROUND, roles, state
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -21,12 +21,12 @@ KEPT = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlan
 
 def make(connection: Connection, *names: str) -> None:
     for name in names:
-        execute(connection, MAKE.format(name), f"SELECT feed_create('{name}', '{name}')")
+        run(connection, MAKE.format(name), f"SELECT feed_create('{name}', '{name}')")
 
 
 def insert(connection: Connection, table: str, *numbers: int) -> None:
     for number in numbers:
-        execute(connection, f"INSERT INTO {table} (n) VALUES ({number})")
+        run(connection, f"INSERT INTO {table} (n) VALUES ({number})")
 
 
 def rows(connection: Connection, table: str) -> list[int]:
@@ -62,8 +62,8 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, change: str) -> None:
     for statement in CHANGES[change].split("; "):
-        execute(fresh, statement)
-    execute(fresh, "SELECT feed_enable('kept')")
+        run(fresh, statement)
+    run(fresh, "SELECT feed_enable('kept')")
     for n in (3, 4):
         insert(fresh, "kept", n)
     peeked = reader.execute(b"SELECT p::text FROM feed_peek('kept', null::kept, 10) AS p").fetchall()
@@ -76,10 +76,10 @@ def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connectio
     make(fresh, "shadow")
     insert(fresh, "shadow", 100)
     insert(fresh, "kept", 3)
-    execute(fresh, "BEGIN", "ALTER TABLE kept RENAME TO former", "ALTER TABLE shadow RENAME TO kept", "COMMIT")
+    run(fresh, "BEGIN", "ALTER TABLE kept RENAME TO former", "ALTER TABLE shadow RENAME TO kept", "COMMIT")
     assert [n for (n,) in reader.execute(b"SELECT n FROM feed_read('kept', null::former, 10)")] == [3]
     assert [n for (n,) in reader.execute(b"SELECT n FROM feed_read('shadow', null::kept, 10)")] == [100]
-    execute(fresh, "BEGIN", "ALTER TABLE kept RENAME TO shadow", "ALTER TABLE former RENAME TO kept", "COMMIT")
+    run(fresh, "BEGIN", "ALTER TABLE kept RENAME TO shadow", "ALTER TABLE former RENAME TO kept", "COMMIT")
     insert(fresh, "kept", 4)
     insert(fresh, "shadow", 101)
     assert (rows(reader, "kept"), rows(reader, "shadow")) == ([4], [101])
@@ -152,11 +152,11 @@ def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) 
         insert(fresh, "kept", 8)
         run(role, "SET ROLE kept_reader")
     run(fresh, "ALTER ROLE kept_reader BYPASSRLS")
-    assert int(str(value(role, CALLS["feed_read"]))) > 0
+    assert int(value(role, CALLS["feed_read"])) > 0
     run(fresh, "ALTER ROLE kept_reader NOBYPASSRLS", "INSERT INTO kept VALUES (DEFAULT, 9)")
     assert state(role, CALLS["feed_read"]) == GROUND
     run(fresh, "ALTER TABLE kept DISABLE ROW LEVEL SECURITY")
-    assert int(str(value(role, CALLS["feed_read"]))) > 0
+    assert int(value(role, CALLS["feed_read"])) > 0
 
 
 def test_a_statement_over_a_batch_reads_another_one_of_the_table(fresh: Connection, reader: Connection) -> None:
@@ -171,22 +171,22 @@ def test_a_statement_over_a_batch_reads_another_one_of_the_table(fresh: Connecti
 
 
 def test_a_read_that_ends_halfway_leaves_the_plan_as_it_was(fresh: Connection, reader: Connection) -> None:
-    execute(fresh, "INSERT INTO kept (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) AS g")
+    run(fresh, "INSERT INTO kept (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) AS g")
     for _ in range(3):
-        execute(reader, "SET work_mem = '64kB'", "SET temp_file_limit = '64kB'")
+        run(reader, "SET work_mem = '64kB'", "SET temp_file_limit = '64kB'")
         assert state(reader, "SELECT count(*) FROM feed_read('kept', null::kept)") == "53400"
-        execute(reader, "RESET temp_file_limit")
+        run(reader, "RESET temp_file_limit")
         assert value(reader, "SELECT count(*) FROM feed_peek('kept', null::kept)") == 3000
     assert value(reader, KEPT.format("kept")) == 1
 
 
 def test_a_session_that_meets_many_tables_keeps_some_plans(fresh: Connection, other: Connection) -> None:
     tables = [f"kept_{n}" for n in range(70)]
-    execute(fresh, "BEGIN")
+    run(fresh, "BEGIN")
     make(fresh, *tables)
     for table in tables:
         insert(fresh, table, 1)
-    execute(fresh, "COMMIT")
+    run(fresh, "COMMIT")
     assert [rows(other, table) for table in tables] == [[1]] * len(tables)
     assert value(other, KEPT.format("kept")) == 64
     for table in tables:
@@ -220,7 +220,7 @@ def test_pgaudit_writes_down_each_read(server: Installation) -> None:
     with Cluster(server) as cluster:
         cluster.start(settings)
         with connect(cluster.dsn) as connection:
-            execute(connection, "CREATE EXTENSION inorder")
+            run(connection, "CREATE EXTENSION inorder")
             make(connection, "kept")
             for n in range(4):
                 insert(connection, "kept", n)

@@ -7,9 +7,9 @@ import pytest
 from inorder.connection.database import Connection, one_row
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
-from ground import FROM_CLOCK, PLAIN, run, state
+from ground import FROM_CLOCK, PLAIN, state
 from restoring import copied
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -120,7 +120,7 @@ def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
     run(used, "DROP TABLE t")
     for given in (token, "NULL"):
         assert state(used, f"SELECT feed_finish_batch('z', {number}, {given})", "42P01") == "42P01"
-    assert scalar(used, "SELECT count(*) FROM feed_batches") == 1
+    assert value(used, "SELECT count(*) FROM feed_batches") == 1
 
 
 def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:

@@ -3,8 +3,8 @@
 import pytest
 from inorder.connection.database import Connection, connect
 
-from conftest import scalar
-from ground import FROM_CLOCK, run, state
+from ground import FROM_CLOCK, state
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -23,9 +23,9 @@ OLDER = "25001"  # active_sql_transaction
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS)
-    assert scalar(fresh, DROPS) == 1
+    assert value(fresh, DROPS) == 1
     run(other, f"BEGIN ISOLATION LEVEL {level}")
-    assert scalar(other, "SELECT count(*) FROM t") == 20
+    assert value(other, "SELECT count(*) FROM t") == 20
     run(fresh, "INSERT INTO t (n) VALUES (1)", "SELECT feed_create('later', 't')")
     run(other, "LOCK TABLE t_1")
     for permits in (*PERMITS, DROPS):
@@ -35,7 +35,7 @@ def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection,
     run(other, "ROLLBACK")
     with connect(fresh.info.dsn) as keeper:
         run(keeper, f"BEGIN ISOLATION LEVEL {level}")
-        exported = scalar(keeper, "SELECT pg_export_snapshot()")
+        exported = value(keeper, "SELECT pg_export_snapshot()")
         run(other, f"BEGIN ISOLATION LEVEL {level}", f"SET TRANSACTION SNAPSHOT '{exported}'")
         assert state(other, DROPS) == OLDER
         run(other, "ROLLBACK")
@@ -44,7 +44,7 @@ def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection,
 def test_an_older_statement_permits_nothing(fresh: Connection, other: Connection) -> None:
     run(fresh, *PARTS)
     run(fresh, "CREATE FUNCTION drops() RETURNS bigint LANGUAGE sql STABLE AS $$ " + DROPS + " $$")
-    assert scalar(other, DROPS) == scalar(other, "SELECT drops()") == 1
+    assert value(other, DROPS) == value(other, "SELECT drops()") == 1
     run(
         other, "BEGIN", f"DECLARE c CURSOR FOR {DROPS}", "DECLARE d CURSOR FOR SELECT drops()",
         "DECLARE e CURSOR FOR SELECT p FROM generate_series(1, 2) AS i, feed_passed_partitions('t') AS p "
@@ -52,7 +52,7 @@ def test_an_older_statement_permits_nothing(fresh: Connection, other: Connection
     )  # fmt: skip
     run(fresh, "INSERT INTO t (n) VALUES (1)")
     run(other, "LOCK TABLE t_1")
-    assert scalar(other, "FETCH c") == scalar(other, "FETCH d") == 0
+    assert value(other, "FETCH c") == value(other, "FETCH d") == 0
     assert other.execute("FETCH e").fetchone() is None
     run(other, "ROLLBACK")
 
@@ -64,26 +64,26 @@ def test_a_position_newer_than_the_snapshot(fresh: Connection, other: Connection
     run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
     run(fresh, "INSERT INTO t (n) VALUES (1)")
     read = "SELECT p, reader_next_batch('t', p) AS b FROM reader_start('t') AS p"
-    newer = scalar(fresh, f"SELECT reader_advance(p, b)::text FROM ({read}) AS s")
+    newer = value(fresh, f"SELECT reader_advance(p, b)::text FROM ({read}) AS s")
     batch = after.format(str(newer).replace("'", "''"))
-    assert scalar(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
+    assert value(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
     run(other, "COMMIT", "INSERT INTO t (n) VALUES (1)")
-    assert scalar(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1
+    assert value(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
-    dead = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
+    dead = value(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
     run(fresh, "UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
-    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two', max_tries => 1)") is None
+    assert value(fresh, "SELECT number FROM feed_take_batch('f', 'two', max_tries => 1)") is None
     run(fresh, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
-    assert scalar(other, "SELECT count(*) FROM t") == 22
+    assert value(other, "SELECT count(*) FROM t") == 22
     run(fresh, f"SELECT feed_retry_batch('f', {dead})")
     assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
     run(other, "ROLLBACK")
-    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == dead
+    assert value(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == dead
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
@@ -94,9 +94,9 @@ def test_a_number_that_came_meanwhile_is_not_used_again(
     """A session that frees a name knows the last batch number under it."""
     run(fresh, *FROM_CLOCK, *PARTS, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
-    assert scalar(other, "SELECT count(*) FROM t") == 21
-    number = scalar(fresh, "SELECT (feed_take_batch('f', 'w')).number")
+    assert value(other, "SELECT count(*) FROM t") == 21
+    number = value(fresh, "SELECT (feed_take_batch('f', 'w')).number")
     assert state(other, f"SELECT {frees}") == "40001"
     run(other, "ROLLBACK")
     run(fresh, f"SELECT {frees}", "SELECT feed_create('f', 't')")
-    assert int(str(scalar(fresh, "SELECT (feed_take_batch('f', 'w')).number"))) > int(str(number))
+    assert int(value(fresh, "SELECT (feed_take_batch('f', 'w')).number")) > int(str(number))

@@ -3,8 +3,8 @@
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import FORGED, GROUND, SWITCH, run, state
+from ground import FORGED, GROUND, SWITCH, state
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -61,11 +61,11 @@ def made_again(fresh: Connection, other: Connection) -> None:
 def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
     for name, (first, second) in CHANGES.items():
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ)
-        assert scalar(fresh, "SELECT exact_count('t')") == 20
+        assert value(fresh, "SELECT exact_count('t')") == 20
         run(fresh, *second, "COMMIT", ROWS)
         for reader in (fresh, other):
             assert {read: state(reader, read) for read in LATER} == dict.fromkeys(LATER, GROUND), name
-            assert scalar(reader, "SELECT exact_count('t')") == scalar(reader, "SELECT count(*) FROM t") == 45, name
+            assert value(reader, "SELECT exact_count('t')") == value(reader, "SELECT count(*) FROM t") == 45, name
 
 
 def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
@@ -74,22 +74,22 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         run(fresh, "COMMIT", ROWS)
         for reader in (other, fresh):
             # No count is stored for a file that the transaction may have created, because it could empty it in place.
-            assert scalar(reader, VALID) or first == ATTACHED, name
-            assert scalar(reader, "SELECT exact_count('t')") == 40, name
+            assert value(reader, VALID) or first == ATTACHED, name
+            assert value(reader, "SELECT exact_count('t')") == 40, name
             run(reader, "BEGIN", *LATER, "ROLLBACK")
-        assert scalar(other, READ[0]) == 20, name
+        assert value(other, READ[0]) == 20, name
 
 
 def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('f', 't', 'now'), exact_count_start('t')")
     run(fresh, *UNGUARDED, "COMMIT", ROWS)
     assert state(fresh, READ[0]) == GROUND
-    assert scalar(fresh, "SELECT exact_count('t')") == 45
+    assert value(fresh, "SELECT exact_count('t')") == 45
 
 
 def test_a_migration(fresh: Connection, other: Connection) -> None:
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('now', 't', 'now')", *FEEDS, ROWS, "COMMIT", ROWS)
     run(fresh, "SELECT feed_enable('t')", "ALTER TABLE t RENAME n TO m", "SELECT feed_enable('t')")
-    assert scalar(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60
-    assert scalar(other, READ[0]) == 60
-    assert scalar(other, "SELECT exact_count('t')") == 60
+    assert value(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60
+    assert value(other, READ[0]) == 60
+    assert value(other, "SELECT exact_count('t')") == 60

@@ -10,8 +10,7 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute
-from conftest import scalar
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -44,19 +43,19 @@ SETTINGS = {
 def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection]:
     columns, index = INDEXES[request.param]
     with connect(cluster.dsn) as connection:
-        execute(connection, f"CREATE TABLE big ({columns}, n int)", index or "SELECT 1",
+        run(connection, f"CREATE TABLE big ({columns}, n int)", index or "SELECT 1",
                 *[f"INSERT INTO big (n) SELECT generate_series(1, {ROWS // 12})"] * 12, "VACUUM ANALYZE big",
                 "SELECT feed_create('big', 'big', 'now'), exact_count_start('big')")  # fmt: skip
         yield connection
-        execute(connection, "RESET ALL", "SELECT feed_drop('big'), exact_count_stop('big')", "DROP TABLE big")
+        run(connection, "RESET ALL", "SELECT feed_drop('big'), exact_count_stop('big')", "DROP TABLE big")
 
 
 def touched(connection: Connection, statement: str, table: str = "big") -> tuple[int, int]:
     counters = f"""SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
                   FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = '{table}'"""
-    execute(connection, "SELECT pg_stat_force_next_flush()")
+    run(connection, "SELECT pg_stat_force_next_flush()")
     before = one_row(connection, counters)
-    execute(connection, statement, "SELECT pg_stat_force_next_flush()")
+    run(connection, statement, "SELECT pg_stat_force_next_flush()")
     after = one_row(connection, counters)
     return after[0] - before[0], after[1] - before[1]
 
@@ -71,7 +70,7 @@ def test_a_read_touches_what_is_new(big: Connection, server: Installation, setti
     big.execute((SETTINGS[setting] or "SELECT 1").encode())
     if setting == "parallel":
         big.execute(b"SET force_parallel_mode = on" if server.major == 15 else b"SET debug_parallel_query = on")
-    everything = int(str(scalar(big, "SELECT relpages FROM pg_class WHERE relname = 'big'")))
+    everything = int(value(big, "SELECT relpages FROM pg_class WHERE relname = 'big'"))
     assert everything > 500
     for statement in (
         "SELECT count(*) FROM feed_read('big', null::big)",
@@ -102,7 +101,7 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             big.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW // OPEN})".encode())
             held.callback(writer.rollback)
         new = "SELECT unnest(ended_transactions() - position) FROM feeds WHERE name = 'big'"
-        assert int(str(scalar(big, f"SELECT count(*) FROM ({new}) AS ranges"))) >= OPEN
+        assert int(value(big, f"SELECT count(*) FROM ({new}) AS ranges")) >= OPEN
         for statement in ("SELECT exact_count('big')", "SELECT count(*) FROM feed_read('big', null::big)"):
             heap, index = touched(big, statement)
             message = f"{statement}: {heap} blocks of the table, {index} of its indexes"
@@ -121,7 +120,7 @@ def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
         more = touched(connection, piece, table)
         heap, index = heap + more[0], index + more[1]
         rows += PIECE
-        assert scalar(connection, "SELECT sum(n) FROM pieces") == rows
+        assert value(connection, "SELECT sum(n) FROM pieces") == rows
     sizes = "SELECT pg_relation_size(%s::regclass) / 8192, pg_indexes_size(%s) / 8192"
     of_table, of_indexes = one_row(connection, sizes, (table, table))
     return heap // of_table, index // of_indexes
@@ -129,11 +128,11 @@ def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("column", ["", "xact bigint DEFAULT xact_id()"])
 def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> None:
-    execute(fresh, "CREATE TABLE pieces (n int)", "CREATE TABLE old (k int PRIMARY KEY)",
+    run(fresh, "CREATE TABLE pieces (n int)", "CREATE TABLE old (k int PRIMARY KEY)",
             *[f"ALTER TABLE old ADD {column}"] * bool(column),
             f"INSERT INTO old (k) SELECT generate_series(1, {OLD})")  # fmt: skip
     steps = fresh.execute("SELECT feed_prepare('old')").fetchall()
-    execute(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
+    run(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
     # The keys of a piece are in three leaves of the primary key; each scan also descends from the root.
     assert heap <= 6 and index <= 6, f"the table {heap} times, its indexes {index} times"
@@ -142,9 +141,9 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
 @pytest.mark.editions
 def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -> None:
     """A call whose lock makes writers wait examines the index of older rows before it takes the lock."""
-    execute(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
+    run(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
     *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
-    execute(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
+    run(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
     for statement in (enable, "SELECT feed_enable('old')", "SELECT feed_rebase('old')"):
         heap, _index = touched(fresh, statement, "old")
         assert heap <= 10, f"{statement}: {heap} blocks of the table"
@@ -166,7 +165,7 @@ def ordered(cluster: Cluster) -> Iterator[Connection]:
         for _ in range(ORDERED_ROWS // ORDERED_PIECE):
             connection.execute(f"INSERT INTO big_order SELECT FROM generate_series(1, {ORDERED_PIECE})".encode())
         yield connection
-        execute(connection, "RESET ALL", "SELECT feed_drop('in order')", "DROP TABLE big_order")
+        run(connection, "RESET ALL", "SELECT feed_drop('in order')", "DROP TABLE big_order")
 
 
 def expect_pieces(connection: Connection, rows: int) -> None:
@@ -176,8 +175,8 @@ def expect_pieces(connection: Connection, rows: int) -> None:
     for number in range(-(-rows // ORDERED_PIECE)):
         heap, index = touched(connection, f"INSERT INTO got {piece}", "big_order")
         assert heap <= ORDERED_HEAP and index <= ORDERED_INDEX, f"piece {number}: {heap} and {index} blocks"
-    assert scalar(connection, "SELECT sum(n) FROM got") == rows
-    assert scalar(connection, piece) == 0
+    assert value(connection, "SELECT sum(n) FROM got") == rows
+    assert value(connection, piece) == 0
 
 
 @pytest.mark.parametrize("setting", ["default", "random reads dear", "generic plans"])
@@ -255,44 +254,44 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
 @pytest.mark.editions
 def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
     """PL/pgSQL keeps a compiled copy of a function with a polymorphic argument for each row type."""
-    execute(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
+    run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
     compiled = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contexts WHERE name = 'PL/pgSQL function'"
     kept = []
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
         for n in range(4):
-            execute(
+            run(
                 fresh,
                 f"CREATE TABLE part PARTITION OF parts FOR VALUES IN ({n})",
                 f"INSERT INTO parts VALUES (DEFAULT, {n})",
             )
-            execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE parts IN ACCESS SHARE MODE")
+            run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE parts IN ACCESS SHARE MODE")
             batch = "reader_next_batch('parts', reader_start('parts'))"
-            query = scalar(reader, f"SELECT reader_batch_query('parts', {batch})")
+            query = value(reader, f"SELECT reader_batch_query('parts', {batch})")
             assert len(reader.execute(str(query).encode()).fetchall()) == 1
-            execute(reader, "COMMIT")
-            assert scalar(reader, "SELECT feed_apply('f', 'SELECT count(*) FROM batch')") == 1
-            kept.append(scalar(reader, compiled))
-            execute(fresh, "DROP TABLE part")
+            run(reader, "COMMIT")
+            assert value(reader, "SELECT feed_apply('f', 'SELECT count(*) FROM batch')") == 1
+            kept.append(value(reader, compiled))
+            run(fresh, "DROP TABLE part")
     assert kept[1] == kept[2] == kept[3]
 
 
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
     """It checks the table without queries over catalogs, which each new session would have to plan."""
     columns, parts = "id uuid DEFAULT uuid_xact_nextval(), n int", range(20)
-    execute(fresh, f"CREATE TABLE single ({columns}, PRIMARY KEY (id))",
+    run(fresh, f"CREATE TABLE single ({columns}, PRIMARY KEY (id))",
             f"CREATE TABLE parts ({columns}, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
             *[f"CREATE TABLE part_{n} PARTITION OF parts FOR VALUES IN ({n})" for n in parts])  # fmt: skip
     first = {}
     for table in ("single", "parts"):
         insert = f"INSERT INTO {table} (n) VALUES (7)"
-        execute(fresh, f"SELECT feed_create('{table}', '{table}')", insert,
+        run(fresh, f"SELECT feed_create('{table}', '{table}')", insert,
                 f"SELECT feed_apply('{table}', 'SELECT count(*) FROM batch')", insert)  # fmt: skip
         with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
             look = (
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM feed_peek('{table}', null::{table}, 9)"
             )
-            plan: Any = scalar(reader, look)
+            plan: Any = value(reader, look)
         first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
     # Where there are many partitions, functions are compiled, too.
     assert first["single"] <= 800 and first["parts"] <= 1000 + 100 * len(parts), first
@@ -300,10 +299,10 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
 
 def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) -> None:
     """The index that feed_prepare() makes has the rows in the order of their delivery, before any ANALYZE."""
-    execute(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
+    run(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
             "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip
-    execute(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
-    execute(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
+    run(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
+    run(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
     # The end of the first piece is searched twice: the index alone does not tell the key of a row.
     for most in (300, 200, 200):
         heap, index = touched(fresh, "SELECT count(*) FROM feed_read('f', null::old, 50)", "old")
@@ -320,7 +319,7 @@ def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> 
         f"{', '.join(f'{name} int' for name in names)}, PRIMARY KEY ({', '.join(names)})": "(xact)",
     }  # fmt: skip
     for columns, indexed in keys.items():
-        execute(fresh, "DROP TABLE IF EXISTS old", f"CREATE TABLE old ({columns})")
+        run(fresh, "DROP TABLE IF EXISTS old", f"CREATE TABLE old ({columns})")
         steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()]
         assert f" ON public.old {indexed} WHERE " in steps[1]
-        execute(fresh, *steps)
+        run(fresh, *steps)

@@ -9,8 +9,9 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 import waiting
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS
 from sql_edition import BUILT, create
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -52,7 +53,7 @@ def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, t
 
 
 def wait_for(connection: Connection, query: str) -> None:
-    waiting.wait_for(lambda: scalar(connection, query))
+    waiting.wait_for(lambda: value(connection, query))
 
 
 def drop_slot(publisher: Connection, name: str) -> None:
@@ -71,7 +72,7 @@ def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, su
     log = logical.log.read_text()
     assert "was not made by this transaction" in log
     assert 'The feed on "foreign_keys" delivers rows by the transaction number in column "id"' in log
-    assert scalar(subscriber, "SELECT count(*) FROM foreign_keys") == 0
+    assert value(subscriber, "SELECT count(*) FROM foreign_keys") == 0
     subscriber.execute("ALTER SUBSCRIPTION foreign_keys SET (slot_name = NONE)")
     subscriber.execute("DROP SUBSCRIPTION foreign_keys")
     drop_slot(publisher, "foreign_keys")
@@ -92,13 +93,13 @@ def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connec
         wait_for(subscriber, f"SELECT count(*) = {first + 99} FROM applied")
         got += [row[0] for row in subscriber.execute("SELECT id FROM feed_read('applied', null::applied)")]
     assert got == list(range(1, 301))
-    assert scalar(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
+    assert value(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
     # An applied UPDATE leaves the number alone, so the guard lets it through.
     publisher.execute("UPDATE applied SET note = 'changed'")
     wait_for(subscriber, "SELECT bool_and(note = 'changed') FROM applied")
-    assert scalar(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
-    assert scalar(subscriber, "SELECT count(*) FROM feed_read('applied', null::applied)") == 0
-    assert scalar(subscriber, "SELECT exact_count('applied')") == 300
+    assert value(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
+    assert value(subscriber, "SELECT count(*) FROM feed_read('applied', null::applied)") == 0
+    assert value(subscriber, "SELECT exact_count('applied')") == 300
     subscriber.execute("ALTER SUBSCRIPTION applied DISABLE")
     subscriber.execute("ALTER SUBSCRIPTION applied SET (slot_name = NONE)")
     subscriber.execute("DROP SUBSCRIPTION applied")

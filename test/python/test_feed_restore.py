@@ -9,8 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute
-from conftest import SETTINGS, copy_of, scalar
+from conftest import SETTINGS, copy_of
 from restoring import (
     ALL,
     KEPT,
@@ -25,10 +24,11 @@ from restoring import (
     insert,
     make_tables,
     read,
-    run,
+    run_program,
     spend_transactions,
 )
 from sql_edition import BUILT, create
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -53,12 +53,12 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 def check_rebased(connection: Connection, feed: str, table: str) -> None:
     """The number of row 13, inserted afterwards, is above all restored ones."""
-    highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
-    base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
+    highest = int(value(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}"))
+    base = int(value(connection, "SELECT feed_rebase(%s)", table))
     assert base > 0
-    assert scalar(connection, "SELECT feed_rebase(%s)", table) == base, "a base that is high enough was raised"
+    assert value(connection, "SELECT feed_rebase(%s)", table) == base, "a base that is high enough was raised"
     connection.execute(f"INSERT INTO {table} (n) VALUES (13)".encode())
-    assert int(str(scalar(connection, f"SELECT {NUMBERS[feed]} FROM {table} WHERE n = 13"))) > highest
+    assert int(value(connection, f"SELECT {NUMBERS[feed]} FROM {table} WHERE n = 13")) > highest
 
 
 def check_delivered(connection: Connection, feed: str, table: str, before: list[int]) -> None:
@@ -68,16 +68,16 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
     assert sorted(before + rest) == list(range(1, 15)), feed
     number = f"(SELECT unfinished_batch FROM feeds WHERE name = '{feed} steps')"
     kept = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', {number}, null::{table})"
-    assert scalar(connection, kept) == [1, 2, 3, 4]
+    assert value(connection, kept) == [1, 2, 3, 4]
     assert (
-        scalar(
+        value(
             connection,
             f"SELECT feed_finish_batch('{feed} steps', number, token) FROM feed_take_batch('{feed} steps', 'w')",
         )
         is True
     )
     left = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
-    assert scalar(connection, left) == list(range(5, 15))
+    assert value(connection, left) == list(range(5, 15))
     with pytest.raises(psycopg.errors.RestrictViolation):
         connection.execute(f"DELETE FROM {table}".encode())
 
@@ -87,11 +87,11 @@ def test_feeds_go_on_in_a_younger_server(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
 ) -> None:
     with copied(cluster, "filled", young, "restored", form, tmp_path) as connection:
-        assert scalar(connection, "SELECT count(*) FROM inorder_internal.feed") == 2 * len(ALL), (
+        assert value(connection, "SELECT count(*) FROM inorder_internal.feed") == 2 * len(ALL), (
             "the feed of a table that is gone was dumped"
         )
         triggers = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc AND tgenabled <> 'A'"
-        assert scalar(connection, triggers) == 0
+        assert value(connection, triggers) == 0
         for feed, table in KEPT.items():
             check_rebased(connection, feed, table)
             check_delivered(connection, feed, table, filled[feed])
@@ -110,7 +110,7 @@ def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
                 connection.execute(f"CREATE ROLE {role} LOGIN".encode())
     with connect(cluster.dsn) as first, connect(young.dsn) as other:
         for role in (OWNER, READER):
-            assert scalar(first, "SELECT %s::regrole::oid", role) != scalar(other, "SELECT %s::regrole::oid", role)
+            assert value(first, "SELECT %s::regrole::oid", role) != value(other, "SELECT %s::regrole::oid", role)
     yield
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:
@@ -151,15 +151,15 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
     by_reader = let_the_reader_read(cluster)
     own_database(young, installer)
     file = str(tmp_path / "dump")
-    dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
+    dumped = run_program(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
     # Only the owner of the extension may set its comment.
     options = ["--exit-on-error"] + (["--no-comments"] if installer != OWNER else [])
-    restored = run(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
+    restored = run_program(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
     assert restored.returncode == 0, restored.stderr
     with connect(dsn_of(young, "plain", OWNER)) as connection, connect(dsn_of(young, "plain", READER)) as reader:
-        assert scalar(connection, "SELECT count(*) FROM feeds WHERE owner IN (%s, %s)", OWNER, READER) == 0
-        assert scalar(reader, "SELECT count(*) FROM feeds") == 3 * len(ALL)
+        assert value(connection, "SELECT count(*) FROM feeds WHERE owner IN (%s, %s)", OWNER, READER) == 0
+        assert value(reader, "SELECT count(*) FROM feeds") == 3 * len(ALL)
         for feed, table in KEPT.items():
             for session in (connection, reader):
                 with pytest.raises(psycopg.errors.UndefinedObject, match=f'feed "{feed}" of role .* does not exist'):
@@ -171,7 +171,7 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
             granted = read(reader, feed, 1, OWNER)
             assert sorted(delivered[feed] + granted + read(connection, feed)) == list(range(1, 13)), feed
             assert (
-                scalar(
+                value(
                     connection,
                     f"SELECT feed_finish_batch('{feed} steps', number, token)"
                     f" FROM feed_take_batch('{feed} steps', 'w')",
@@ -186,34 +186,36 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
 def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_path: Path, jobs: str) -> None:
     for server in (cluster, young):
         with connect(server.dsn) as admin:
-            execute(admin, "CREATE DATABASE plain", f"GRANT CREATE ON DATABASE plain TO {OWNER}")
+            run(admin, "CREATE DATABASE plain", f"GRANT CREATE ON DATABASE plain TO {OWNER}")
         with connect(dsn_of(server, "plain")) as admin:
-            execute(admin, f"GRANT USAGE, CREATE ON SCHEMA public TO {OWNER}, {READER}")
+            run(admin, f"GRANT USAGE, CREATE ON SCHEMA public TO {OWNER}, {READER}")
         with connect(dsn_of(server, "plain", OWNER)) as connection:
             create(connection)
     with connect(dsn_of(cluster, "plain", OWNER)) as connection:
         delivered = fill(connection)
-        execute(connection, "SELECT feed_create('work', 'orders')", "SELECT feed_take_batch('work', 'w')")
+        run(connection, "SELECT feed_create('work', 'orders')", "SELECT feed_take_batch('work', 'w')")
     let_the_reader_read(cluster)
     file = str(tmp_path / "dump")
-    dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
+    dumped = run_program(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
     # Several jobs may make the trigger of a partitioned table before they load its partitions.
     for sections in (["--section=pre-data", "--section=data"], ["--section=post-data"]) if jobs != "1" else ([],):
-        restored = run(young, "pg_restore", "-U", OWNER, "--exit-on-error", "-j", jobs, *sections, "-d", "plain", file)
+        restored = run_program(
+            young, "pg_restore", "-U", OWNER, "--exit-on-error", "-j", jobs, *sections, "-d", "plain", file
+        )
         assert restored.returncode == 0, restored.stderr
     with connect(dsn_of(young, "plain", OWNER)) as connection:
         for table in ALL.values():
             connection.execute("SELECT feed_rebase(%s)", [table])
         kept = 2 * len(ALL) + 1  # a dump does not contain the reader's feed
         for state in ("feed", "feed_state"):
-            assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
+            assert value(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
         again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
         assert connection.execute(f"{again} FROM inorder_internal.feed_state".encode()).rowcount == 0
         for feed in KEPT:
             assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
-        unfinished = scalar(connection, "SELECT number FROM feed_batches WHERE name = 'work'")
-        assert unfinished == scalar(connection, "SELECT number FROM feed_take_batch('work', 'v')") is not None
+        unfinished = value(connection, "SELECT number FROM feed_batches WHERE name = 'work'")
+        assert unfinished == value(connection, "SELECT number FROM feed_take_batch('work', 'v')") is not None
         check_counts(connection)
 
 
@@ -231,15 +233,15 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
             connection.execute(str(statement).encode())
         read_rows = """SELECT n FROM "In Order".feed_read('f', null::events, 3)"""
         assert [row[0] for row in connection.execute(read_rows)] == [1, 2, 3]
-        assert scalar(connection, """SELECT "In Order".feed_apply('f', 'SELECT n FROM batch', 1)""") == 1
-        assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
+        assert value(connection, """SELECT "In Order".feed_apply('f', 'SELECT n FROM batch', 1)""") == 1
+        assert value(connection, """SELECT "In Order".exact_count('events')""") == 5
         with copied(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path) as restored:
-            assert scalar(restored, """SELECT "In Order".exact_count('events')""") == 5
-            assert int(str(scalar(restored, """SELECT "In Order".feed_rebase('events')"""))) > 1000
+            assert value(restored, """SELECT "In Order".exact_count('events')""") == 5
+            assert int(value(restored, """SELECT "In Order".feed_rebase('events')""")) > 1000
             restored.execute("INSERT INTO events (n) VALUES (6)")
             assert [row[0] for row in restored.execute(read_rows)] == [5, 6]
-            assert scalar(restored, """SELECT ("In Order".feed_take_batch('f', 'w')).number""") is None
-            assert scalar(restored, """SELECT count(*) FROM "In Order".feeds""") == 1
+            assert value(restored, """SELECT ("In Order".feed_take_batch('f', 'w')).number""") is None
+            assert value(restored, """SELECT count(*) FROM "In Order".feeds""") == 1
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -287,35 +289,35 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
         connection.execute("INSERT INTO events (seq) SELECT 8 - g FROM generate_series(1, 7) AS g")
         read_rows = "SELECT array_agg(seq) FROM feed_read(%s, null::events, %s)"
         batch_rows = "SELECT array_agg(seq) FROM feed_batch_rows('steps', {}, null::events)"
-        assert scalar(connection, read_rows, "f", 3) == scalar(connection, read_rows, "steps", 3) == [1, 2, 3]
-        number = scalar(connection, "SELECT (feed_take_batch('steps', 'w', 2)).number")
+        assert value(connection, read_rows, "f", 3) == value(connection, read_rows, "steps", 3) == [1, 2, 3]
+        number = value(connection, "SELECT (feed_take_batch('steps', 'w', 2)).number")
         with copied(cluster, "in_order", young, "in_order", "custom", tmp_path) as restored:
             restored.execute("SELECT feed_rebase('events')")
             restored.execute("INSERT INTO events (seq) VALUES (0)")
-            assert scalar(restored, batch_rows.format(number)) == [4, 5]
+            assert value(restored, batch_rows.format(number)) == [4, 5]
             assert (
-                scalar(restored, "SELECT feed_finish_batch('steps', number, token) FROM feed_take_batch('steps', 'w')")
+                value(restored, "SELECT feed_finish_batch('steps', number, token) FROM feed_take_batch('steps', 'w')")
                 is True
             )
-            assert scalar(restored, read_rows, "f", None) == [4, 5, 6, 7]
-            assert scalar(restored, read_rows, "steps", None) == [6, 7]
-            assert scalar(restored, read_rows, "f", 5) == scalar(restored, read_rows, "steps", 5) == [0]
+            assert value(restored, read_rows, "f", None) == [4, 5, 6, 7]
+            assert value(restored, read_rows, "steps", None) == [6, 7]
+            assert value(restored, read_rows, "f", 5) == value(restored, read_rows, "steps", 5) == [0]
 
 
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     """The start of their batches is in the dump, as the batches are."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)
-        execute(
+        run(
             source, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
             "CREATE TABLE got (place bigserial, n bigint); INSERT INTO t DEFAULT VALUES",
             "SELECT feed_create('f', 't', partition_by => 'n', shares => 4)",
         )  # fmt: skip
-        execute(other, TAKE_SHARE.format("other"), "TRUNCATE got")
+        run(other, TAKE_SHARE.format("other"), "TRUNCATE got")
         for _ in range(20):
-            execute(source, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
+            run(source, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
         with copied(cluster, "divided", young, "divided", "custom", tmp_path) as restored:
-            execute(restored, "SELECT feed_rebase('t')")
+            run(restored, "SELECT feed_rebase('t')")
             for rows in (3,) * 10 + (0,) * 12:
-                execute(restored, f"INSERT INTO t SELECT FROM generate_series(1, {rows})", *TURN)
+                run(restored, f"INSERT INTO t SELECT FROM generate_series(1, {rows})", *TURN)
             check_shares(restored, 111)

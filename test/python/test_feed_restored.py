@@ -9,10 +9,11 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, copy_of, scalar
+from conftest import SETTINGS, copy_of
 from ground import FINISH
-from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, run, spend_transactions
+from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, run_program, spend_transactions
 from sql_edition import BUILT, TESTED
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -64,12 +65,12 @@ def target(young: Cluster) -> Iterator[Connection]:
 def restore(source: Cluster, server: Cluster, way: str, folder: Path) -> None:
     options, rounds, role = WAYS[way]
     file = str(folder / "dump")
-    dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "delivered")
+    dumped = run_program(source, "pg_dump", *options, "--no-owner", "-f", file, "delivered")
     assert dumped.returncode == 0, dumped.stderr
     for more in rounds:
         program = ["psql", "-Xq"] if "plain" in options[0] else ["pg_restore", "--exit-on-error", "--no-owner"]
         end = ["-f", file] if program[0] == "psql" else [file]
-        done = run(server, *program, *more, "-U", role, "-d", "target", *end)
+        done = run_program(server, *program, *more, "-U", role, "-d", "target", *end)
         assert done.returncode == 0, done.stderr
 
 
@@ -127,17 +128,17 @@ def test_a_restore_is_refused_until_it_is_accepted(
         refusal(target, f"SELECT exact_count_fold({quoted(table)})")
     for table in ALL.values() if way != "schema first" else ():
         if TESTED == "c" or table == "made":
-            assert scalar(target, "SELECT exact_count(%s)", table) == 12
+            assert value(target, "SELECT exact_count(%s)", table) == 12
         else:
             assert "feed_rebase(" in str(refusal(target, f"SELECT exact_count({quoted(table)})").message_hint)
     if way != "schema first":
         with target.transaction(force_rollback=True):  # deletes rows like the apply worker of a subscription
             target.execute("SET LOCAL session_replication_role = replica")
             target.execute("DELETE FROM made WHERE n = (SELECT min(n) FROM made)")
-            assert scalar(target, "SELECT exact_count('made')") == 11
+            assert value(target, "SELECT exact_count('made')") == 11
     if way == "plain":
         spend_transactions(target, SPENT + 1_000)
-        assert int(str(scalar(target, "SELECT inorder_internal.next_transaction(0)"))) > SPENT
+        assert int(value(target, "SELECT inorder_internal.next_transaction(0)")) > SPENT
         check_refused(target)
     rebase = "SELECT relation, feed_rebase(relation) FROM (SELECT DISTINCT relation FROM feeds) AS f"
     assert len(target.execute(rebase.encode()).fetchall()) == len(ALL)
@@ -152,7 +153,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     target.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
     assert sorted(read(target, "made")) == list(range(1, 213))
     target.execute("INSERT INTO made (n) VALUES (213)")
-    assert scalar(target, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
+    assert value(target, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
 
 
 def test_a_restore_into_the_same_server_is_refused(
@@ -162,12 +163,12 @@ def test_a_restore_into_the_same_server_is_refused(
         restore(cluster, cluster, "plain", tmp_path)
         check_refused(connection)
         for table in ALL.values():
-            assert scalar(connection, "SELECT feed_rebase(%s) < 1000", table) is True
+            assert value(connection, "SELECT feed_rebase(%s) < 1000", table) is True
         insert(connection, 13, 13)
         for feed, table in KEPT.items():
             assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 14)), feed
             unfinished = f"SELECT count(*) > 0 FROM feed_batch_rows(%s, 1, null::{table})"
-            assert scalar(connection, unfinished, f"{feed} steps") is True
+            assert value(connection, unfinished, f"{feed} steps") is True
         check_counts(connection)
 
 
@@ -175,10 +176,10 @@ def test_a_restore_into_the_same_server_is_refused(
 def test_accepting_is_undone_with_its_transaction(restored: Connection, older: bool) -> None:
     with connect(restored.info.dsn) as other:
         if older:  # in this case the base and the triggers stay as they are
-            missing = scalar(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
+            missing = value(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
             spend_transactions(restored, int(str(missing)))
             restored.execute("BEGIN")
-            assert scalar(restored, "SELECT feed_rebase('orders')") == 0
+            assert value(restored, "SELECT feed_rebase('orders')") == 0
             restored.execute("ROLLBACK")
         for begin, undo in (("BEGIN", "ROLLBACK"), ("BEGIN; SAVEPOINT s", "ROLLBACK TO s")):
             for table in ("parts", "orders"):
@@ -208,16 +209,16 @@ def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connecti
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])
         steps = f"{feed} steps"
-        assert scalar(restored, "SELECT (feed_take_batch(%s, 'w')).number", steps) == 1
+        assert value(restored, "SELECT (feed_take_batch(%s, 'w')).number", steps) == 1
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="batch 2 of feed"):
             restored.execute(FINISH, [steps, 2])
-        assert scalar(restored, FINISH, steps, 1) is True
-        number = int(str(scalar(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps)))
-        assert number > int(str(scalar(restored, "SELECT extract(epoch FROM now())::bigint - 3600"))) * 1_000_000
-        assert scalar(restored, FINISH, steps, number) is True
-        assert scalar(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps) == number + 1
+        assert value(restored, FINISH, steps, 1) is True
+        number = int(value(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps))
+        assert number > int(value(restored, "SELECT extract(epoch FROM now())::bigint - 3600")) * 1_000_000
+        assert value(restored, FINISH, steps, number) is True
+        assert value(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps) == number + 1
     restored.execute("SELECT feed_seek('made steps', 'beginning')")
-    assert int(str(scalar(restored, "SELECT (feed_take_batch('made steps', 'w')).number"))) > 1 << 40
+    assert int(value(restored, "SELECT (feed_take_batch('made steps', 'w')).number")) > 1 << 40
 
 
 def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_path: Path) -> None:
@@ -226,14 +227,14 @@ def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_pat
         restored.execute("SELECT feed_rebase(%s)", [table])
     insert(restored, 13, 13)
     for table in ("feed", "feed_table"):
-        done = run(young, "pg_restore", "--data-only", "--exit-on-error", "-d", "target", "-n", "inorder_internal",
-                   "-t", table, file)  # fmt: skip
+        done = run_program(young, "pg_restore", "--data-only", "--exit-on-error", "-d", "target", "-n",
+                           "inorder_internal", "-t", table, file)  # fmt: skip
         assert done.returncode != 0
         assert "duplicate key" in done.stderr
     for table, rows in (("orders", 13), ("parts_low", 4), ("parts_highest", 9)):
-        done = run(young, "pg_restore", "--data-only", "-d", "target", "-t", table, file)
+        done = run_program(young, "pg_restore", "--data-only", "-d", "target", "-t", table, file)
         assert done.returncode != 0 and FOREIGN in done.stderr
-        assert scalar(restored, f"SELECT count(*) FROM {table}") == rows
+        assert value(restored, f"SELECT count(*) FROM {table}") == rows
 
 
 @pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
@@ -244,7 +245,7 @@ def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: st
         statement = command.replace("{}_pkey", state.partition(".")[2] + "_pkey")
         connection.execute((statement.replace("{}", state) if "{}" in command else f"{command} {state}").encode())
     connection.execute("INSERT INTO kept (n) VALUES (1)")
-    assert scalar(connection, "SELECT n FROM feed_read('kept', null::kept)") == 1
+    assert value(connection, "SELECT n FROM feed_read('kept', null::kept)") == 1
     connection.execute("DROP TABLE kept")
 
 
@@ -254,15 +255,15 @@ def test_a_dump_without_a_table_has_the_state_of_the_others(
 ) -> None:
     file = str(tmp_path / "dump")
     options = ["--format=custom", "--no-owner", "-T", "orders", "-T", "made", "-T", '"Odd.one".*']
-    dumped = run(cluster, "pg_dump", *options, "-f", file, "delivered")
+    dumped = run_program(cluster, "pg_dump", *options, "-f", file, "delivered")
     assert dumped.returncode == 0, dumped.stderr
     options = ["--exit-on-error", "--no-owner", "--no-comments", "--verbose"]
-    done = run(young, "pg_restore", *options, "-U", role, "-d", "target", file)
+    done = run_program(young, "pg_restore", *options, "-U", role, "-d", "target", file)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("skipping a row of inorder_internal.feed: its table does not exist") == 6
     for table, rows in (("feed", 2), ("feed_table", 1), ("counted_table", 1)):
         of_parts = f"SELECT count(*) FROM inorder_internal.{table} WHERE relation = 'parts'::regclass"
-        assert scalar(target, of_parts) == rows
-        assert scalar(target, f"SELECT count(*) FROM inorder_internal.{table}") == rows
+        assert value(target, of_parts) == rows
+        assert value(target, f"SELECT count(*) FROM inorder_internal.{table}") == rows
     target.execute("SELECT feed_rebase('parts')")
     assert sorted(delivered["parts"] + read(target, "parts")) == list(range(1, 13))

@@ -13,9 +13,10 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import copy_of, scalar
+from conftest import copy_of
 from restoring import copied
 from sql_edition import create
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -133,7 +134,7 @@ class Course:
             if way < 0.4:
                 self.db.execute("SELECT feed_fail_batch('shared', %s, %s, 'bad')", [held.number, held.token])
             else:
-                assert scalar(self.db, FINISH, held.number, held.token) is True
+                assert value(self.db, FINISH, held.number, held.token) is True
                 self.process(held)
         except psycopg.errors.InvalidParameterValue:
             assert held.token in self.late
@@ -187,7 +188,7 @@ class Course:
         for _ in range(400 * KEYS):
             self.work()
             self.clear()
-            if scalar(self.db, DONE):
+            if value(self.db, DONE):
                 return
         raise AssertionError(self.db.execute("SELECT * FROM feed_batches").fetchall())
 
@@ -226,7 +227,7 @@ def divide_anew(db: Connection, batch: int) -> None:
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
             db.execute(call, arguments)
     db.execute("SELECT feed_seek('shared', 'beginning')")
-    assert scalar(db, "SELECT count(*) FROM feed_batches") == 0
+    assert value(db, "SELECT count(*) FROM feed_batches") == 0
 
 
 def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, list[int]], list[int]]:
@@ -269,19 +270,19 @@ def test_shares_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: b
 def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
-    keys = {scalar(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
+    keys = {value(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
     dead = "SELECT feed_fail_batch('shared', number, token, '') FROM feed_take_batch('shared', 'w', 10, max_tries => 1)"
     db.execute("INSERT INTO shared (key, version) VALUES (%s, 0)", [keys[0]])
-    assert scalar(db, dead) is True
+    assert value(db, dead) is True
     finished = 0
     for n in range(1, 61):
         db.execute("INSERT INTO shared (key, version) VALUES (%s, %s), (%s, %s)", [keys[0], n, keys[1], n])
         row: Any = db.execute(TAKE, ["w", 10]).fetchone()
-        finished += scalar(db, FINISH, *row) is True
+        finished += value(db, FINISH, *row) is True
     assert finished == 60
     waiting = db.execute("SELECT rows FROM feed_batches WHERE dead_since IS NULL ORDER BY number").fetchall()
     assert waiting == [(10,)] * 6
-    assert scalar(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
+    assert value(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
 
 
 def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connection) -> None:
@@ -293,12 +294,12 @@ def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connect
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
     assert first[2] == (None, None)  # both shares have a batch now, whose end the others wait for
     share_of = "SELECT share FROM feed_batches WHERE number = %s"
-    other, own = (scalar(db, share_of, batch) for batch, _ in first[:2])
+    other, own = (value(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:
         db.execute(FINISH, row)
     turns = []
     for _ in range(8):
         taken: Any = db.execute(TAKE, ["stays", 4]).fetchone()
-        turns.append(scalar(db, share_of, taken[0]))
+        turns.append(value(db, share_of, taken[0]))
         db.execute(FINISH, taken)
     assert turns[:3] == [own] * 3 and other in turns

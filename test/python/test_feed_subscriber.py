@@ -12,10 +12,11 @@ from inorder.installations import buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import EDITIONS
-from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
+from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, wait_until_confirmed
 from sql_edition import create
 from waiting import wait_for
 from world.server import Standby
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -84,9 +85,9 @@ def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None
     if numbered:
         start = """SELECT jsonb_set(jsonb_set(%s::text::feed_position::jsonb, '{origin}', 'null'), '{members}',
                                     reader_start(%s)::jsonb -> 'members')::feed_position::text"""
-        consumer.position = str(one(connection, start, consumer.position, table))
+        consumer.position = str(value(connection, start, consumer.position, table))
     else:
-        consumer.position = str(one(connection, start, table))
+        consumer.position = str(value(connection, start, table))
 
 
 def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
@@ -129,10 +130,10 @@ def switch_over(pair: Pair, edition: str, tables: str, writers: int, transaction
     with connect(pair.target) as target:
         for consumer in consumers:
             committed = sum(len(writer.committed[consumer.table]) for writer in crowd)
-            assert one(target, f"SELECT count(*) FROM {consumer.table}") == committed > 0
+            assert value(target, f"SELECT count(*) FROM {consumer.table}") == committed > 0
             if tables == ALL and consumer.table in NUMBERED:
                 check_refused(target, consumer.table)
-        assert one(target, "SELECT count(*) > 0 FROM keys WHERE note = 'changed'")
+        assert value(target, "SELECT count(*) > 0 FROM keys WHERE note = 'changed'")
         pair.unsubscribe()
         crowd.append(accept_all(pair, target, consumers, tables == ALL))
         write(pair.target, crowd, transactions, consumers)
@@ -142,7 +143,7 @@ def switch_over(pair: Pair, edition: str, tables: str, writers: int, transaction
             if tables == OWN:
                 target.execute("SELECT exact_count_start(%s)", [consumer.table])
             target.execute("SELECT exact_count_fold(%s)", [consumer.table])
-            assert one(target, f"SELECT exact_count('{consumer.table}') = count(*) FROM {consumer.table}")
+            assert value(target, f"SELECT exact_count('{consumer.table}') = count(*) FROM {consumer.table}")
 
 
 @pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
@@ -159,7 +160,7 @@ def test_switch_over_of_many(pair: Pair, edition: str, tables: str) -> None:
 
 def state_of(connection: Connection) -> list[object]:
     return [
-        one(connection, query)
+        value(connection, query)
         for query in (
             "SELECT array_agg(name ORDER BY name) FROM inorder_internal.feed",
             "SELECT array_agg(f.name || ' ' || s.batch || ' ' || s.position ORDER BY f.name) "
@@ -243,10 +244,10 @@ def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
         lane.write(pair.source, 10)
         change_unread(pair, source)
         lane.committed |= {"numbers": [1, 2, 3, 4, 5], "made": []}
-        assert one(target, "SELECT array_agg(n ORDER BY n) FROM numbers") == lane.committed["numbers"]
+        assert value(target, "SELECT array_agg(n ORDER BY n) FROM numbers") == lane.committed["numbers"]
         for consumer in consumers:
             with pytest.raises(Refused, match="has not been made readable"):
-                one(target, "SELECT reader_start(%s)", consumer.table)
+                value(target, "SELECT reader_start(%s)", consumer.table)
             target.execute("SELECT feed_rebase(%s)", [consumer.table])
             consumer.create(target, "beginning")
             consumer.drain(target)
@@ -254,7 +255,7 @@ def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
         check_live(target)
         target.execute(f"ALTER SUBSCRIPTION {pair.name} SET (disable_on_error = true)".encode())
         lane.write(pair.source, 5)
-        wait_for(lambda: one(target, "SELECT NOT subenabled FROM pg_subscription WHERE subname = %s", pair.name))
+        wait_for(lambda: value(target, "SELECT NOT subenabled FROM pg_subscription WHERE subname = %s", pair.name))
         assert "call feed_disable()" in pair.subscriber.log.read_text()
         receive_again(pair, target)
         for consumer in consumers:
@@ -277,7 +278,7 @@ def check_read_anew(pair: Pair, target: Connection, lane: Writer) -> None:
     for consumer in consumers:
         consumer.drain(target)
         consumer.check(lane.committed[consumer.table])
-    assert one(target, "SELECT exact_count('numbers') = count(*) FROM numbers")
+    assert value(target, "SELECT exact_count('numbers') = count(*) FROM numbers")
 
 
 @pytest.fixture
@@ -316,7 +317,7 @@ def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clon
         lane.write(pair.target, 5)
         moved.read(source, 20)
         with connect(clone.target) as target:
-            subscription = str(one(target, "SELECT subname FROM pg_subscription"))
+            subscription = str(value(target, "SELECT subname FROM pg_subscription"))
             wait_for(lambda: "was not made by this transaction" in clone.subscriber.log.read_text())
             target.execute(MARK.encode())
             wait_until_confirmed(source, subscription)

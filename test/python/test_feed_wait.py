@@ -8,8 +8,8 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -40,11 +40,11 @@ def reader(cluster: Cluster, writer: Connection) -> Iterator[Connection]:
 
 @pytest.fixture(params=[OF_FEED, OF_POSITION], ids=["feed", "position"])
 def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
-    position = scalar(reader, "SELECT quote_literal(reader_start('waited')::text) || '::text::feed_position'")
+    position = value(reader, "SELECT quote_literal(reader_start('waited')::text) || '::text::feed_position'")
 
     def call(timeout: str) -> bool:
         text = request.param.format(timeout=timeout, position=position)
-        return scalar(reader, f"SELECT {text}") is True
+        return value(reader, f"SELECT {text}") is True
 
     return call
 
@@ -68,7 +68,7 @@ def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:
 
 
 def begin_to_wait(writer: Connection, reader: Connection) -> None:
-    wait_for(lambda: scalar(writer, IS_WAITING, reader.info.backend_pid) is True)
+    wait_for(lambda: value(writer, IS_WAITING, reader.info.backend_pid) is True)
 
 
 def test_rows_that_are_there_are_not_waited_for(writer: Connection, waits: Waiting) -> None:
@@ -100,7 +100,7 @@ def test_others_change_the_table_meanwhile(
     locks = (
         "SELECT count(*) FROM pg_locks WHERE pid = %s AND relation IN ('waited'::regclass, 'waited_xact_idx'::regclass)"
     )
-    wait_for(lambda: scalar(writer, locks, reader.info.backend_pid) == 0)
+    wait_for(lambda: value(writer, locks, reader.info.backend_pid) == 0)
     with writer.transaction():
         writer.execute("SET LOCAL lock_timeout = '1min'")
         writer.execute("ALTER TABLE waited ADD more int")
@@ -110,15 +110,15 @@ def test_others_change_the_table_meanwhile(
 
 def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
     """An error of the reader ends the wait at once, and the session continues."""
-    woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
+    woken = aside.submit(lambda: value(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
     with writer.transaction():
         writer.execute("SELECT feed_drop('wait')")
     with pytest.raises(psycopg.errors.UndefinedObject):
         for _ in range(PATIENCE):
             woken.result()
-            woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
-    assert scalar(reader, "SELECT 1") == 1
+            woken = aside.submit(lambda: value(reader, "SELECT feed_wait('wait')"))
+    assert value(reader, "SELECT 1") == 1
 
 
 def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
@@ -127,7 +127,7 @@ def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting
     writer.execute("SELECT pg_cancel_backend(%s)", [reader.info.backend_pid])
     with pytest.raises(psycopg.errors.QueryCanceled):
         woken.result(PATIENCE)
-    assert scalar(reader, "SELECT 1") == 1
+    assert value(reader, "SELECT 1") == 1
 
 
 def test_within_a_block_that_catches_errors(writer: Connection, reader: Connection) -> None:
@@ -144,22 +144,22 @@ def test_within_a_block_that_catches_errors(writer: Connection, reader: Connecti
         END $$"""
     )
     assert writer.execute("SELECT array_agg(n ORDER BY n) FROM waited").fetchall() == [([1, 3],)]
-    assert scalar(reader, "SELECT feed_wait('wait', '0')") is True
+    assert value(reader, "SELECT feed_wait('wait', '0')") is True
 
 
 def test_a_batch_is_waited_for_until_its_lease_is_over(writer: Connection, reader: Connection) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     batch, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
-    assert scalar(reader, "SELECT feed_wait('wait', '0')") is False
+    assert value(reader, "SELECT feed_wait('wait', '0')") is False
     writer.execute("SELECT feed_renew_batch('wait', %s, %s, '1 second')", (batch, token))
-    wait_for(lambda: scalar(reader, "SELECT feed_wait('wait')") is True)
-    assert scalar(reader, "SELECT number FROM feed_take_batch('wait', 'other')") == batch
+    wait_for(lambda: value(reader, "SELECT feed_wait('wait')") is True)
+    assert value(reader, "SELECT number FROM feed_take_batch('wait', 'other')") == batch
 
 
 def test_a_batch_that_another_worker_returns(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     number, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
-    woken = until_true(lambda timeout: scalar(reader, f"SELECT feed_wait('wait', {timeout})") is True, aside)
+    woken = until_true(lambda timeout: value(reader, f"SELECT feed_wait('wait', {timeout})") is True, aside)
     begin_to_wait(writer, reader)
     writer.execute("SELECT feed_fail_batch('wait', %s, %s, '')", (number, token))
     assert woken.result(PATIENCE) >= 1

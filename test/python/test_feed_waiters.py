@@ -5,8 +5,8 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
 from waiting import PATIENCE, blocked
+from world.sql import value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -44,7 +44,7 @@ def table(fresh: Connection, request: pytest.FixtureRequest) -> str:
 
 
 def call(session: Connection, statement: str) -> object:
-    return scalar(session, statement)
+    return value(session, statement)
 
 
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
@@ -58,7 +58,7 @@ def test_who_waited_goes_on_or_tries_again(
     statement = CALLS[name].format(table=table)
     with connect(f"{cluster.dsn} dbname=tail") as reader:
         reader.isolation_level = psycopg.IsolationLevel[level.replace(" ", "_")]
-        scalar(reader, "SELECT count(*) FROM feeds")
+        value(reader, "SELECT count(*) FROM feeds")
         fresh.execute("BEGIN")
         fresh.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
         with blocked(call, reader, statement) as waiting:
@@ -70,4 +70,4 @@ def test_who_waited_goes_on_or_tries_again(
                 waiting.result(PATIENCE)
             except psycopg.Error as error:
                 assert error.sqlstate == "40001", (error, error.diag.message_detail)
-        scalar(reader, statement)
+        value(reader, statement)

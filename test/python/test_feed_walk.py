@@ -6,9 +6,9 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute, value
 from conftest import LONG_RUN
 from sql_edition import TESTED
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -49,18 +49,18 @@ def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_
     """
     for session in sessions:
         if session.info.transaction_status.name == "IDLE":
-            execute(session, "BEGIN", "SELECT pg_current_xact_id()")
+            run(session, "BEGIN", "SELECT pg_current_xact_id()")
         body = f", repeat('x', {chance.choice((1, 3000))})" if has_body else ""
         columns = "n, body" if has_body else "n"
         rows = f"SELECT g % 3{body} FROM generate_series(1, {chance.randrange(10)}) AS g"
-        execute(session, f"INSERT INTO t ({columns}) {rows}")
+        run(session, f"INSERT INTO t ({columns}) {rows}")
         if has_body and chance.random() < 0.3:
-            execute(
+            run(
                 session,
                 f"UPDATE t SET body = concat(body, 'y') WHERE {'id' if is_number else 'uuid_xact_id(id)'} = {OWN}",
             )
         if chance.random() < 0.6:
-            execute(session, chance.choice(("COMMIT", "COMMIT", "COMMIT", "ROLLBACK")))
+            run(session, chance.choice(("COMMIT", "COMMIT", "COMMIT", "ROLLBACK")))
 
 
 @pytest.mark.parametrize("kind", [*TABLES, "computed"])
@@ -69,8 +69,8 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
         pytest.skip("no columns that are computed when they are read before PostgreSQL 18")
     make = COMPUTED if kind == "computed" else TABLES[kind]
     is_number = kind in ("number", "partial")
-    execute(fresh, "DROP TABLE IF EXISTS t", make, "SELECT feed_create('walk', 't'), feed_create('query', 't')")
-    execute(fresh, "CREATE TABLE got (piece int, row_of text)", "SET track_functions = 'all'")
+    run(fresh, "DROP TABLE IF EXISTS t", make, "SELECT feed_create('walk', 't'), feed_create('query', 't')")
+    run(fresh, "CREATE TABLE got (piece int, row_of text)", "SET track_functions = 'all'")
     chance = random.Random(f"walk {kind}")
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     position, cuts = value(fresh, "SELECT reader_start('t', 'beginning')::jsonb::text"), 0
@@ -78,25 +78,25 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
         for piece in range(PIECES):
             write([a, b, c], chance, kind != "dropped", is_number)
             limit = chance.randrange(1, 12)
-            execute(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
+            run(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
             # called for positions within a transaction, in tables with numbers
             before = value(fresh, CALLS.format("found"))
             rows = [row for (row,) in fresh.execute(READ.format(limit).encode())]
             is_asked = value(fresh, CALLS.format("found")) != before
             assert TESTED == "sql" or is_number or not is_asked
-            execute(fresh, APPLY.format(piece, limit))
+            run(fresh, APPLY.format(piece, limit))
             after, batch = fresh.execute(BATCH, (position, limit)).fetchall()[0]
-            cuts += int(str(value(fresh, CALLS.format("place"))))
+            cuts += int(value(fresh, CALLS.format("place")))
             walked = [row for (row,) in fresh.execute(ROWS, (batch,))] if batch else []
             position = after or position
-            execute(fresh, "COMMIT")
+            run(fresh, "COMMIT")
             assert walked == rows
             expected = fresh.execute(f"SELECT row_of FROM got WHERE piece = {piece}".encode()).fetchall()
             assert sorted(map(str, rows)) == sorted(str(row) for (row,) in expected)
         for session in (a, b, c):
             session.commit()
     assert (cuts == 0) is not is_number or TESTED == "sql"
-    execute(fresh, "RESET track_functions")
+    run(fresh, "RESET track_functions")
     while value(fresh, APPLY.format(PIECES, 50)):
         pass
     twice = "EXISTS (SELECT FROM got GROUP BY row_of HAVING count(*) > 1)"
@@ -104,7 +104,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
 
 
 def test_the_rest_of_a_transaction_and_whole_ones_are_within_the_limit(fresh: Connection) -> None:
-    execute(
+    run(
         fresh, "CREATE TABLE plain (id uuid DEFAULT uuid_xact_nextval())", "CREATE INDEX ON plain (id)",
         "SELECT feed_create('plain', 'plain')",
         *(f"INSERT INTO plain SELECT FROM generate_series(1, {rows})" for rows in (20, 10)),

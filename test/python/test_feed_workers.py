@@ -13,10 +13,10 @@ import pytest
 from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
-from ground import PLAIN, run, state
+from ground import PLAIN, state
 from pooler import pooled
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -74,7 +74,7 @@ class Worker:
     def work(self, connection: Connection, number: int, token: int) -> None:
         for (n,) in connection.execute("SELECT n FROM feed_batch_rows('work', %s, null::t)", [number]):
             self.rows[int(str(n))] += 1
-        assert scalar(connection, FINISH, number, token) is True
+        assert value(connection, FINISH, number, token) is True
 
 
 @pytest.mark.parametrize("dies", [0, 7])
@@ -90,7 +90,7 @@ def test_three_workers_get_each_row_once(feed: Connection, dies: int) -> None:
             worker.result()
     rows = sum((worker.rows for worker in workers), Counter[int]())
     assert rows == Counter(range(1, ROWS + 1))
-    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
+    assert value(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
 @pytest.mark.parametrize("reset", RESETS)
@@ -104,7 +104,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
         assert take(connection, "b", 9)[0] == number + 1
     with connect(feed.info.dsn) as third:
         assert take(third, "c") == (None, None)
-        assert scalar(third, FINISH, number, token) is True
+        assert value(third, FINISH, number, token) is True
     shown = "SELECT worker, tries FROM feed_batches"
     assert feed.execute(shown).fetchall() == [("b", 1)]
 
@@ -127,7 +127,7 @@ def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_fold
             assert again == number
             with pytest.raises(psycopg.errors.InvalidParameterValue):
                 first.execute(FINISH.encode(), [number, token])
-            assert scalar(two, FINISH, number, other_token) is True
+            assert value(two, FINISH, number, other_token) is True
     assert feed.execute("SELECT worker, tries FROM feed_batches").fetchall() == [("b", 1)]
 
 
@@ -158,14 +158,14 @@ def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connect
         diagnostics = caught.value.diag
         assert diagnostics.message_detail == 'Worker "a" has it, by a later call of feed_take_batch().'
         assert "another process has the same name" in str(diagnostics.message_hint)
-    assert scalar(other, FINISH, number, other_token) is True
+    assert value(other, FINISH, number, other_token) is True
 
 
 def test_a_batch_is_finished_once(feed: Connection, other: Connection) -> None:
     insert(feed, 1)
     number, token = take(feed, "a")
     run(feed, "BEGIN")
-    assert scalar(feed, FINISH, number, token) is True
+    assert value(feed, FINISH, number, token) is True
     with blocked(state, other, f"SELECT feed_finish_batch('work', {number}, {token})") as waiting:
         assert not waiting.done()
         run(feed, "COMMIT")
@@ -187,7 +187,7 @@ def test_what_the_hint_says(feed: Connection) -> None:
     insert(feed, 5)
     cases: dict[str, tuple[int, int]] = {}
     number, token = take(feed, "a")
-    scalar(feed, FINISH, number, token)
+    value(feed, FINISH, number, token)
     cases["It was finished"] = number, token
     cases["no batch of this number yet"] = number + 10**9, token
     number, token = take(feed, "b", 1)
@@ -217,11 +217,11 @@ def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
     number, token, tries, lease_end = one_row(feed, expanded)
     assert tries == 1
     assert one_row(feed, "SELECT number, worker, tries, lease_end FROM feed_batches") == (number, "a", 1, lease_end)
-    assert scalar(feed, FINISH, number, token) is True
+    assert value(feed, FINISH, number, token) is True
     with feed.transaction():
         asked = [take(feed, "a") for _ in range(3)]
         assert len(set(asked)) == 1
-        assert scalar(feed, FINISH, *asked[0]) is True
+        assert value(feed, FINISH, *asked[0]) is True
         assert take(feed, "a")[0] == asked[0][0] + 1
     assert take(feed, "a")[1] != asked[0][1]
 
@@ -230,8 +230,8 @@ def test_numbers_and_tokens_are_numbers_of_json(feed: Connection) -> None:
     insert(feed, 40)
     text = "SELECT to_json(b) FROM feed_take_batch('work', %s, 1) AS b"
     for i in range(40):
-        batch = json.loads(json.dumps(scalar(feed, text, f"w{i}")), parse_int=float)
-        assert scalar(feed, FINISH, int(batch["number"]), int(batch["token"])) is True
+        batch = json.loads(json.dumps(value(feed, text, f"w{i}")), parse_int=float)
+        assert value(feed, FINISH, int(batch["number"]), int(batch["token"])) is True
 
 
 def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Connection) -> None:
@@ -264,14 +264,14 @@ def test_a_batch_that_is_taken_in_a_prepared_transaction(feed: Connection) -> No
     feed.execute("BEGIN")
     number, token = take(feed, "a")
     run(feed, "PREPARE TRANSACTION 'work'", "COMMIT PREPARED 'work'")
-    assert scalar(feed, FINISH, number, token) is True
+    assert value(feed, FINISH, number, token) is True
 
 
 def test_no_lock_stays(feed: Connection) -> None:
     insert(feed, 3)
     take(feed, "a")
     locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND (locktype IN ('advisory', 'object'))"
-    assert scalar(feed, locks) == 0
+    assert value(feed, locks) == 0
 
 
 def test_the_view_shows_who_has_a_batch(feed: Connection) -> None:
@@ -282,5 +282,5 @@ def test_the_view_shows_who_has_a_batch(feed: Connection) -> None:
     assert feed.execute(shown).fetchone() == (number, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
     assert feed.execute(shown).fetchone() == (number, None)
-    scalar(feed, FINISH, *take(feed, "b"))
+    value(feed, FINISH, *take(feed, "b"))
     assert feed.execute(shown).fetchone() == (None, None)

@@ -12,10 +12,11 @@ from inorder.lab.server.cluster import Cluster
 from inorder.text import cells
 
 import preloaded
-from conftest import install_edition, scalar, text
+from conftest import install_edition, text
 from sql_edition import TESTED
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -250,7 +251,7 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     assert fresh.execute(text.encode()).fetchall() == [(True, True)]
     assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
     taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT number FROM feed_batches), null::far)"
-    assert scalar(fresh, taken) == 3
+    assert value(fresh, taken) == 3
 
 
 def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(
@@ -268,7 +269,7 @@ def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(
         return done.stderr.decode()
 
     with connect(f"{cluster.dsn} dbname=closed") as owner:
-        home = scalar(owner, "SELECT pronamespace::regnamespace::text FROM pg_proc WHERE proname = 'feed_guard'")
+        home = value(owner, "SELECT pronamespace::regnamespace::text FROM pg_proc WHERE proname = 'feed_guard'")
         owner.execute(f"REVOKE USAGE ON SCHEMA {home} FROM PUBLIC".encode())
         refused = said()
         assert f'role "web" may not use inorder, in schema "{home}"; HINT: ' in refused

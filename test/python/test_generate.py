@@ -22,8 +22,9 @@ from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_197
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 
 import preloaded
-from conftest import ROOT, scalar
+from conftest import ROOT
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 UNTIL = ticks_of(datetime(2019, 1, 1, tzinfo=UTC))
 YEAR = 365 * TICKS_PER_DAY
@@ -211,7 +212,7 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
     ):
         with connection.cursor().copy(statement) as copy:
             copy.write(data)
-    assert scalar(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 10_000
+    assert value(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 10_000
     read = [row[0] for row in connection.execute("SELECT uuid_v7_time(id) FROM binary_rows ORDER BY id").fetchall()]
     made = [uuid.UUID(str(row[0])).time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
     epoch = datetime(1582, 10, 15, tzinfo=UTC)

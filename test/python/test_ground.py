@@ -6,10 +6,10 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
-from conftest import scalar
-from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states
+from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, state, states
 from sql_edition import TESTED
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -95,7 +95,7 @@ def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...
     owner, reader = place.make(*tables), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, change)
-    assert scalar(reader, READS["count"]) == 4
+    assert value(reader, READS["count"]) == 4
     assert numbers(reader) == [1, 2, 3, 4]
     run(reader, "COMMIT")
 
@@ -105,10 +105,10 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "ALTER TABLE t ALTER note TYPE bigint", "SAVEPOINT s")
     run(owner, "ALTER TABLE t ALTER note TYPE numeric")
-    assert scalar(owner, READS["count"]) == 4
+    assert value(owner, READS["count"]) == 4
     assert numbers(owner) == [1, 2, 3, 4]
     run(owner, "COMMIT")
-    assert scalar(owner, READS["count"]) == 4
+    assert value(owner, READS["count"]) == 4
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...],
     """One transaction disables and restores the guard. Its row with an old number must not be passed silently."""
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
-    assert scalar(owner, READS["fold"]) == 4
+    assert value(owner, READS["fold"]) == 4
     run(
         owner, "BEGIN", f"ALTER TABLE {leaf} DISABLE TRIGGER ALL",
         f"INSERT INTO {leaf} (id, n) VALUES (uuid_xact_floor(5), 4)",
@@ -166,9 +166,9 @@ def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...],
     )  # fmt: skip
     for read in ("read", "apply", "next batch", "batch rows", "rows"):
         assert state(owner, READS[read]) == GROUND, read
-    assert scalar(owner, READS["count"]) == 5
+    assert value(owner, READS["count"]) == 5
     run(owner, READS["fold"], "SELECT feed_seek('f', 'beginning')")
-    assert scalar(owner, READS["count"]) == 5
+    assert value(owner, READS["count"]) == 5
     assert numbers(owner) == [1, 2, 3, 4, 4]
 
 
@@ -234,7 +234,7 @@ def test_the_base_of_a_generation_expression(place: Place) -> None:
     owner = place.session()
     run(owner, GENERATED[0].format("xact_id_generated(10)"), GENERATED[1], "SELECT feed_enable('t')")
     query = "SELECT base FROM inorder_internal.feed_table WHERE relation = 't'::regclass"
-    assert scalar(owner, query) == 10
+    assert value(owner, query) == 10
 
 
 @pytest.mark.parametrize("expression", ["xact_id_generated() - 1000", "xact_id_generated(1000)"])
@@ -409,7 +409,7 @@ def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
     """Without the index, each read would scan the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
-    assert scalar(owner, READS["count"]) == 100
+    assert value(owner, READS["count"]) == 100
     run(owner, change)
     for read in ("read", "count"):
         assert state(owner, READS[read]) == GROUND
@@ -453,7 +453,7 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     with ThreadPoolExecutor(1) as pool, connect(place.cluster.dsn) as admin:
         waiting = pool.submit(state, owner, "ALTER TABLE t DETACH PARTITION t_1 CONCURRENTLY")
-        while not scalar(admin, "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"):
+        while not value(admin, "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"):
             assert not waiting.done()
         by_read = {}
         for read, statement in READS.items():
@@ -502,7 +502,7 @@ def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
         run(owner, "SELECT feed_enable('made')")
         for end in ("SELECT", "COMMIT"):
             calls = [VERSIONS.format(table, placed) for table in ("made", "t") for placed in ("true", "false")]
-            different += [call for call in calls if scalar(owner, call) is not True]
+            different += [call for call in calls if value(owner, call) is not True]
             run(owner, end)
         run(owner, "DROP TABLE made")
     assert different == []

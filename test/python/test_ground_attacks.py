@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
+from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, state, states
 from sql_edition import TESTED
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -34,7 +34,7 @@ def test_a_proof_of_an_old_snapshot_is_not_kept(place: Place, tables: tuple[str,
     assert numbers(owner) == [1, 2, 3, 4]
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(owner, *OLD_ROW)
-    assert scalar(reader, READS["count"]) == 4
+    assert value(reader, READS["count"]) == 4
     run(reader, "COMMIT")
     assert state(reader, READS["read"]) == GROUND
 
@@ -73,7 +73,7 @@ def test_a_table_of_the_own_transaction(place: Place) -> None:
     owner = place.session()
     run(owner, "BEGIN", PLAIN, "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t (n) VALUES (1)")
     run(owner, "ALTER TABLE t ALTER note TYPE bigint")
-    assert scalar(owner, READS["count"]) == 1
+    assert value(owner, READS["count"]) == 1
     run(owner, "COMMIT")
     assert numbers(owner) == [1]
 
@@ -88,7 +88,7 @@ def test_a_count_before_an_own_rewrite(place: Place) -> None:
         "'BEGIN ALTER TABLE t ALTER note TYPE bigint; RETURN NULL; END'",
     )  # fmt: skip
     assert state(owner, "SELECT anew(), exact_count('t')") == SNAPSHOT
-    assert scalar(owner, READS["count"]) == 4
+    assert value(owner, READS["count"]) == 4
 
 
 NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inorder_guard_2", "Ω")
@@ -179,9 +179,9 @@ TREE_UPSIDE_DOWN = (
 def test_locks_are_taken_from_the_top_down(place: Place, read_before: bool) -> None:
     owner, reader = place.make(*TREE_UPSIDE_DOWN), place.session()
     if read_before:
-        assert scalar(reader, READS["count"]) == 4
+        assert value(reader, READS["count"]) == 4
     run(owner, "BEGIN", "LOCK TABLE ONLY t_1")
-    with blocked(scalar, reader, READS["count"]) as counted:
+    with blocked(value, reader, READS["count"]) as counted:
         run(owner, "LOCK TABLE ONLY t_1_1 NOWAIT", "COMMIT")
         assert counted.result() == 4
 
@@ -193,11 +193,11 @@ def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
         "true)::inorder_internal.fold_step AS s FROM inorder_internal.feed_table AS t WHERE t.relation = 't'::regclass"
     )
     run(reader, "CREATE TEMP TABLE step AS " + steps)
-    before = scalar(reader, "SELECT (s).storage FROM step")
+    before = value(reader, "SELECT (s).storage FROM step")
     run(owner, *OLD_ROW)
-    assert scalar(reader, f"SELECT (s).storage FROM ({steps}) AS n") != before
+    assert value(reader, f"SELECT (s).storage FROM ({steps}) AS n") != before
     run(reader, "SELECT inorder_internal.keep_part('t', s) FROM step")
-    assert scalar(reader, READS["count"]) == 5
+    assert value(reader, READS["count"]) == 5
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
@@ -206,9 +206,9 @@ def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str
     assert numbers(owner) == [1, 2, 3, 4]
     run(owner, "INSERT INTO t (n) VALUES (3)")
     run(keeper, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-    exported = scalar(keeper, "SELECT pg_export_snapshot()")
+    exported = value(keeper, "SELECT pg_export_snapshot()")
     run(owner, *OLD_ROW)
-    assert scalar(reader, READS["count"]) == 6
+    assert value(reader, READS["count"]) == 6
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SET TRANSACTION SNAPSHOT '{exported}'")
     assert numbers(reader) == [3]
     run(reader, "COMMIT")
@@ -229,7 +229,7 @@ TRUNCATED = {
 def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: tuple[str, ...], change: str) -> None:
     """Otherwise rows that no feed has read would be gone."""
     owner, reader = place.make(*tables), place.session()
-    assert {scalar(reader, READS["count"]) for _ in range(3)} == {4}
+    assert {value(reader, READS["count"]) for _ in range(3)} == {4}
     run(owner, *TRUNCATED[change])
     if tables == PARTS:  # whose own triggers refuse it, too
         run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{number}" for number in ("1", "2", "3", "3_3", "3_4")))
@@ -239,17 +239,17 @@ def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: t
         assert states(session, READS) == dict.fromkeys(READS, GROUND)
         run(session, "ROLLBACK")
     run(owner, "SELECT feed_enable('t')", "INSERT INTO t (n) VALUES (1), (2)")
-    assert scalar(reader, READS["count"]) == scalar(owner, READS["count"]) == 2
+    assert value(reader, READS["count"]) == value(owner, READS["count"]) == 2
     assert numbers(reader) == [1, 2]
 
 
 def test_the_next_count_sees_that_the_guard_against_truncate_was_disabled(place: Place) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    assert {scalar(session, READS["count"]) for session in (reader, owner, reader, owner)} == {4}
+    assert {value(session, READS["count"]) for session in (reader, owner, reader, owner)} == {4}
     trigger = "ALTER TABLE t {} TRIGGER zz_inorder_truncate"
     run(owner, trigger.format("DISABLE"), "TRUNCATE t", trigger.format("ENABLE ALWAYS"))
     for _ in range(2):
-        assert [scalar(session, READS["count"]) for session in (reader, owner)] == [0, 0]
+        assert [value(session, READS["count"]) for session in (reader, owner)] == [0, 0]
         run(owner, READS["fold"])
 
 
@@ -276,7 +276,7 @@ def test_a_schema_gets_another_name(place: Place) -> None:
     place.schema += "_renamed"
     run(owner, f"SET search_path = {place.schema}, public", "INSERT INTO t (n) VALUES (5)")
     assert numbers(reader) == [5]
-    assert scalar(owner, f"SELECT replace(name, '{place.schema}', 's') FROM ({names}) AS n") == "s.t"
+    assert value(owner, f"SELECT replace(name, '{place.schema}', 's') FROM ({names}) AS n") == "s.t"
 
 
 ATTACHED = ("CREATE TABLE t_new (LIKE t INCLUDING DEFAULTS)", "INSERT INTO t_new (n) VALUES (8)")
@@ -290,16 +290,16 @@ NEW_PARTITIONS = {
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
     """Snapshots show that the transaction has ended, but its changes have not reached the session that reads."""
     writer, other = place.session(), place.session()
-    if scalar(other, "SELECT to_regproc('public.test_hold_commit')") is None:
+    if value(other, "SELECT to_regproc('public.test_hold_commit')") is None:
         pytest.skip("the module of the tests, which is in C, cannot be built for this server")
     lock = folder / "held"
     lock.touch()
     run(writer, "BEGIN")
-    number = scalar(writer, "SELECT pg_current_xact_id()::text")
+    number = value(writer, "SELECT pg_current_xact_id()::text")
     run(writer, f"SELECT public.test_hold_commit('{lock}')", *statements)
     with ThreadPoolExecutor(1) as pool:
         commit = pool.submit(run, writer, "COMMIT")
-        while scalar(other, f"SELECT pg_visible_in_snapshot('{number}'::xid8, pg_current_snapshot())") is not True:
+        while value(other, f"SELECT pg_visible_in_snapshot('{number}'::xid8, pg_current_snapshot())") is not True:
             sleep(0.01)
         try:
             yield other
@@ -316,25 +316,25 @@ def test_a_partition_that_the_session_has_not_heard_of(
     """The snapshot shows that its transaction has ended. A reader that misses the partition would skip its rows."""
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
-    assert scalar(reader, READS["count"]) == 4
+    assert value(reader, READS["count"]) == 4
     with half_committed(place, shared_folder, *NEW_PARTITIONS[way]):
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
     # The SQL edition may wait for the lock on the partition, which lasts until other sessions learn of the commit.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
-    assert len(numbers(reader)) == scalar(reader, READS["count"]) == 5
+    assert len(numbers(reader)) == value(reader, READS["count"]) == 5
 
 
 def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
     owner = place.make(PLAIN)
     contexts = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
-    assert scalar(owner, contexts) == 1
+    assert value(owner, contexts) == 1
     for n in range(20):
         run(owner, f"CREATE TABLE t_{n} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "BEGIN")
         run(owner, f"SELECT exact_count_start('t_{n}')", "COMMIT" if n % 2 else "ROLLBACK", f"DROP TABLE t_{n}")
-    assert scalar(owner, READS["count"]) == 4
-    assert scalar(owner, contexts) in (1, 2)
+    assert value(owner, READS["count"]) == 4
+    assert value(owner, contexts) in (1, 2)
 
 
 def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
@@ -353,7 +353,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
 
 def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
-    assert scalar(reader, READS["count"]) == 4
+    assert value(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # invalidates all proofs
     run(owner, "BEGIN", "LOCK TABLE pg_trigger", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
     with blocked(state, reader, READS["count"]) as counted:

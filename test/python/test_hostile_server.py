@@ -13,12 +13,12 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import conninfo_to_dict
 
 import preloaded
-from attack import execute
 from conftest import install_edition
 from hostile import Liar, OneLie, hostile
 from sql_edition import BUILT, TESTED
 from tail_runs import make_table
 from waiting import PATIENCE
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
@@ -63,13 +63,13 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:
-            execute(admin, "CREATE DATABASE lied_to")
+            run(admin, "CREATE DATABASE lied_to")
         install_edition(TESTED, server, running, "lied_to")
         with connect(f"{running.dsn} dbname=lied_to") as admin:
             make_table(admin)
-            execute(admin, "INSERT INTO events (n) SELECT generate_series(1, 50)", "CREATE INDEX ON events (n)")
-            execute(admin, "SELECT feed_create('f', 'events'), exact_count_start('events')")
-            execute(admin, "CREATE TABLE old (id int PRIMARY KEY)")
+            run(admin, "INSERT INTO events (n) SELECT generate_series(1, 50)", "CREATE INDEX ON events (n)")
+            run(admin, "SELECT feed_create('f', 'events'), exact_count_start('events')")
+            run(admin, "CREATE TABLE old (id int PRIMARY KEY)")
         yield Lied(running, tmp_path_factory.mktemp("l"))
 
 
@@ -103,8 +103,8 @@ def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
 
 def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
-        execute(admin, f"CREATE TABLE {NAMED} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
-        execute(admin, f"SELECT feed_enable('{NAMED}')", "CREATE ROLE other LOGIN")
+        run(admin, f"CREATE TABLE {NAMED} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        run(admin, f"SELECT feed_enable('{NAMED}')", "CREATE ROLE other LOGIN")
     runs = [lied.tool("tail", "events", "--position", "kept"), lied.tool("tail", NAMED, "--position", "kept")]
     runs += [lied.tool("prepare", NAMED, user="other"), lied.tool("tail", NAMED, "--position", "new", "--shards")]
     assert [done.returncode for done in runs] == [0, 2, 2, 2]
@@ -115,7 +115,7 @@ def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
 def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
     name = NAMED.replace("a", "b", 1)
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
-        execute(admin, f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        run(admin, f"CREATE TABLE {name} (id int PRIMARY KEY)")
         admin.execute("SELECT feed_create(%s, 'events')", [name[1:-1] + "\x9b31m"])
     assert f"ALTER TABLE public.{name} ADD".encode() in lied.tool("prepare", name, "--dry-run").stdout
     assert b"\xc2\x9b31m" in lied.tool("feeds", "--format", "json").stdout
@@ -130,8 +130,8 @@ def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
     """Names of columns are escaped, too, and binary formats are refused on a terminal."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
-        execute(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')
-        execute(admin, "SELECT feed_enable('odd')")
+        run(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')
+        run(admin, "SELECT feed_enable('odd')")
         assert not set(OBEYED) & set(on_a_terminal(lied, [*tail, "empty", "--format", "csv"]).replace(b"\r\n", b"\n"))
         admin.execute("INSERT INTO odd VALUES (DEFAULT, %s)", [ODD])
     for form, shown in (

@@ -14,8 +14,9 @@ from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
 import restoring
-from editions import EVENTS, OBJECTS, Tool, database, rows
+from editions import EVENTS, OBJECTS, Tool, database
 from tool import inorder
+from world.sql import run
 
 FACTS = Offer(
     schema="inorder", version_number=180000, version="18", is_standby=False, is_read_only=False, database="d", role="r",
@@ -86,28 +87,28 @@ def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
-    before = rows(empty, OBJECTS)
+    before = run(empty, OBJECTS)
     assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
-    assert rows(empty, OBJECTS) == before
+    assert run(empty, OBJECTS) == before
     installed = tool.run("install", "--edition", edition)
     assert installed.stdout.startswith(b"installed inorder ")
     (hint,) = re.findall(r"^HINT:  (.*);$", installed.stderr.decode(), re.MULTILINE)
     assert hint == f'ALTER DATABASE "{empty.info.dbname}" SET search_path = "$user", public, inorder'
     assert (b"HINT:  SELECT inorder.feed_admit('ROLE');" in installed.stderr) == (edition == SQL)
-    rows(empty, hint)
+    run(empty, hint)
     assert tool.install("--edition", edition).endswith("is already installed\n")
     other = SQL if edition == C else C
     assert "HINT: docs/hosted.md has a script" in tool.install("--edition", other, code=2)
     checked = tool.install("--check")
     assert f"{edition}: {EDITIONS[edition]}: is installed" in checked
     assert f"{other}: {EDITIONS[other]}: can replace it; docs/hosted.md has a script" in checked
-    rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
-    assert rows(
+    run(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
+    assert run(
         empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
         "SELECT feed_create(E'two\\nlines', 'events')", "SELECT exact_count_start('events')",
     ) == [(2,)]  # fmt: skip
-    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
-    assert rows(empty, "SELECT exact_count('events')") == [(2,)]
+    assert run(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
+    assert run(empty, "SELECT exact_count('events')") == [(2,)]
     lost = tool.uninstall("--yes", "--drop-columns").splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
@@ -117,16 +118,16 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
         "column id of public.events: all its values, constraint events_pkey on table public.events",
     ):  # fmt: skip
         assert f"  {line}" in lost
-    assert rows(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
+    assert run(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
     assert "has no inorder; HINT: inorder install" in tool.uninstall(code=2)
 
 
 @pytest.mark.server
 def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
+    run(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in tool.uninstall("--yes", code=2)
-    rows(empty, "DROP VIEW public.v")
+    run(empty, "DROP VIEW public.v")
     assert tool.uninstall(code=2).endswith("no terminal to ask on; HINT: --yes\n")  # its input has ended
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
@@ -141,12 +142,12 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
 def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str) -> None:
     """A trigger left behind would write to the log forever, or let each write fail."""
     tool.install("--edition", edition)
-    rows(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
+    run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
     refused = tool.uninstall("--yes", "--drop-columns", code=2)
     assert "these objects depend on inorder: " in refused and "trigger zz_inorder_changes_insert on " in refused
     (call,) = re.findall("^HINT:  (SELECT .*changes_disable.*;)$", refused, re.M)
-    rows(empty, call)
+    run(empty, call)
     tool.uninstall("--yes", "--drop-columns")
 
 
@@ -165,28 +166,28 @@ INSERTS = tuple(f"INSERT INTO public.{name} (n) VALUES (1)" for name in ("events
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edition: str) -> None:
     tool.install("--edition", edition)
-    rows(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
+    run(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
     drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"
     with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="default value for column xact of table log"):
-        rows(empty, drop)
+        run(empty, drop)
     refused = tool.uninstall("--yes", code=2)
     for column in ("id of public.events", "xact of public.log", "xact of public.parted_1", "x of public.made"):
         assert refused.count(f"column {column}: ") == 1
     assert "log_1" not in refused and "HINT:  give each column another default" in refused
-    rows(
+    run(
         empty, *INSERTS, "ALTER TABLE public.events ALTER COLUMN id SET DEFAULT gen_random_uuid()",
         "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0", "ALTER TABLE public.made DROP COLUMN x",
     )  # fmt: skip
     assert "column xact of public.parted_1" in tool.uninstall("--yes", "--drop-columns", code=2)
-    rows(
+    run(
         empty, *INSERTS, "ALTER TABLE public.parted_1 ALTER COLUMN xact SET DEFAULT 0",
         "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT inorder.xact_id()", "CREATE VIEW public.v AS TABLE log",
     )  # fmt: skip
     failed = tool.uninstall("--yes", "--drop-columns", code=2)
     assert "view public.v depends on column xact" in failed and failed.endswith("HINT:  Nothing was changed.\n")
-    rows(empty, "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0")
+    run(empty, "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0")
     tool.uninstall("--yes")
-    assert rows(empty, *INSERTS, "SELECT count(*) FROM public.events") == [(4,)]
+    assert run(empty, *INSERTS, "SELECT count(*) FROM public.events") == [(4,)]
 
 
 @pytest.mark.server
@@ -207,28 +208,28 @@ def test_what_is_no_part_of_a_table_is_not_removed_either(
 ) -> None:
     """DROP SCHEMA CASCADE would drop them, and columns of a domain's type with it."""
     tool.install("--edition", SQL)
-    rows(empty, "SET ROLE edition_owner", statement)
+    run(empty, "SET ROLE edition_owner", statement)
     assert named in tool.uninstall("--yes", code=2)
 
 
 @pytest.mark.server
 def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(
+    run(
         empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id uuid, n int)",
         "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql "
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
     assert "views use them: function public.f()\n" in tool.uninstall("--yes", code=2)
-    rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
+    run(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
     assert "the calls of inorder in function public.f()" in tool.uninstall("--yes")
 
 
 @pytest.mark.server
 def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(
+    run(
         empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
         "CREATE TABLE public.t (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",
         'CREATE TABLE public."B\'s" (id int PRIMARY KEY)', "SELECT inorder.changes_enable('public.\"B''s\"')",
@@ -251,38 +252,38 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
 def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tmp_path: Path) -> None:
     with database(cluster) as connection, database(cluster) as restored:
         Tool(cluster, tmp_path, connection).install("--edition", SQL)
-        rows(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
-        dumped = restoring.run(cluster, "pg_dump", "--schema-only", connection.info.dbname)
+        run(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
+        dumped = restoring.run_program(cluster, "pg_dump", "--schema-only", connection.info.dbname)
         restored.execute(re.sub(r"^\\.*\n", "", dumped.stdout, flags=re.M).encode())
-        rows(restored, "RESET ALL")
+        run(restored, "RESET ALL")
         with pytest.raises(
             psycopg.errors.ObjectNotInPrerequisiteState, match="events takes no rows: trigger"
         ) as raised:
-            rows(restored, "INSERT INTO public.events (n) VALUES (1)")
+            run(restored, "INSERT INTO public.events (n) VALUES (1)")
         assert "feed_enable('public.events')" in str(raised.value.diag.message_hint)
-        rows(restored, "SELECT inorder.feed_enable('public.events')", "INSERT INTO public.events (n) VALUES (1)")
+        run(restored, "SELECT inorder.feed_enable('public.events')", "INSERT INTO public.events (n) VALUES (1)")
 
 
 @pytest.mark.server
 def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -> None:
     """Settings that would refuse functions; a read-only server is reported."""
     name = empty.info.dbname
-    rows(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
+    run(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
     tool.install("--edition", SQL)
     tool.uninstall("--yes")
-    rows(empty, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    run(empty, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert "sql: SQL edition: transactions are read-only here" in tool.run("install", "--check").stdout.decode()
 
 
 @pytest.mark.server
 def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Path) -> None:
     script = inorder("install", "--script", folder=tmp_path).stdout
-    rows(empty, "CREATE SCHEMA inorder_internal")
+    run(empty, "CREATE SCHEMA inorder_internal")
     with pytest.raises(psycopg.errors.DuplicateSchema) as raised:
         empty.execute(script.encode(), prepare=False)
     assert len(str(raised.value.diag.context)) < 1000
-    assert rows(empty, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'inorder_internal'::regnamespace") == [(0,)]
-    rows(empty, "DROP SCHEMA inorder_internal")
+    assert run(empty, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'inorder_internal'::regnamespace") == [(0,)]
+    run(empty, "DROP SCHEMA inorder_internal")
     empty.execute(script.encode())
     assert "installed: inorder" in tool.install("--check")
 
@@ -291,14 +292,14 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
 def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection) -> None:
     """It works without search_path if the installer is trusted; otherwise it names the installer."""
     tool.install("--edition", SQL, "--schema", "elsewhere")
-    rows(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
+    run(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
     assert tool.run("count", "start", "events").stdout == b"1\n"
     assert tool.run("count", "show", "events").stdout == b"1\n"
     assert tool.run("tail", "events", "--position", "p", "--format", "csv").stdout.endswith(b",1\n")
     assert tool.run("prepare", "events", "--column", "id", "--dry-run").returncode == 0
-    rows(empty, "SELECT elsewhere.feed_create('f', 'events')")
+    run(empty, "SELECT elsewhere.feed_create('f', 'events')")
     assert b"events" in tool.run("feeds").stdout
-    rows(empty, "RESET ROLE", f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres")
+    run(empty, "RESET ROLE", f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres")
     assert tool.run("count", "show", "events").stdout == b"1\n"
     other = Tool(cluster, tmp_path, empty)
     refused = other.run("count", "show", "events")
@@ -308,11 +309,11 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
 @pytest.mark.server
 def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(
+    run(
         empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS,
         "SELECT feed_create('f', 'events')", "INSERT INTO events (n) SELECT generate_series(1, 200)",
     )  # fmt: skip
-    position = rows(empty, "SELECT position, unfinished_batch FROM feeds")
+    position = run(empty, "SELECT position, unfinished_batch FROM feeds")
     read = "SELECT n FROM feed_read('f', null::events)"
     for statement in (
         read, f"{read} LIMIT 5", f"SELECT EXISTS ({read})", "SELECT feed_read('f', null::events) LIMIT 1",
@@ -322,14 +323,14 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
         f"DO $$ DECLARE c CURSOR FOR {read}; BEGIN OPEN c; MOVE 5 FROM c; CLOSE c; END $$",
     ):  # fmt: skip
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="has no feed_read") as refused:
-            rows(empty, statement)
+            run(empty, statement)
         assert "feed_apply(name, statement, max_rows)" in (refused.value.diag.message_hint or ""), statement
-    assert rows(empty, "SELECT position, unfinished_batch FROM feeds") == position
-    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
+    assert run(empty, "SELECT position, unfinished_batch FROM feeds") == position
+    assert run(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
     with empty.transaction():
-        ((batch,),) = rows(empty, "SELECT (feed_take_batch('f', 'w')).number")
-        assert len(rows(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
-        rows(empty, f"SELECT feed_finish_batch('f', {batch}, token) FROM feed_take_batch('f', 'w')")
+        ((batch,),) = run(empty, "SELECT (feed_take_batch('f', 'w')).number")
+        assert len(run(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
+        run(empty, f"SELECT feed_finish_batch('f', {batch}, token) FROM feed_take_batch('f', 'w')")
 
 
 @pytest.mark.server
@@ -340,7 +341,7 @@ def test_upgrades(tool: Tool, empty: Connection) -> None:
     version = (
         "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
     )
-    rows(empty, "SET ROLE edition_owner", version)
+    run(empty, "SET ROLE edition_owner", version)
     assert "HINT: inorder upgrade" in tool.install(code=2)
     assert "no update of the SQL edition begins with version 0.0.1" in tool.upgrade(code=2)
 

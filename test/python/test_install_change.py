@@ -13,9 +13,10 @@ from inorder.install.offer import EDITIONS, SQL, C
 from inorder.lab.server.cluster import Cluster
 
 from conftest import text
-from editions import Tool, as_new, database, rows
+from editions import Tool, as_new, database
 from tool import inorder
 from waiting import PATIENCE, wait_for
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
@@ -54,7 +55,7 @@ class Change:
         (folder / "script.sql").write_text(self.script)
         (folder / "inorder-sql.sql").write_text(inorder("install", "--script", folder=folder).stdout)
         self.tool.install("--edition", edition)
-        rows(connection, *MADE)
+        run(connection, *MADE)
 
     def start(self) -> subprocess.Popen[str]:
         command = [str(self.psql), "-Xqv", "ON_ERROR_STOP=1", "-f", "script.sql"]
@@ -81,11 +82,11 @@ class Change:
         """A row in each table, each in a transaction of its own unless one is open."""
         for n in numbers:
             for table in ("events", "orders"):
-                rows(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
+                run(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
 
     def take(self, *feeds: str) -> None:
         for feed in feeds:
-            while rows(self.connection, TAKE.format(feed)) != [(None,)]:
+            while run(self.connection, TAKE.format(feed)) != [(None,)]:
                 pass
 
 
@@ -99,59 +100,59 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
     c = change.connection
     change.insert(1, 2, 3)
     change.take(*FEEDS)
-    rows(c, f"CREATE TABLE reader AS SELECT {AFTER} AS p")
+    run(c, f"CREATE TABLE reader AS SELECT {AFTER} AS p")
     change.insert(4)
     change.take("by n")
-    defaults = rows(c, DEFAULTS)
+    defaults = run(c, DEFAULTS)
     with ExitStack() as stack:
         late, reader = (stack.enter_context(connect(change.tool.dsn)) for _ in range(2))
-        rows(late, PATH, "BEGIN", "SELECT pg_current_xact_id()")
-        rows(reader, PATH, "BEGIN", TAKE.format("billing"))
+        run(late, PATH, "BEGIN", "SELECT pg_current_xact_id()")
+        run(reader, PATH, "BEGIN", TAKE.format("billing"))
         started = change.start()
-        wait_for(lambda: rows(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
-        rows(reader, "COMMIT")
+        wait_for(lambda: run(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
+        run(reader, "COMMIT")
         change.end(started)
         change.insert(5, by=late)
         change.insert(6)
-        rows(late, "COMMIT")
+        run(late, "COMMIT")
     change.take(*FEEDS)
     delivered = "SELECT feed, array_agg(n ORDER BY n) FROM delivered GROUP BY feed ORDER BY feed"
-    assert rows(c, delivered) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
-    assert rows(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
-    assert rows(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
-    assert rows(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [
+    assert run(c, delivered) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
+    assert run(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
+    assert run(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
+    assert run(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [
         ("billing", "pg_monitor")
     ]
-    assert rows(c, DEFAULTS) == defaults
+    assert run(c, DEFAULTS) == defaults
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="disabled or replaced since"):
-        rows(c, REST.format("p::feed_position"))
-    assert rows(c, REST.format(RENEWED)) == [([4, 5, 6],)]
+        run(c, REST.format("p::feed_position"))
+    assert run(c, REST.format(RENEWED)) == [([4, 5, 6],)]
     for statement in ("DELETE FROM events", "INSERT INTO orders VALUES (7, 7)"):
         with pytest.raises(psycopg.Error, match=r"insert-only|not made by this transaction"):
-            rows(c, statement)
+            run(c, statement)
 
 
 def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     c = change.connection
-    rows(c, "BEGIN")
+    run(c, "BEGIN")
     change.insert(1, 2, 3)
-    rows(c, "COMMIT")
+    run(c, "COMMIT")
     change.take("by n", "orders")
-    rows(c, TAKE.format("billing"))
-    assert rows(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
+    run(c, TAKE.format("billing"))
+    assert run(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
     assert "a feed has something unfinished" in change.refused()
     change.take("billing")
-    ((batch, token),) = rows(
+    ((batch, token),) = run(
         c, "INSERT INTO events (n) VALUES (4)", "SELECT number, token FROM feed_take_batch('billing', 'w')"
     )
     assert "a feed has something unfinished" in change.refused()
-    rows(c, f"SELECT feed_finish_batch('billing', {batch}, token => {token})", "INSERT INTO orders (n) VALUES (4)")
+    run(c, f"SELECT feed_finish_batch('billing', {batch}, token => {token})", "INSERT INTO orders (n) VALUES (4)")
     assert "is in the order of a column and has not read all rows" in change.refused()
     change.take("by n")
-    rows(c, "CREATE TABLE more (x bigint DEFAULT xact_id())")
+    run(c, "CREATE TABLE more (x bigint DEFAULT xact_id())")
     assert "another column has a default or an expression of inorder" in change.refused()
-    rows(c, "DROP TABLE more")
+    run(c, "DROP TABLE more")
     change.end(change.start())
-    rows(c, "INSERT INTO events (n) VALUES (5)")
-    later = rows(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
+    run(c, "INSERT INTO events (n) VALUES (5)")
+    later = run(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
     assert later == [(True,)]  # a sink that keeps the number of the last batch continues

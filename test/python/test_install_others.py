@@ -8,22 +8,23 @@ from inorder.connection.database import Connection
 from inorder.install.offer import SQL, C
 from inorder.lab.server.cluster import Cluster
 
-from editions import EVENTS, Tool, as_new, database, rows
+from editions import EVENTS, Tool, as_new, database
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
 
 def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(
+    run(
         empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
         "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
     )  # fmt: skip
     refused = tool.uninstall("--yes", code=2)
     assert "objects that are not part of it: function inorder.mine(), table inorder.events" in refused
-    rows(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
+    run(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
     tool.uninstall("--yes", "--drop-columns")
-    assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
+    assert run(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
 OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed as it is
@@ -32,13 +33,13 @@ SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
-    rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
+    run(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
     errors = [tool.uninstall("--yes", code=2)]
-    rows(empty, f'DROP TABLE inorder."{OBEYED}"', f'CREATE VIEW public."{OBEYED}" AS SELECT name FROM inorder.feeds')
+    run(empty, f'DROP TABLE inorder."{OBEYED}"', f'CREATE VIEW public."{OBEYED}" AS SELECT name FROM inorder.feeds')
     errors.append(tool.uninstall("--yes", code=2))
-    rows(empty, f'DROP VIEW public."{OBEYED}"', EVENTS.replace("events", f'"{OBEYED}"'))
+    run(empty, f'DROP VIEW public."{OBEYED}"', EVENTS.replace("events", f'"{OBEYED}"'))
     errors.append(tool.run("count", "show", f'public."{OBEYED}"').stderr.decode())
-    rows(empty, f"""SELECT feed_enable('public."{OBEYED}"')""")
+    run(empty, f"""SELECT feed_enable('public."{OBEYED}"')""")
     errors.append(tool.uninstall("--yes", code=2))
     refused = tool.install("--schema", OBEYED, code=2)
     assert r"n\x1b[31m" in refused and "\x1b" not in refused
@@ -60,9 +61,9 @@ PLANTED = (
 
 
 def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
+    run(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
-    rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
+    run(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
     tool = Tool(cluster, tmp_path, empty)
     for command in ("install", "install --check", "upgrade", "uninstall --yes"):
         refused = tool.says(*command.split(), code=2)
@@ -80,7 +81,7 @@ def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
 
 
 def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    rows(
+    run(
         empty,
         "CREATE SCHEMA inorder AUTHORIZATION edition_owner",
         f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
@@ -92,7 +93,7 @@ def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Pa
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edition: str) -> None:
     with database(cluster) as connection:
-        rows(
+        run(
             connection, "CREATE ROLE edition_caller", "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC"
         )
         try:
@@ -100,11 +101,11 @@ def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edit
             tool.install("--edition", edition)
             assert as_new(cluster, tmp_path, connection.info.dbname, edition) == ""
             admits = "SELECT inorder.feed_admit('edition_caller')"
-            rows(connection, admits if edition == SQL else "GRANT USAGE ON SCHEMA inorder TO edition_caller")
-            rows(connection, "SET ROLE edition_caller")
-            assert rows(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
+            run(connection, admits if edition == SQL else "GRANT USAGE ON SCHEMA inorder TO edition_caller")
+            run(connection, "SET ROLE edition_caller")
+            assert run(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
         finally:
-            rows(
+            run(
                 connection, "RESET ROLE", "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
                 "DROP OWNED BY edition_caller", "DROP ROLE edition_caller",
             )  # fmt: skip

@@ -7,7 +7,8 @@ from inorder.connection.database import Connection
 
 from attack import refusal
 from conftest import ROOT
-from ground import roles, run
+from ground import roles
+from world.sql import run
 
 pytestmark = pytest.mark.server
 

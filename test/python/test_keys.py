@@ -15,8 +15,9 @@ from inorder.lab.instruments.pgbench import Load, run
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, ROOT, SETTINGS, copy_of, scalar
+from conftest import LONG_RUN, ROOT, SETTINGS, copy_of
 from restoring import copied
+from world.sql import value
 
 pytestmark = pytest.mark.server
 MANY = 10_000_000 if LONG_RUN else 200_000
@@ -27,10 +28,10 @@ GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()",
 
 def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
     readings = [(1_000_000, 0), (1_000_000, 0), (996_400, 0), (996_400, 500), (1_000_000, 1_000), (1_000_001, 0)]
-    keys = [UUID(str(scalar(connection, "SELECT test_v7(%s, %s)", *reading))) for reading in readings]
+    keys = [UUID(str(value(connection, "SELECT test_v7(%s, %s)", *reading))) for reading in readings]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
-    assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[2]) == 1_000_000.0
-    assert scalar(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[-1]) == 1_000_001.0
+    assert value(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[2]) == 1_000_000.0
+    assert value(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[-1]) == 1_000_001.0
 
 
 def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
@@ -47,7 +48,7 @@ def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
 
 
 def test_a_transaction_holds_two_to_the_thirty_keys(connection: Connection) -> None:
-    assert 2**30 <= int(str(scalar(connection, "SELECT test_xact_capacity(%s)", 2**31))) < 2**31
+    assert 2**30 <= int(value(connection, "SELECT test_xact_capacity(%s)", 2**31)) < 2**31
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -55,7 +56,7 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
     connection.execute("CREATE SEQUENCE IF NOT EXISTS many CACHE 1000")
     connection.execute("SET work_mem = '1GB'")
     statement = f"SELECT count(DISTINCT id) FROM (SELECT {generator} AS id FROM generate_series(1, %s)) AS made"
-    assert scalar(connection, statement, MANY) == MANY
+    assert value(connection, statement, MANY) == MANY
 
 
 # The mask computed with pgcrypto's AES, one block at a time.
@@ -98,12 +99,12 @@ def test_each_mask_is_undone(connection: Connection) -> None:
         "                      FROM generate_series(1, %s) OFFSET 0) AS made "
         "WHERE uuid_unmask(uuid_mask(id, key), key) = id"
     )
-    assert scalar(connection, statement, MANY) == MANY
+    assert value(connection, statement, MANY) == MANY
 
 
 @pytest.mark.usefixtures("can_mask")
 def test_masks_are_those_of_another_library(connection: Connection) -> None:
-    if not scalar(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pgcrypto'"):
+    if not value(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pgcrypto'"):
         pytest.skip("the server has no pgcrypto")
     connection.execute("CREATE EXTENSION IF NOT EXISTS pgcrypto")
     connection.execute(MASK_BY_PGCRYPTO.encode())
@@ -113,7 +114,7 @@ def test_masks_are_those_of_another_library(connection: Connection) -> None:
         "                      FROM generate_series(1, 300) AS n OFFSET 0) AS made "
         "WHERE uuid_mask(id, key) <> pg_temp.mask(id, key)"
     )
-    assert scalar(connection, statement) == 0
+    assert value(connection, statement) == 0
 
 
 def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) -> None:
@@ -162,7 +163,7 @@ def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str)
 def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster) -> None:
     if cluster.server.major < 18:
         pytest.skip("uuid_extract_timestamp reads version 7 from PostgreSQL 18 on")
-    wrong = scalar(
+    wrong = value(
         connection,
         "SELECT count(*) FROM (SELECT uuid_v7_nextval() AS id FROM generate_series(1, 10000) "
         "                      UNION ALL SELECT uuidv7() FROM generate_series(1, 10000)) AS made "
@@ -204,8 +205,8 @@ def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Installati
             for call in ("uuid_xact_nextval()", "xact_id()"):
                 with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match=call.replace("()", r"\(\)")):
                     connection.execute(f"SELECT {call}".encode())
-            assert scalar(connection, "SELECT uuid_xact_id(uuid_xact_floor(7))") == 7
-            assert scalar(connection, "SELECT uuid_v7_time(uuid_v7_nextval()) > now()") is True
+            assert value(connection, "SELECT uuid_xact_id(uuid_xact_floor(7))") == 7
+            assert value(connection, "SELECT uuid_v7_time(uuid_v7_nextval()) > now()") is True
 
 
 def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None:
@@ -219,25 +220,25 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
     with copy_of("template1", cluster, "keys_source") as source:
         source.execute(setup.encode())
         with copied(cluster, "keys_source", cluster, "keys_target", "plain", tmp_path) as target:
-            assert scalar(source, look) == scalar(target, look)
+            assert value(source, look) == value(target, look)
             added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
-            assert scalar(target, added) is True
+            assert value(target, added) is True
 
 
 def test_words_are_wiped_when_handed_out(connection: Connection) -> None:
     """The test covers two refills, thus every place of the pool."""
-    assert scalar(connection, "SELECT test_pool_wiped(1100)") == 0
+    assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
 def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
     """The child inherits the parent's pool in memory, and must not use it."""
-    assert scalar(connection, "SELECT test_fork_repeats(200)") == 0
+    assert value(connection, "SELECT test_fork_repeats(200)") == 0
 
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
     """It continues with the same pool, at another time than that of the statement which filled it."""
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}  # microseconds; a clock may be set back
-    drawn = {age: scalar(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
+    drawn = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert drawn == ages
 
 

@@ -26,8 +26,8 @@ from inorder.lab.results.result import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
 from on_paper import on_paper, run_on_paper
+from world.sql import value
 
 SMALL = BulkPlan(kinds=("series", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
@@ -95,14 +95,14 @@ def test_each_step_does_what_it_says(server: Installation) -> None:
         steps = steps_of(1, rows, "random_char", 1)
         by_step = {step: bench.measure("random_char", step, rows) for step in steps}
         table = KINDS["random_char"].table
-        assert scalar(bench.control, f"SELECT count(DISTINCT id) FROM {table}") == rows
-        assert scalar(bench.control, f"SELECT every(length(id) = 32) FROM {table}") is True
+        assert value(bench.control, f"SELECT count(DISTINCT id) FROM {table}") == rows
+        assert value(bench.control, f"SELECT every(length(id) = 32) FROM {table}") is True
         with pytest.raises(InorderError, match=r"COPY TO a file: 1 rows instead of 7,000"):
             check(COPY_OUT, 1, rows)
         bench.clear("random_char")
         assert not bench.file.exists()
         assert bench.measure("series", NO_INDEX, rows)["wal_records"] < 1.1 * rows
-        assert scalar(bench.control, f"SELECT sum(id) FROM {KINDS['series'].table}") == rows * (rows + 1) // 2
+        assert value(bench.control, f"SELECT sum(id) FROM {KINDS['series'].table}") == rows * (rows + 1) // 2
         bench.close()
     assert by_step["copy_out"]["file_bytes"] == 33 * rows
     assert by_step["with_key"]["wal_records"] >= 2 * rows  # table and index

@@ -14,10 +14,10 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import scalar
 from own_server_runs import plain, traces
 from tool import inorder
 from waiting import wait_for
+from world.sql import value
 
 ODD = "odd, Public"  # the schema of the extension, in which the user has tables, too
 OWN = ("events", "elsewhere", "loaded")
@@ -118,7 +118,7 @@ def test_a_schema_that_is_there_is_left_alone(shop: str, tmp_path: Path) -> None
         connection.execute("CREATE SCHEMA inorder_lab; CREATE TABLE inorder_lab.events AS SELECT 8 AS id")
         done = inorder("lab", "check", "id", "--dsn", shop, folder=tmp_path)
         assert done.returncode == 2 and "already has a schema inorder_lab" in done.stderr
-        assert scalar(connection, "SELECT id FROM inorder_lab.events") == 8
+        assert value(connection, "SELECT id FROM inorder_lab.events") == 8
         connection.execute("DROP SCHEMA inorder_lab CASCADE")
 
 
@@ -135,7 +135,7 @@ def test_an_interrupt_leaves_nothing(shop: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "inorder", "lab", "check", "feed", "--dsn", shop]
     running = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     with connect(shop) as connection:
-        wait_for(lambda: scalar(connection, "SELECT to_regclass('inorder_lab.elsewhere') IS NOT NULL"))
+        wait_for(lambda: value(connection, "SELECT to_regclass('inorder_lab.elsewhere') IS NOT NULL"))
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate()
     assert running.returncode == 130, errors

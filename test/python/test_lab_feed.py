@@ -28,8 +28,8 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper
+from world.sql import value
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
 
@@ -119,18 +119,18 @@ def test_what_arrives_and_what_is_checked(server: Installation) -> None:
         bench.fill()
         session = bench.session
         for form in FORMS:
-            assert scalar(session, f"SELECT count(*) FROM {log_table(form)}") == 10_000
-        assert scalar(session, "SELECT count(DISTINCT xact) FROM inorder_lab.log_number") == 100
-        assert scalar(session, "SELECT max(length(c5)) + max(length(c10)) FROM inorder_lab.log_uuid") == 64
-        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_bigserial") == 2 * plan.read_rows
+            assert value(session, f"SELECT count(*) FROM {log_table(form)}") == 10_000
+        assert value(session, "SELECT count(DISTINCT xact) FROM inorder_lab.log_number") == 100
+        assert value(session, "SELECT max(length(c5)) + max(length(c10)) FROM inorder_lab.log_uuid") == 64
+        assert value(session, "SELECT count(*) FROM inorder_lab.log_bigserial") == 2 * plan.read_rows
         for step, kind in (("read_rows", "plain"), ("read_seconds", "uuid_apply"), ("read_rows", "number_read")):
             assert bench.read(step, kind).keys() == {"seconds", "cpu_seconds"}
         bench.hold()
-        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 15_000
+        assert value(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 15_000
         for step in QUERIES:
             assert bench.time_query(step, "uuid")["calls"] == QUERIES[step].calls
         bench.release()
-        assert scalar(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
+        assert value(session, "SELECT count(*) FROM inorder_lab.log_uuid") == 21_001
         assert bench.time_query("new", "uuid")["seconds"] > 0
         session.execute("UPDATE inorder_internal.count_part SET rows = rows + 1")
         with pytest.raises(InorderError, match=r"count\('inorder_lab.log_uuid'\): 21002 instead of 21001"):

@@ -27,10 +27,10 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
 from on_paper import empty_result
 from own_server_runs import run_there, traces
 from tool import LabRun, inorder
+from world.sql import value
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
@@ -124,11 +124,11 @@ def test_rows_are_like_those_of_the_table(
         assert all(sum(name.startswith("bytes ") for name in sizes_of_kind) >= indexes + 1 for sizes_of_kind in sizes)
         with own.connect() as ours:
             before, after = statistics(theirs, table), statistics(ours, "inorder_lab.v7")
-            assert scalar(ours, "SELECT count(*) FROM inorder_lab.random") == plan.rows
+            assert value(ours, "SELECT count(*) FROM inorder_lab.random") == plan.rows
             check_indexes(ours, indexes)
             if table == ORDERS:
                 back = "SELECT created_at < lag(created_at) OVER (ORDER BY ctid) AS back FROM inorder_lab.v7"
-                steps_back = scalar(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
+                steps_back = value(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
                 assert int(str(steps_back)) < 0.04 * plan.rows  # those that found room on an earlier page
         assert plan.found and before.keys() == after.keys()
         for name, (nulls, width, distinct) in after.items():
@@ -150,16 +150,16 @@ def test_recent_keys_are_those_of_the_newest_rows(
         with own.connect() as ours:
             last = "SELECT key FROM inorder_lab.v7_keys ORDER BY n DESC LIMIT 60"
             newest = "SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT 60"
-            assert scalar(ours, f"SELECT count(*) FROM ({last}) AS keys JOIN ({newest}) AS rows ON id = key") == 60
-            assert 400 < int(str(scalar(ours, "SELECT count(*) FROM inorder_lab.v7_keys"))) < 1000
+            assert value(ours, f"SELECT count(*) FROM ({last}) AS keys JOIN ({newest}) AS rows ON id = key") == 60
+            assert 400 < int(value(ours, "SELECT count(*) FROM inorder_lab.v7_keys")) < 1000
         script = tables.kind("v7").script(Mix(1, 1, 1, ("total",), True), 654, 60)
         assert "\\set m random(595, 654)" in script
 
 
 def check_indexes(connection: Connection, indexes: int) -> None:
     query = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
-    assert scalar(connection, query) == indexes
-    assert scalar(connection, f"{query} AND indisunique") == (3 if indexes == 7 else 1)
+    assert value(connection, query) == indexes
+    assert value(connection, f"{query} AND indisunique") == (3 if indexes == 7 else 1)
 
 
 @pytest.mark.server
@@ -168,20 +168,20 @@ def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Insta
         list(LikeTables(own, plan_of(shop, "shop.parts")).fill(PLAN.rows))
         with own.connect() as ours:
             bounds = "SELECT count(*) FROM pg_partition_tree('inorder_lab.v7') WHERE isleaf"
-            assert scalar(ours, bounds) == 3
-            assert scalar(ours, "SELECT count(*) FROM inorder_lab.v7_rest") == 0
+            assert value(ours, bounds) == 3
+            assert value(ours, "SELECT count(*) FROM inorder_lab.v7_rest") == 0
             later = "SELECT avg((at >= '2024-02-01')::int)::float8 FROM inorder_lab.v7"
-            assert float(str(scalar(ours, later))) == pytest.approx(27 / 58, abs=0.05)
+            assert float(str(value(ours, later))) == pytest.approx(27 / 58, abs=0.05)
 
 
 @pytest.mark.server
 def test_the_table_is_only_read(shop: str) -> None:
     with source(shop) as connection:
-        assert scalar(connection, "SELECT current_setting('transaction_read_only')") == "on"
-        assert scalar(connection, "SELECT current_setting('transaction_isolation')") == "repeatable read"
+        assert value(connection, "SELECT current_setting('transaction_read_only')") == "on"
+        assert value(connection, "SELECT current_setting('transaction_isolation')") == "repeatable read"
         LikeExperiment.completed(replace(PLAN, table=ORDERS, source=shop), False)
         modes = "SELECT string_agg(DISTINCT mode, ',') FROM pg_locks WHERE locktype = 'relation'"
-        assert scalar(connection, modes) == "AccessShareLock"
+        assert value(connection, modes) == "AccessShareLock"
 
 
 @pytest.mark.server
@@ -322,12 +322,12 @@ def test_checks_are_not_planned(shop: str) -> None:
         draw = "SELECT count(*) FROM shop.checked TABLESAMPLE SYSTEM (100) WHERE random() < 2"
         with pytest.raises(psycopg.errors.RaiseException, match="sprung"):
             session.execute(draw.encode())
-        assert draw_of(reader, "shop.checked").drawn(reader) == 0 == scalar(reader, draw)
+        assert draw_of(reader, "shop.checked").drawn(reader) == 0 == value(reader, draw)
         with connect(shop) as owner:
             owner.execute("ALTER TABLE shop.texts RENAME TO texts_before; CREATE VIEW shop.texts AS SELECT shop.trap()")
         try:
             with pytest.raises(psycopg.Error, match="access to non-system view"):
-                scalar(reader, "SELECT count(*) FROM shop.texts")
+                value(reader, "SELECT count(*) FROM shop.texts")
         finally:
             session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
 
@@ -507,13 +507,13 @@ def test_a_longer_text_is_filled_up() -> None:
 @pytest.mark.server
 def test_varied_values_are_unlike(cluster: Cluster) -> None:
     with connect(cluster.dsn) as connection:
-        for name, value in (
+        for name, sample in (
             ("text", "'a'"), ("character varying(10)", "'abcdefghij'"), ("integer", "1"), ("bigint", "1"),
             ("uuid", "gen_random_uuid()"), ("timestamp with time zone", "now()"),
         ):  # fmt: skip
             new = varied(ShapeColumn("v", name), Spread(low=0, high=1e9, unique=True), "s.v", "i")
             query = f"SELECT count(DISTINCT ({new})::{name}) FROM generate_series(1, 20000) AS i, "
-            assert scalar(connection, f"{query} (SELECT {value}::{name} AS v) AS s") == 20000, name
+            assert value(connection, f"{query} (SELECT {sample}::{name} AS v) AS s") == 20000, name
 
 
 def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.server_settings import fill_settings
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
+from world.sql import value
 
 ROWS = 20_000
 
@@ -22,7 +22,7 @@ def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
 def first_rows(experiment: LookupExperiment, kind: str) -> int:
     """Number of rows that are the first of their page: too few to represent all."""
     with experiment.target.connect() as session:
-        return int(str(scalar(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192")))
+        return int(value(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192"))
 
 
 @pytest.mark.server

@@ -32,9 +32,10 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import require_free
 from inorder.lab.targets.own_server import OwnServer
 
-from conftest import has_pgstattuple, scalar
+from conftest import has_pgstattuple
 from own_server_runs import but, fitted, plain, run_there, traces
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 
 @pytest.mark.server
@@ -134,7 +135,7 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
         wait_for(lambda: "inorder_lab" in feeds(users.dsn))
         with connect(users.dsn) as connection:  # before there is a row nothing is measured that would be kept
-            wait_for(lambda: scalar(connection, "SELECT count(*) FROM inorder_lab.events"))
+            wait_for(lambda: value(connection, "SELECT count(*) FROM inorder_lab.events"))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
     result = load(tmp_path / "inorder-reader.jsonl")

@@ -26,15 +26,15 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
 from psycopg.conninfo import conninfo_to_dict
 
-from conftest import scalar
 from own_server_runs import ALL, but, fitted, plain, run_there, traces
 from tool import inorder
 from waiting import PATIENCE, wait_for, wait_until_empty
+from world.sql import value
 
 
 def schemas(dsn: str) -> object:
     with connect(dsn) as connection:
-        return scalar(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
+        return value(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
 
 
 def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
@@ -143,12 +143,12 @@ def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server:
         own = OwnServer(users.dsn, server)
         with pytest.raises(InputError, match="already"):
             own.__enter__()
-        assert scalar(connection, "SELECT id FROM inorder_lab.mine") == 1
+        assert value(connection, "SELECT id FROM inorder_lab.mine") == 1
         connection.execute("ALTER SCHEMA inorder_lab RENAME TO kept")
         with OwnServer(users.dsn, server):
             connection.execute("DROP SCHEMA inorder_lab")
             connection.execute("ALTER SCHEMA kept RENAME TO inorder_lab")
-        assert scalar(connection, "SELECT id FROM inorder_lab.mine") == 1
+        assert value(connection, "SELECT id FROM inorder_lab.mine") == 1
         connection.execute("DROP SCHEMA inorder_lab CASCADE")
         with pytest.raises(InorderError, match="boom"), OwnServer(users.dsn, server):
             raise InorderError("boom")

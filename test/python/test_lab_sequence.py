@@ -13,9 +13,9 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper
 from waiting import PATIENCE
+from world.sql import value
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
@@ -56,9 +56,9 @@ OnPaper = on_paper(SequenceExperiment, load=load, bulk=bulk)
 def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> None:
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = empty_result(OnPaper, plan)
-    for number, value in enumerate(tps, 1):
+    for number, rate in enumerate(tps, 1):
         result.runs.append(Run("insert_1", CONSTANT, 0, number, {"tps": 1000.0, "cpu_us": 5.0}))
-        result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": value, "cpu_us": 10.0}))
+        result.runs.append(Run("insert_1", "cache_1", 0, number, {"tps": rate, "cpu_us": 10.0}))
     (verdict,) = SequenceExperiment.verdicts(result)
     assert f"Does a sequence slow inserts? {claim}" in verdict.lines
 
@@ -94,7 +94,7 @@ def test_what_is_run_is_what_is_said(server: Installation) -> None:
         bench = SequenceExperiment(plan, ThrowAway(cluster), Progress())
         bench.prepare()
         figures = bench.load("insert", "cache_1", 110, 1)
-        assert figures["transactions"] == scalar(bench.control, f"SELECT count(*) FROM {TABLE}")
+        assert figures["transactions"] == value(bench.control, f"SELECT count(*) FROM {TABLE}")
         # Each session's CPU time was more than nothing, and all of them had no more than the machine has.
         assert 1 <= figures["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * PATIENCE / figures["transactions"]
         assert figures["gaps"] == 0 and "gaps" not in bench.bulk(CONSTANT)

@@ -29,9 +29,9 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
 from on_paper import empty_result
 from tool import LabRun
+from world.sql import value
 
 ROWS = 5000
 TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
@@ -63,27 +63,27 @@ def test_the_data_and_what_is_deleted(server: Installation) -> None:
                 bench.measure(kind, step, 1)
         session = bench.control
         both = "SELECT count(*) FROM inorder_lab.uuid_v1 AS a JOIN inorder_lab.uuid AS b ON b.id = a.id::uuid"
-        assert scalar(session, both) == total
+        assert value(session, both) == total
         ranked = (
             "SELECT count(*) FROM (SELECT id > lag(id) OVER (ORDER BY ctid) AS up FROM inorder_lab.{}) AS t WHERE up"
         )
         for kind in ("uuid_v1", "uuid_v7", "bigint"):
-            assert scalar(session, ranked.format(kind)) == total - 1
-        assert scalar(session, "SELECT count(DISTINCT uuid_v1_get_node(id)) FROM inorder_lab.uuid_v1") == 9
-        assert scalar(session, "SELECT count(DISTINCT uuid_v1_get_clockseq(id)) FROM inorder_lab.uuid_v1") == 9
+            assert value(session, ranked.format(kind)) == total - 1
+        assert value(session, "SELECT count(DISTINCT uuid_v1_get_node(id)) FROM inorder_lab.uuid_v1") == 9
+        assert value(session, "SELECT count(DISTINCT uuid_v1_get_clockseq(id)) FROM inorder_lab.uuid_v1") == 9
         days = (
             "SELECT extract(epoch FROM uuid_v1_get_timestamp(max(id)) - uuid_v1_get_timestamp(min(id))) / 86400 "
             "FROM inorder_lab.uuid_v1"
         )
-        assert 364 < float(str(scalar(session, days))) <= 365
+        assert 364 < float(str(value(session, days))) <= 365
         same = (
             "SELECT count(*) FROM (SELECT id, row_number() OVER (ORDER BY ctid) AS n FROM inorder_lab.uuid_v1) AS a "
             "JOIN (SELECT id, row_number() OVER (ORDER BY ctid) AS n FROM inorder_lab.uuid_v7) AS b USING (n) "
             "WHERE abs(extract(epoch FROM uuid_v1_get_timestamp(a.id) - uuid_v7_time(b.id))) < 0.002"
         )
-        assert scalar(session, same) == total
+        assert value(session, same) == total
         assert bench.measure("bigint", VACUUM_OLDEST, 1)["deleted"] == total // 10
-        assert scalar(session, "SELECT min(id) FROM inorder_lab.bigint") == total // 10 + 1
+        assert value(session, "SELECT min(id) FROM inorder_lab.bigint") == total // 10 + 1
         assert 350 < bench.measure("bigint", VACUUM_RANDOM, 1)["deleted"] < 640
 
 
@@ -137,7 +137,7 @@ def test_of_two_kinds_alone_with_little_wal(server: Installation, lab_run: LabRu
             assert bench.measure(kind, COPY_FROM, 1)["wal_bytes"] > 0
             bench.drop(kind)
             assert list(bench.folder.iterdir()) == []
-        assert scalar(bench.control, "SHOW max_wal_size") == "32MB"
+        assert value(bench.control, "SHOW max_wal_size") == "32MB"
 
 
 @pytest.mark.server

@@ -31,7 +31,7 @@ from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
-from conftest import scalar
+from world.sql import value
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -146,15 +146,15 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
     tables = FORMS[form].tables(CLIENTS)
     assert len(tables) in (1, CLIENTS)
     with bench.connection() as connection:
-        assert [scalar(connection, f"SELECT count(*) FROM {table}") for table in tables] == (
+        assert [value(connection, f"SELECT count(*) FROM {table}") for table in tables] == (
             [metrics["written"] / len(tables)] * len(tables)
         )
-        assert scalar(connection, f"SELECT count(DISTINCT (c1, c2, c5)) FROM {tables[0]}") == 1
+        assert value(connection, f"SELECT count(DISTINCT (c1, c2, c5)) FROM {tables[0]}") == 1
         if len(tables) > 1 and form != OWN_TABLE:
-            assert scalar(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == metrics["written"]
-            assert scalar(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
+            assert value(connection, f"SELECT count(DISTINCT id) FROM {TABLE}") == metrics["written"]
+            assert value(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
         if form == PARTITION_TRIGGER:
-            assert scalar(connection, f"SELECT count(*) FROM ONLY {TABLE}") == 0
+            assert value(connection, f"SELECT count(*) FROM ONLY {TABLE}") == 0
 
 
 def chosen(script: Sequence[str], writer: int) -> list[str]:
@@ -183,7 +183,7 @@ def test_each_writer_has_its_statement(writers: int) -> None:
 def test_one_session_writes_into_all_tables(bench: Few, form: str) -> None:
     metrics = bench.measure(form, 1, 600, 1, tables=3)
     with bench.connection() as connection:
-        rows = [int(str(scalar(connection, f"SELECT count(*) FROM {table}"))) for table in FORMS[form].tables(3)]
+        rows = [int(value(connection, f"SELECT count(*) FROM {table}")) for table in FORMS[form].tables(3)]
         connection.execute(f"DROP TABLE IF EXISTS {', '.join(FORMS[form].tables(3))} CASCADE".encode())
     assert sum(rows) == metrics["written"] == TRANSACTIONS * 600 and all(count % 600 == 0 for count in rows)
     assert sum(count > 0 for count in rows) > 1 and metrics["misplaced"] == 0
@@ -216,7 +216,7 @@ def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
     bench.measure(XACT, CLIENTS, 1, 1)
     with bench.connection() as connection:
         connection.execute(f"SELECT feed_create('writers', '{TABLE}', start => 'beginning')".encode())
-        read = scalar(connection, f"SELECT count(DISTINCT id) FROM feed_read('writers', null::{TABLE})")
+        read = value(connection, f"SELECT count(DISTINCT id) FROM feed_read('writers', null::{TABLE})")
         assert read == CLIENTS * TRANSACTIONS
         with pytest.raises(Exception, match="transaction"):
             connection.execute(f"INSERT INTO {TABLE} (id) VALUES (uuid_xact_floor(1))".encode())

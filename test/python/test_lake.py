@@ -8,9 +8,10 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
-from conftest import scalar, text
-from ground import numbers, run
+from conftest import text
+from ground import numbers
 from tail_runs import insert
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -23,7 +24,7 @@ APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM ba
 @pytest.fixture
 def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
     """The other server is another database, which has transactions of its own."""
-    if not scalar(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
+    if not value(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
         pytest.skip("the server has no contrib")
     with connect(cluster.dsn) as admin:
         run(admin, "CREATE DATABASE lake")

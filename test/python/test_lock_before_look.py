@@ -3,9 +3,9 @@
 import pytest
 from inorder.connection.database import Connection
 
-from attack import value
-from ground import roles, run, state
+from ground import roles, state
 from waiting import blocked
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -15,7 +15,7 @@ TABLE = "CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n
 def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, other: Connection) -> None:
     run(fresh, TABLE, "SELECT feed_create('first', 'waited')", "INSERT INTO waited (n) VALUES (1)")
     run(fresh, "SELECT feed_apply('first', 'SELECT FROM batch')")
-    assert int(str(value(other, "SELECT feed_passed('waited')"))) > 0
+    assert int(value(other, "SELECT feed_passed('waited')")) > 0
     run(fresh, "BEGIN", "LOCK TABLE waited", "SELECT feed_create('second', 'waited')")
     with blocked(value, other, "SELECT feed_passed('waited')") as waiting:
         assert not waiting.done()
@@ -75,7 +75,7 @@ def test_who_waits_for_another_reader_gets_what_follows(fresh: Connection, other
 def test_who_waits_for_another_worker_gets_what_follows(fresh: Connection, other: Connection) -> None:
     run(fresh, TABLE, "SELECT feed_create('f', 'waited')", *[f"INSERT INTO waited (n) VALUES ({n})" for n in range(2)])
     run(fresh, "BEGIN")
-    first = int(str(value(fresh, "SELECT number FROM feed_take_batch('f', 'a', 1)")))
+    first = int(value(fresh, "SELECT number FROM feed_take_batch('f', 'a', 1)"))
     with blocked(value, other, "SELECT number FROM feed_take_batch('f', 'b', 1)") as waiting:
         assert not waiting.done()
         run(fresh, "COMMIT")

@@ -8,9 +8,10 @@ from inorder.connection.database import Connection, connect
 
 from attack import refusal
 from conftest import text
-from ground import roles, run
+from ground import roles
 from sql_edition import TESTED
 from waiting import blocked
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -14,10 +14,11 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS
 from ground import numbers
 from waiting import wait_for
 from world.server import Standby
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -34,11 +35,11 @@ def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
 
 
 def by_set(connection: Connection, position: str) -> tuple[list[int], str]:
-    batch = str(scalar(connection, "SELECT reader_next_batch('events', %s::text::feed_position)::text", position))
+    batch = str(value(connection, "SELECT reader_next_batch('events', %s::text::feed_position)::text", position))
     query = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
     rows = [int(str(n)) for (n,) in connection.execute(query.encode(), [batch])]
     advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
-    return rows, str(scalar(connection, advance, position, batch))
+    return rows, str(value(connection, advance, position, batch))
 
 
 def by_scalar(connection: Connection, mark: str, last: str) -> tuple[list[int], str]:
@@ -66,7 +67,7 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
         try:
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
             primary.execute("SELECT pg_reload_conf()")
-            wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
+            wait_for(lambda: value(waits, "SHOW synchronous_standby_names") != "")
             # Only a new session is unaffected: the server has told all its processes. The checkpointer lets commits
             # wait.
             with connect(primary.info.dsn) as new:
@@ -76,9 +77,9 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
                 session.execute("INSERT INTO events DEFAULT VALUES")
             passes.execute("SET LOCAL synchronous_commit = local")
             committed = pool.submit(waits.execute, "COMMIT")
-            wait_for(lambda: scalar(standby, "SELECT count(*) FROM events") == 1)
+            wait_for(lambda: value(standby, "SELECT count(*) FROM events") == 1)
             standby.execute("SELECT pg_wal_replay_pause()")
-            wait_for(lambda: scalar(standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+            wait_for(lambda: value(standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
             passes.execute("COMMIT")
             assert not committed.done()
             yield
@@ -99,7 +100,7 @@ def test_sets_survive_a_long_fork_and_scalars_do_not(pair: tuple[Cluster, Standb
         primary.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)")
         primary.execute("SELECT feed_enable('events')")
         pair[1].catch_up()
-        beginning = str(scalar(primary, "SELECT reader_start('events')::text"))
+        beginning = str(value(primary, "SELECT reader_start('events')::text"))
         readers = {
             "set": Reader("", beginning), "id": Reader("n", "0"),
             "commit time": Reader("pg_xact_commit_timestamp(xmin)", "-infinity"),

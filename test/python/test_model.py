@@ -12,11 +12,12 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import ROOT, scalar, text
+from conftest import ROOT, text
 from load.stress.round import SETTINGS, prepare
 from model import changes
 from model.checks import CHECKS, FOLDER, check
 from model.trace import TABLE, Short, record, replay, steps_of
+from world.sql import value
 from world.world import World
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the model checker needs Java")
@@ -86,8 +87,8 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
         writers = [Short(world, number) for number in range(SESSIONS)]
         with connect(cluster.dsn) as connection:
             connection.execute("SELECT feed_enable(%s)", [TABLE])
-            position = str(scalar(connection, "SELECT reader_start(%s, 'now')::text", TABLE))
-            first = int(str(scalar(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")))
+            position = str(value(connection, "SELECT reader_start(%s, 'now')::text", TABLE))
+            first = int(value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
             for writer in writers:
                 writer.start()
             recorded = record(world, connection, position, first, TRANSACTIONS)

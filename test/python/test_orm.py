@@ -11,8 +11,9 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
-from conftest import copy_of, scalar, text
+from conftest import copy_of, text
 from examples import programs
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -183,7 +184,7 @@ def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cl
         running.terminate()
         printed = running.stdout.read()
     assert [line.split()[1] for line in printed.splitlines()][-3:] == ["good", "late", "fine"], messages
-    assert scalar(shop, "SELECT count(*) FROM feed_batches") == 0
+    assert value(shop, "SELECT count(*) FROM feed_batches") == 0
     rows = shop.execute("SELECT row, error FROM dead_letters").fetchall()
     assert ["'bad'" in rows[0][0], "'late'" in rows[1][0], "foreign key" in rows[1][1]] == [True] * 3
 
@@ -232,7 +233,7 @@ def test_alembic(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "sqlalchemy")
     write(tmp_path, "alembic")
     assert run(cluster, tmp_path, "-c", ALEMBIC) == "done\n"
-    assert scalar(shop, "SELECT to_regclass('events')") is None
+    assert value(shop, "SELECT to_regclass('events')") is None
 
 
 DJANGO_SETTINGS = """

@@ -5,9 +5,9 @@ from inorder.connection.database import Connection
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from conftest import scalar
-from ground import GROUND, numbers, run, state
+from ground import GROUND, numbers, state
 from tail_runs import insert
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -58,7 +58,7 @@ def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, st
     assert {read: state(fresh, read) for read in READS} == dict.fromkeys(READS, FOREIGN)
     assert fresh.execute("SELECT count(*), count(caught_up) FROM feeds").fetchone() == (2, 0)
     run(fresh, "ALTER TABLE events DETACH PARTITION there")
-    assert numbers(fresh, READ) == [3, 4] and scalar(fresh, "SELECT exact_count('events')") == 4
+    assert numbers(fresh, READ) == [3, 4] and value(fresh, "SELECT exact_count('events')") == 4
 
 
 def test_a_session_within_a_session(fresh: Connection, loopback: dict[str, str]) -> None:

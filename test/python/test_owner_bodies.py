@@ -7,7 +7,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
@@ -51,9 +51,9 @@ def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Con
     assert fresh.execute(UNPINNED.encode()).fetchall() == []
     for change in ("GRANT EXECUTE ON FUNCTION inorder_internal.read_state(bigint, oid, oid, boolean) TO PUBLIC",
                    "ALTER FUNCTION inorder_internal.leave_out_missing() RESET search_path"):  # fmt: skip
-        execute(fresh, "BEGIN", change)
+        run(fresh, "BEGIN", change)
         assert len(fresh.execute(UNPINNED.encode()).fetchall()) == 1
-        execute(fresh, "ROLLBACK")
+        run(fresh, "ROLLBACK")
 
 
 def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
@@ -77,7 +77,7 @@ WRONG = (
 
 
 def test_an_error_names_no_internal_function(fresh: Connection) -> None:
-    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+    run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
             "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")  # fmt: skip
     for call in WRONG:
         with pytest.raises(psycopg.Error) as raised:
@@ -90,7 +90,7 @@ def test_an_error_names_no_internal_function(fresh: Connection) -> None:
 
 
 def test_an_error_of_the_callers_names_her_function(fresh: Connection) -> None:
-    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+    run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
             "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES",
             "CREATE FUNCTION mine(uuid) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1 / 0; END'")  # fmt: skip
     with pytest.raises(psycopg.errors.DivisionByZero) as raised:

@@ -3,8 +3,7 @@
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import run
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -43,9 +42,9 @@ def test_all_rows_of_a_partition_are_within_its_bounds(fresh: Connection, name: 
             f"CREATE TABLE t_{number}_2 PARTITION OF t_{number} DEFAULT")  # fmt: skip
     run(fresh, f"INSERT INTO t SELECT v, n FROM {values} AS v, generate_series(0, 2) AS n")
     for leaf in (f"t_{number}_{below}" for number in range(len(bounds)) for below in (1, 2)):
-        condition = str(scalar(fresh, BOUNDS.format(leaf)))
+        condition = str(value(fresh, BOUNDS.format(leaf)))
         within = f"SELECT count(*) FROM t AS e WHERE ({condition}) AND e.tableoid = '{leaf}'::regclass"
-        assert scalar(fresh, within) == scalar(fresh, f"SELECT count(*) FROM {leaf}") != 0, (leaf, condition)
+        assert value(fresh, within) == value(fresh, f"SELECT count(*) FROM {leaf}") != 0, (leaf, condition)
         scanned = [row[0] for row in fresh.execute(SCANNED.format(condition).encode()) if "Seq Scan" in str(row[0])]
         if name in PLAIN and leaf.endswith("_1"):
             assert len(scanned) == 1, (leaf, condition)

@@ -6,7 +6,8 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import copy_of, scalar
+from conftest import copy_of
+from world.sql import value
 
 # Findings that are allowed: function, a part of the finding, and the reason.
 BESIDE = "Callers read a row that is a result beside others by its name."
@@ -49,7 +50,7 @@ CHECK = """
 def checked(cluster: Cluster, template: str) -> Iterator[Connection]:
     """A database with the extension and plpgsql_check, if the server has that."""
     with connect(cluster.dsn) as connection:
-        if not scalar(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpgsql_check'"):
+        if not value(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpgsql_check'"):
             pytest.skip(f"{cluster.server.name} has no plpgsql_check")
     with copy_of(template, cluster, DATABASE) as connection:
         connection.execute("CREATE EXTENSION plpgsql_check")
@@ -89,7 +90,7 @@ def test_plpgsql_check_finds_a_planted_fault(checked: Connection, body: str) -> 
         f"CREATE FUNCTION pg_temp.f(a text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN {body}; END $$".encode()
     )
     try:
-        complaints = findings(checked, scalar(checked, "SELECT 'pg_temp.f(text)'::regprocedure::oid"))
+        complaints = findings(checked, value(checked, "SELECT 'pg_temp.f(text)'::regprocedure::oid"))
         assert any(FAULTS[body] in text for text in complaints), complaints
     finally:
         checked.execute("DROP FUNCTION pg_temp.f")

@@ -8,7 +8,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -20,16 +20,16 @@ class Parts:
         for n in first:
             connection.execute(f"CREATE TABLE events_{n} PARTITION OF events FOR VALUES IN ({n})".encode())
         connection.execute("CREATE INDEX ON events (id); SELECT feed_enable('events')")
-        self.position = str(scalar(connection, "SELECT reader_start('events')::text"))
+        self.position = str(value(connection, "SELECT reader_start('events')::text"))
 
     def insert(self, n: int) -> None:
         self.connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
 
     def read(self) -> list[object]:
         after = "SELECT reader_next_batch('events', %s::text::feed_position)::text"
-        batch = str(scalar(self.connection, after, self.position))
+        batch = str(value(self.connection, after, self.position))
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
-        self.position = str(scalar(self.connection, advance, self.position, batch))
+        self.position = str(value(self.connection, advance, self.position, batch))
         rows = self.connection.execute(
             "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)", [batch]
         )
@@ -70,8 +70,8 @@ def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema:
     assert parts.read() == [1]
     with connect(cluster.dsn) as elsewhere:
         after = "SELECT isempty((reader_next_batch(%s::regclass, %s::text::feed_position)).transactions) IS NOT NULL"
-        name = scalar(in_schema, "SELECT format('%I.events', current_schema)")
-        assert scalar(elsewhere, after, name, parts.position) is True
+        name = value(in_schema, "SELECT format('%I.events', current_schema)")
+        assert value(elsewhere, after, name, parts.position) is True
 
 
 OF_ANOTHER_SERVER = (
@@ -85,7 +85,7 @@ def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection)
     parts = Parts(in_schema, (1, 2))
     parts.insert(1)
     assert parts.read() == [1]
-    parts.position = str(scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), parts.position))
+    parts.position = str(value(in_schema, OF_ANOTHER_SERVER.format(relation="1"), parts.position))
     parts.insert(2)
     assert parts.read() == [2]
 
@@ -108,13 +108,13 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
     without = (
         "SELECT (1, (p).transactions, NULL, NULL, NULL, NULL, (p).origin)::feed_position::text FROM (SELECT {}) AS r(p)"
     )
-    parts.position = str(scalar(in_schema, without.format("reader_start('events')")))
+    parts.position = str(value(in_schema, without.format("reader_start('events')")))
     assert parts.read() == [1]
     parts.filled(7)
     assert parts.read() == []
     kept = parts.position
     parts.attach(7)
-    parts.position = str(scalar(in_schema, without.format("%s::text::feed_position"), kept))
+    parts.position = str(value(in_schema, without.format("%s::text::feed_position"), kept))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="remembers no partitions"):
         parts.read()
     parts.position = kept
@@ -153,14 +153,14 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
     parts.insert(101)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
         parts.read()
-    batch = scalar(in_schema, "SELECT reader_next_batch('events', reader_start('events'))::text")
+    batch = value(in_schema, "SELECT reader_next_batch('events', reader_start('events'))::text")
     with_old_members = (
         "SELECT count(*) FROM reader_batch_rows('events', (1, (%s::text::feed_batch).transactions, NULL, NULL, "
         "NULL, NULL, NULL, (%s::text::feed_position).members, NULL)::feed_batch, null::events)"
     )
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch is of another table than"):
-        scalar(in_schema, with_old_members, batch, old)
-    parts.position = str(scalar(in_schema, "SELECT reader_start('events')::text"))
+        value(in_schema, with_old_members, batch, old)
+    parts.position = str(value(in_schema, "SELECT reader_start('events')::text"))
     assert parts.read() == [100, 101]
     in_schema.execute(f"SET client_min_messages = error; DROP SCHEMA {other} CASCADE".encode())
 
@@ -170,12 +170,12 @@ def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connectio
     in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")
     first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
-    position = scalar(in_schema, first)
+    position = value(in_schema, first)
     in_schema.execute("INSERT INTO events VALUES (2)")
     batch = "reader_next_batch('events', %s::text::feed_position)"
     read = f"SELECT array_agg(n) FROM reader_batch_rows('events', {batch}, null::events)"
-    restored = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
+    restored = value(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
-        scalar(in_schema, read, restored)
-    upgraded = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="m.relation"), position)
-    assert scalar(in_schema, read, upgraded) == [2]
+        value(in_schema, read, restored)
+    upgraded = value(in_schema, OF_ANOTHER_SERVER.format(relation="m.relation"), position)
+    assert value(in_schema, read, upgraded) == [2]

@@ -15,11 +15,11 @@ from inorder.prepare.steps import Request
 
 import pooler
 import preloaded
-from conftest import scalar
 from copies import Copy
 from ground import roles
 from tail_runs import Tail
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -86,14 +86,14 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
 
 def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "1000") as running:
-        wait_for(lambda: scalar(old, WAITS) is True)
+        wait_for(lambda: value(old, WAITS) is True)
         old.execute("SET lock_timeout = '2min'")  # otherwise it would wait forever for the writer
         old.execute("INSERT INTO old VALUES (11, 11)")
         assert running.poll() is None
         writer.execute("COMMIT")
         assert running.stderr and running.wait(PATIENCE) == 0
         assert b"trying again: canceling statement due to lock timeout" in running.stderr.read()
-    assert scalar(old, READABLE) == 1
+    assert value(old, READABLE) == 1
 
 
 def test_settings_of_the_database_do_not_matter(prepare: Tail, old: Connection) -> None:
@@ -109,7 +109,7 @@ def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None
     assert (
         "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
     )
-    assert scalar(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attnum > 0") == 2
+    assert value(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attnum > 0") == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -118,18 +118,18 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
     with connect(old.info.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
         with prepare.started("old") as running:
-            wait_for(lambda: scalar(old, WAITS) is True and scalar(old, INVALID) is True)
+            wait_for(lambda: value(old, WAITS) is True and value(old, INVALID) is True)
             running.send_signal(number)
             running.wait(PATIENCE)
             assert running.stderr is not None
             assert (b"stopped; nothing was changed\n" in running.stderr.read()) == (number != signal.SIGKILL)
-    wait_for(lambda: scalar(old, BUILDS) is False)
-    if scalar(old, INVALID) is True:  # a server that noticed the lost client only at the end has completed it
+    wait_for(lambda: value(old, BUILDS) is False)
+    if value(old, INVALID) is True:  # a server that noticed the lost client only at the end has completed it
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
     else:
         assert number == signal.SIGKILL
         run(prepare)
-    assert scalar(old, READABLE) == 1
+    assert value(old, READABLE) == 1
 
 
 PLAIN = "DROP OWNED BY prepare_plain, prepare_other; DROP ROLE prepare_plain, prepare_other"
@@ -162,10 +162,10 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
     for grant in grants:
         error = prepare("s.old", code=2)
         assert named in error or grant != grants[0]
-        assert "which lacks: " in error and "HINT:  Nothing was done." in error and scalar(plain, columns) == 2
+        assert "which lacks: " in error and "HINT:  Nothing was done." in error and value(plain, columns) == 2
         plain.execute(grant.encode())
     prepare.appended("s.old")
-    assert scalar(plain, columns) == 3
+    assert value(plain, columns) == 3
     prepare.appended("s.old", "--undo")
 
 
@@ -187,11 +187,11 @@ def test_undo(prepare: Tail, old: Connection) -> None:
     assert "feed" in prepare("old", "--undo", code=2)
     old.execute("SELECT feed_drop('f')")
     assert [line.split()[0] for line in run(prepare, "--undo")] == ["SELECT", "DROP"]
-    assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n,xact", 1)
-    assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
+    assert (value(old, COLUMNS), value(old, INDEXES)) == ("k,n,xact", 1)
+    assert value(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
     run(prepare)
     run(prepare, "--undo", "--drop-column")
-    assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n", 1)
+    assert (value(old, COLUMNS), value(old, INDEXES)) == ("k,n", 1)
 
 
 def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
@@ -210,9 +210,9 @@ def test_partitions(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int) PARTITION BY LIST (k)")
     old.execute("CREATE TABLE old_1 PARTITION OF old FOR VALUES IN (1); CREATE TABLE old_2 PARTITION OF old DEFAULT")
     run(prepare)
-    assert scalar(old, READABLE) == 1
+    assert value(old, READABLE) == 1
     run(prepare, "--undo")
-    assert scalar(old, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
+    assert value(old, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
 
 
 BAD_INPUT = [
@@ -248,7 +248,7 @@ def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> 
         pieces += 1
     assert pieces >= (2 if shape == "no key" else 5)  # the rows of a transaction without a key are one piece
     both = "SELECT count(*) FROM (SELECT * FROM {} EXCEPT ALL SELECT * FROM {}) AS missing"
-    assert [scalar(fresh, both.format(*names)) for names in (("old", "copy"), ("copy", "old"))] == [0, 0]
+    assert [value(fresh, both.format(*names)) for names in (("old", "copy"), ("copy", "old"))] == [0, 0]
 
 
 PARTED = "CREATE TABLE old (k int PRIMARY KEY, n int) PARTITION BY RANGE (k)"
@@ -283,7 +283,7 @@ def test_undo_of_an_interrupted_one_leaves_no_index(prepare: Tail, fresh: Connec
         run_all(fresh, "DROP TABLE IF EXISTS old", *PARTS)
         run_all(fresh, *[str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")][:done])
         run(prepare, "--undo")
-        assert scalar(fresh, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
+        assert value(fresh, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
 
 
 def test_an_index_that_another_session_builds_is_not_dropped(
@@ -294,7 +294,7 @@ def test_an_index_that_another_session_builds_is_not_dropped(
     run_all(old, "ALTER TABLE old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT xact_id()")
     writer.execute("BEGIN; INSERT INTO old VALUES (11, 11)")
     with prepare.started("old") as running:
-        wait_for(lambda: scalar(old, WAITS) is True and scalar(old, INVALID) is True)
+        wait_for(lambda: value(old, WAITS) is True and value(old, INVALID) is True)
         assert "is not valid, and another session may be building it" in outputs(prepare, "old", code=1)[1][0]
         writer.execute("COMMIT")
         assert running.stderr and running.wait(PATIENCE) == 0
@@ -343,7 +343,7 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
         writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
         with prepare.started("old", "--changes", "--feed", "copy", "--tries", "1000") as running:
-            wait_for(lambda: scalar(old, WAITS) is True)
+            wait_for(lambda: value(old, WAITS) is True)
             old.execute("SET lock_timeout = '2min'")
             old.execute("DELETE FROM old WHERE k = 2")  # queued behind it
             writer.execute("COMMIT")
@@ -356,7 +356,7 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     assert run(prepare, "--changes", "--feed", "copy") == []
     assert prepare("old", "--changes", "--undo", "--dry-run").startswith("SELECT public.changes_disable(")
     run(prepare, "--changes", "--undo")
-    assert scalar(old, "SELECT to_regprocedure('old_changes()')") is None
+    assert value(old, "SELECT to_regprocedure('old_changes()')") is None
     run(prepare, "--changes", "--feed", "copy")  # the log still exists
 
 
@@ -397,12 +397,12 @@ def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) 
         assert listed == [] and "WARNING:  rows of table public.old were deleted or updated" in messages
         assert any("2 were deleted and 1 updated" in line for line in messages)
         assert any("inorder prepare public.old --changes logs" in line and "--insert-only" in line for line in messages)
-    assert scalar(old, COLUMNS) == "k,n"
+    assert value(old, COLUMNS) == "k,n"
     assert run(prepare, "--changes")[0].startswith("SELECT public.changes_enable(")
     run_all(old, "DELETE FROM old WHERE k = 7")
     run_all(old, "SELECT changes_disable('old')", "DROP TABLE old_changes")
     assert run(prepare, "--insert-only")
-    assert scalar(old, READABLE) == 1
+    assert value(old, READABLE) == 1
 
 
 @pytest.mark.editions
@@ -429,7 +429,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
             for option in (["--dry-run"], []):
                 listed, messages = outputs(prepare, "old", *option, code=2)
                 assert listed == [] and message.replace("public.user", 'public."user"') in messages[0], messages
-            assert "xact" not in str(scalar(old, COLUMNS))
+            assert "xact" not in str(value(old, COLUMNS))
         old.execute(undo.encode())
     run_all(old, "CREATE TABLE above (k int) PARTITION BY LIST (k)", "ALTER TABLE above ATTACH PARTITION old DEFAULT")
     assert "HINT:  Prepare public.above, of which it is a part." in outputs(prepare, "old", code=2)[1]
@@ -442,10 +442,10 @@ def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitio
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
             "CREATE TABLE low PARTITION OF old FOR VALUES FROM (0) TO (100)")  # fmt: skip
     table = "low" if partitioned else "old"
-    number = scalar(old, f"SELECT '{table}'::regclass::oid")
+    number = value(old, f"SELECT '{table}'::regclass::oid")
     run_all(old, f"CREATE TABLE {table}_{number}_number ()")
     assert f"{table}_{number}_number exists, but is not an index" in outputs(prepare, "old", code=2)[1][0]
-    assert scalar(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attname = 'xact'") == 0
+    assert value(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attname = 'xact'") == 0
     run_all(old, f"DROP TABLE {table}_{number}_number")
     outputs(prepare, "old")
     run_all(old, "SELECT feed_disable('old')", "ALTER TABLE old RENAME xact TO before")
@@ -516,7 +516,7 @@ def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: C
     request = Request("old", "xact", 1, 3, undo=False, drop_column=False, dsn=old.info.dsn)
     with pytest.raises(InputError, match="old is now another table"):
         steps.prepare(request, say)
-    assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
+    assert value(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 from inorder.connection.database import Connection
 
-from ground import roles, run, state
+from ground import roles, state
 from waiting import blocked
 from waiting_calls import OF_CHANGES, OF_OWNERS, OF_READERS, TABLES, begin, is_sql, prepare
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -13,9 +13,10 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from pyarrow import parquet
 
-from conftest import copy_of, scalar, text
+from conftest import copy_of, text
 from examples import programs
 from tail_runs import Tail
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -104,7 +105,7 @@ def test_the_incremental_model(shop: Connection, other: Connection, overlap: str
     insert(shop, f"{DAY} 13:00", 4)
     models()
     amounts = {
-        name: scalar(shop, f"SELECT array_agg(amount ORDER BY amount) FROM {name}") for name in ("usual", "sales")
+        name: value(shop, f"SELECT array_agg(amount ORDER BY amount) FROM {name}") for name in ("usual", "sales")
     }
     assert amounts == {"usual": [2, 4], "sales": [1, 2, 4]}
 
@@ -126,7 +127,7 @@ def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
         shop.execute("SELECT 1 / 0")
     with shop.transaction():
         run(shop, "model: run")
-    assert scalar(shop, "SELECT count(*) FROM sales") == 1
+    assert value(shop, "SELECT count(*) FROM sales") == 1
 
 
 def test_the_export(shop: Connection, other: Connection, cluster: Cluster, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from inorder.connection.database import Connection
 from psycopg.errors import Diagnostic
 
 from conftest import LONG_RUN, ROOT
-from ground import roles, run
+from ground import roles
 from messages import in_sql, messages
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

@@ -3,7 +3,8 @@
 import pytest
 from inorder.connection.database import Connection
 
-from ground import run, state
+from ground import state
+from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 

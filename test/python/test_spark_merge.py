@@ -9,8 +9,8 @@ import pytest
 from inorder.connection.database import Connection
 
 from conftest import ROOT, text
-from ground import run
 from tail_runs import Tail
+from world.sql import run
 
 PYTHON = ROOT / "build" / "delta" / "bin" / "python"
 if not PYTHON.exists():

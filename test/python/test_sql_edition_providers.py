@@ -16,9 +16,10 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from edition.join import names
-from editions import OBJECTS, Tool, rows
+from editions import OBJECTS, Tool
 from providers import documented, may_use, revoke
 from sql_edition import install, write_edition
+from world.sql import run
 
 # The role that owns the database and installs the edition, and one that uses it.
 ROLES = ("hosted_owner", "hosted_user")
@@ -117,22 +118,22 @@ def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Conn
     tool = Tool(cluster, tmp_path, hosted, "hosted_owner")
     revoke(hosted)
     assert not any(may_use(hosted, entry, "hosted_owner") for entry in documented())
-    before = rows(hosted, OBJECTS)
+    before = run(hosted, OBJECTS)
     checked = tool.install("--check", "--edition", SQL)
     assert "role hosted_owner\ninstalled: no\n" in checked and "\nsql: SQL edition: can be installed\n" in checked
-    assert rows(hosted, OBJECTS) == before
+    assert run(hosted, OBJECTS) == before
     assert "(SQL edition) in schema inorder" in tool.install("--edition", SQL)
     tool.uninstall("--yes")
-    assert rows(hosted, OBJECTS) == before
+    assert run(hosted, OBJECTS) == before
 
 
 @pytest.mark.server
 def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
-    rows(hosted, AURORA)
-    before = rows(hosted, OBJECTS)
+    run(hosted, AURORA)
+    before = run(hosted, OBJECTS)
     refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)
     assert "wal_level must be set to 'logical'; HINT: Aurora shows the position if the parameter" in refused
-    assert rows(hosted, OBJECTS) == before
+    assert run(hosted, OBJECTS) == before
 
 
 @pytest.mark.server

@@ -15,10 +15,11 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
 import preloaded
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS
 from tail_runs import Tail, read_until
 from waiting import PATIENCE, wait_for
 from world.server import Standby
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -49,9 +50,9 @@ class Two:
         self.primary.execute("INSERT INTO events (n) SELECT unnest(%s::int[])", [list(numbers)])
 
     def batch(self, connection: Connection, position: str, max_rows: int | None = None) -> tuple[list[object], str]:
-        batch = str(scalar(connection, BATCH, position, max_rows))
+        batch = str(value(connection, BATCH, position, max_rows))
         rows = [n for (n,) in connection.execute(ROWS.encode(), [batch])]
-        return rows, str(scalar(connection, ADVANCE, position, batch))
+        return rows, str(value(connection, ADVANCE, position, batch))
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
         primary.execute("SET client_min_messages = error; ROLLBACK")  # leftovers of a failed test
         for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
-        if standby.closed or not scalar(standby, "SELECT pg_is_in_recovery()"):
+        if standby.closed or not value(standby, "SELECT pg_is_in_recovery()"):
             return
         standby.execute("SELECT pg_wal_replay_resume()")
         standby.execute("ROLLBACK")
@@ -86,26 +87,26 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         writer.execute("BEGIN")
         writer.execute("INSERT INTO events (n) VALUES (0)")
         writer.execute(SAVEPOINTS.format(savepoints).encode())
-        number = scalar(writer, "SELECT xact_id()")
+        number = value(writer, "SELECT xact_id()")
         if prepared:
             writer.execute("PREPARE TRANSACTION 'p'")
         ended = "SELECT ended_transactions() @> %s::bigint"
         two.primary.execute("SELECT inorder_internal.make_durable(false)")
         two.catch_up()
         for connection in (two.primary, two.standby):  # while nothing later has ended
-            assert scalar(connection, ended, number) is False
+            assert value(connection, ended, number) is False
         two.insert(-1)  # a later transaction, which ends
         two.catch_up()
-        assert scalar(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
-        assert scalar(two.standby, ended, number) is False
-        assert scalar(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
-        position = str(scalar(two.standby, "SELECT reader_start('events')::text"))
+        assert value(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
+        assert value(two.standby, ended, number) is False
+        assert value(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
+        position = str(value(two.standby, "SELECT reader_start('events')::text"))
         rows, position = two.batch(two.standby, position)
         assert rows == [-1]
         assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (1, 1)
         writer.execute("COMMIT PREPARED 'p'" if prepared else "COMMIT")
         two.catch_up()
-        assert scalar(two.standby, ended, number) is True
+        assert value(two.standby, ended, number) is True
         rows, _ = two.batch(two.standby, position)
         assert rows == [0, *range(1, savepoints + 1)]
         counts = two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone()
@@ -118,14 +119,14 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
 ) -> None:
     """On a standby, the ID of a savepoint looks like that of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
-    start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
-    position = str(scalar(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
+    start = str(value(two.primary, "SELECT reader_start('events')::text"))
+    position = str(value(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO events (n) VALUES (0)")
         writer.execute(SAVEPOINTS.format(savepoints).encode())
         two.insert(1, 2, 3)
-        batch = str(scalar(two.primary, BATCH, start, None))
-        now = str(scalar(two.primary, "SELECT reader_start('events', 'now')::text"))
+        batch = str(value(two.primary, BATCH, start, None))
+        now = str(value(two.primary, "SELECT reader_start('events', 'now')::text"))
         rows, position = two.batch(two.primary, position, 1)
         assert rows == [1]
         two.catch_up()
@@ -134,7 +135,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
         rows, position = two.batch(two.standby, position)  # the rest of its set
         assert rows == [2, 3]
         caught_up = "SELECT transactions FROM reader_backlog('events', %s::text::feed_position)"
-        assert scalar(two.primary, caught_up, position) == 0
+        assert value(two.primary, caught_up, position) == 0
         writer.execute("COMMIT")
     two.catch_up()
     assert two.batch(two.standby, position)[0] == list(range(savepoints + 1))
@@ -146,7 +147,7 @@ def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_ga
         writer.execute("BEGIN")
         writer.execute(SAVEPOINTS.format(65).encode())
         two.insert(-1)
-        batch = str(scalar(two.primary, BATCH, scalar(two.primary, "SELECT reader_start('events')::text"), None))
+        batch = str(value(two.primary, BATCH, value(two.primary, "SELECT reader_start('events')::text"), None))
         two.catch_up()
         with pytest.raises(psycopg.errors.SerializationFailure, match="newer than the snapshot of this transaction"):
             two.standby.execute(ROWS.encode(), [batch])
@@ -160,7 +161,7 @@ def changes(session: Connection, position: str) -> list[Any]:
     session.execute("LOCK TABLE changed, changed_changes IN ACCESS SHARE MODE")
     query = """SELECT reader_changes_query('changed', p, reader_next_batch('changed_changes', p))
                FROM CAST(%s AS text) AS t, CAST(t AS feed_position) AS p"""
-    fetched: list[Any] = session.execute(str(scalar(session, query, position)).encode()).fetchall()
+    fetched: list[Any] = session.execute(str(value(session, query, position)).encode()).fetchall()
     session.execute("COMMIT")
     return fetched
 
@@ -170,7 +171,7 @@ def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, sa
     """A sink that keeps the highest version of a key would keep an old row."""
     two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
     two.primary.execute("SELECT changes_enable('changed')")
-    position = str(scalar(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
+    position = str(value(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute(SAVEPOINTS.format(savepoints).encode())
@@ -189,11 +190,11 @@ def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, sa
 def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
     two.primary.execute("BEGIN")
     two.insert(1)
-    number = scalar(two.primary, "SELECT xact_id()")
+    number = value(two.primary, "SELECT xact_id()")
     two.primary.execute(savepoint.encode())
     with connect(two.server.primary.dsn) as other:
         other.execute("INSERT INTO events (n) VALUES (2)")
-    assert scalar(two.primary, "SELECT ended_transactions() @> %s::bigint", number) is False
+    assert value(two.primary, "SELECT ended_transactions() @> %s::bigint", number) is False
     read = "SELECT n FROM feed_read('f', null::events)"
     assert two.primary.execute(read.encode()).fetchall() == [(2,)]
     two.insert(3)
@@ -202,37 +203,37 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
 
 
 def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
-    position = str(scalar(two.standby, "SELECT reader_start('events', 'now')::text"))
+    position = str(value(two.standby, "SELECT reader_start('events', 'now')::text"))
     waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::text::feed_position)")
-    assert scalar(two.standby, "SELECT feed_wait('f', '0')") is False
+    assert value(two.standby, "SELECT feed_wait('f', '0')") is False
     two.standby.execute("SELECT pg_wal_replay_pause()")
-    wait_for(lambda: scalar(two.standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+    wait_for(lambda: value(two.standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
     two.insert(1)
-    assert scalar(two.standby, "SELECT feed_wait('f', '0.1')") is False
+    assert value(two.standby, "SELECT feed_wait('f', '0.1')") is False
     with ThreadPoolExecutor(1) as aside:
-        woken = aside.submit(lambda: [scalar(two.standby, waits[0]), scalar(two.standby, waits[1], position)])
+        woken = aside.submit(lambda: [value(two.standby, waits[0]), value(two.standby, waits[1], position)])
         with connect(two.server.dsn) as other:
             other.execute("SELECT pg_wal_replay_resume()")
             two.catch_up()
         woken.result(PATIENCE)
-    assert scalar(two.standby, waits[0]) is True and scalar(two.standby, waits[1], position) is True
+    assert value(two.standby, waits[0]) is True and value(two.standby, waits[1], position) is True
 
 
 def test_counts_follow_folds_to_the_standby(two: Two) -> None:
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
         two.insert(2, 3)
-        assert scalar(two.primary, "SELECT exact_count_fold('events')") == 2
+        assert value(two.primary, "SELECT exact_count_fold('events')") == 2
         two.catch_up()
-        assert scalar(two.standby, "SELECT exact_count('events')") == 2
+        assert value(two.standby, "SELECT exact_count('events')") == 2
         two.insert(4)
         two.catch_up()
-        assert scalar(two.standby, "SELECT exact_count('events')") == 3
+        assert value(two.standby, "SELECT exact_count('events')") == 3
         writer.execute("COMMIT")
     two.catch_up()
     for isolation in ("READ COMMITTED", "REPEATABLE READ"):
         two.standby.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
-        assert scalar(two.standby, "SELECT exact_count('events')") == 4
+        assert value(two.standby, "SELECT exact_count('events')") == 4
         two.standby.execute("COMMIT")
 
 
@@ -282,14 +283,14 @@ def test_peek_works_on_a_standby(two: Two) -> None:
             connection.execute(peek.format("").encode())
     rows = "SELECT n FROM feed_batch_rows('f', %s, null::events)"
     assert two.standby.execute(rows.encode(), [number]).fetchall() == [(2,)]
-    assert scalar(two.primary, "SELECT feed_finish_batch('f', %s, %s)", number, token) is True
+    assert value(two.primary, "SELECT feed_finish_batch('f', %s, %s)", number, token) is True
 
 
 def test_a_batch_from_the_future_is_refused(two: Two) -> None:
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2)
-    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
-    batch = str(scalar(two.primary, BATCH, position, None))
+    position = str(value(two.primary, "SELECT reader_start('events')::text"))
+    batch = str(value(two.primary, BATCH, position, None))
     with pytest.raises(psycopg.errors.SerializationFailure, match="newer than the snapshot of this transaction"):
         two.standby.execute(ROWS.encode(), [batch])
     two.standby.execute("SELECT pg_wal_replay_resume()")
@@ -299,9 +300,9 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
     """A reader that retries would do so forever."""
-    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
-    batch = str(scalar(two.primary, BATCH, position, None))
-    forged = str(scalar(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
+    position = str(value(two.primary, "SELECT reader_start('events')::text"))
+    batch = str(value(two.primary, BATCH, position, None))
+    forged = str(value(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
                                      "'\"{[0,99999999)}\"')::feed_batch)::text", batch))  # fmt: skip
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than the snapshot"):
         two.primary.execute(ROWS.encode(), [forged])
@@ -379,7 +380,7 @@ def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: I
             ):
                 while running.poll() is None:
                     if running.is_stopped():
-                        if conflicts < 3 and scalar(reader, IN_MID_READ):
+                        if conflicts < 3 and value(reader, IN_MID_READ):
                             conflicts += 1
                             for conflicting in (b"INSERT INTO dead VALUES (1)", b"DELETE FROM dead", b"VACUUM dead"):
                                 writer.execute(conflicting)
@@ -395,7 +396,7 @@ def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: I
 
 
 def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:
-    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    position = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2, 3, 4, 5)
     rows, position = two.batch(two.primary, position, 2)
@@ -415,7 +416,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
     two.primary.execute("SELECT feed_create('f', 'events')")
-    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    position = str(value(two.primary, "SELECT reader_start('events')::text"))
     with connect(two.server.primary.dsn) as late:
         late.execute("BEGIN; SELECT xact_id()")
         two.insert(1)
@@ -438,12 +439,12 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
 )
 def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     """A standby does not cancel such a query, which would therefore silently find no rows in the new file."""
-    start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    start = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
     two.catch_up()
     two.standby.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-    batch = str(scalar(two.primary, BATCH, start, None))
+    batch = str(value(two.primary, BATCH, start, None))
     two.standby.execute("SELECT 1")
     two.primary.execute(rewrite.encode())
     two.catch_up()
@@ -455,7 +456,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     with pytest.raises(psycopg.errors.SerializationFailure):
         two.standby.execute(ROWS.encode(), [batch])
     two.standby.execute("ROLLBACK")
-    assert scalar(two.standby, "SELECT exact_count('events')") == 3
+    assert value(two.standby, "SELECT exact_count('events')") == 3
     assert two.batch(two.standby, start)[0] == [1, 2, 3]
 
 
@@ -478,11 +479,11 @@ def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tupl
 
 
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
-    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    position = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1)
     rows, position = two.batch(two.primary, position)
     assert rows == [1]
-    batch = str(scalar(two.primary, BATCH, position, None))
+    batch = str(value(two.primary, BATCH, position, None))
     two.primary.execute("BEGIN; INSERT INTO events (n) VALUES (4); PREPARE TRANSACTION 'p'")
     two.insert(2)
     two.catch_up()
@@ -493,7 +494,7 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     without = (
         "SELECT (1, (p.r).transactions, (p.r).partial, (p.r).last_key, NULL, (p.r).members, null)::feed_position::text "
     )
-    position = str(scalar(two.standby, without + "FROM (SELECT %s::text::feed_position AS r) AS p", position))
+    position = str(value(two.standby, without + "FROM (SELECT %s::text::feed_position AS r) AS p", position))
     rows, position = two.batch(two.standby, position)
     assert rows == [2]
     two.standby.execute("INSERT INTO events (n) VALUES (3)")
@@ -513,14 +514,14 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
             with connect(primary.dsn) as writer, connect(standby.dsn) as reader:
                 writer.execute("CREATE EXTENSION inorder")
                 writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
-                number = scalar(writer, "SELECT xact_id()")
+                number = value(writer, "SELECT xact_id()")
                 with connect(primary.dsn) as other:
                     other.execute("CREATE TABLE u ()")  # a later transaction that has ended; its commit is flushed
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 ended = "SELECT ended_transactions() @> %s::bigint"
-                assert scalar(reader, ended, number) is False
+                assert value(reader, ended, number) is False
                 standby.promote()
-                assert scalar(reader, ended, number) is False
+                assert value(reader, ended, number) is False
                 reader.execute("COMMIT")
-                assert scalar(reader, ended, number) is True  # it was lost with the primary
+                assert value(reader, ended, number) is True  # it was lost with the primary

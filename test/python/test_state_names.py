@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from attack import execute, refusal, value
-from editions import rows
+from attack import refusal
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions()]
 
@@ -43,19 +43,19 @@ HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 def owners(fresh: Connection) -> Iterator[Connection]:
     for role in ROLES:
         if not value(fresh, f"SELECT count(*) FROM pg_roles WHERE rolname = '{role}'"):
-            execute(fresh, f"CREATE ROLE {role} LOGIN")
-    execute(fresh, TABLES)
+            run(fresh, f"CREATE ROLE {role} LOGIN")
+    run(fresh, TABLES)
     yield fresh
-    execute(fresh, "RESET ROLE", f"DROP OWNED BY {', '.join(ROLES)} CASCADE")
+    run(fresh, "RESET ROLE", f"DROP OWNED BY {', '.join(ROLES)} CASCADE")
 
 
 def as_role(connection: Connection, role: str) -> None:
-    execute(connection, "RESET ROLE", f"SET ROLE {role}")
+    run(connection, "RESET ROLE", f"SET ROLE {role}")
 
 
 def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
     as_role(connection, "alice")
-    return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
+    return run(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
 def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name: str) -> None:
@@ -76,77 +76,77 @@ def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name:
         # Roles that use the SQL edition may write all of its state.
         del attempts[1:]
     # The owner of a table may do everything else with a feed on it.
-    execute(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
+    run(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
         assert refusal(owners, attempt) == "42501", attempt
-    execute(owners, "SELECT feed_rebase('theirs')")
+    run(owners, "SELECT feed_rebase('theirs')")
     assert feeds_of_alice(owners) == [("audit",), ("own",)]
-    execute(owners, "SELECT feed_rename('audit', 'billing')")
+    run(owners, "SELECT feed_rename('audit', 'billing')")
     assert feeds_of_alice(owners) == [("billing",), ("own",)]
 
 
 def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
-    execute(owners, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
+    run(owners, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
             "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
     as_role(owners, "mallory")
-    execute(owners, "SELECT feed_rebase('theirs')")
-    ((owner,),) = rows(owners, "SELECT owner FROM feeds WHERE name = 'billing'")
+    run(owners, "SELECT feed_rebase('theirs')")
+    ((owner,),) = run(owners, "SELECT owner FROM feeds WHERE name = 'billing'")
     as_role(owners, "ghost")
     assert refusal(owners, "SELECT (feed_take_batch('billing', 'w')).number") == "42704"
     as_role(owners, "mallory")
-    execute(owners, f"SELECT feed_drop('billing', {owner}::regrole)", "RESET ROLE", "DROP ROLE ghost")
+    run(owners, f"SELECT feed_drop('billing', {owner}::regrole)", "RESET ROLE", "DROP ROLE ghost")
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
     """Insert state, as a restore would, for partitions of a tree that is enabled only as a whole."""
     role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
     if edition == "c":
-        execute(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
+        run(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
     as_role(connection, role)
     for table in tables:
-        execute(connection, INSERT_TABLE.format(table=table))
+        run(connection, INSERT_TABLE.format(table=table))
     as_role(connection, "alice")
 
 
 def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, edition_name: str) -> None:
     forge_partitions(owners, edition_name)
-    execute(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
+    run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
-    assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
+    assert run(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
     # Such a row does not allow logical replication into the table, as for a table that is not read.
-    execute(owners, "RESET ROLE", "SET session_replication_role = replica")
+    run(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
         assert refusal(owners, statement) in ("23514", "23001"), statement
-    execute(owners, "RESET session_replication_role")
+    run(owners, "RESET session_replication_role")
 
 
 @pytest.mark.editions("c")
 def test_who_installed_it_restores_what_is_its_own(owners: Connection) -> None:
-    execute(owners, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
+    run(owners, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
             f"GRANT CREATE ON DATABASE {owners.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
             "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip
     before = "SELECT count(*) FROM inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table"
-    was = rows(owners, before)
+    was = run(owners, before)
     for table in ("leaf", "middle", "bare"):
-        execute(owners, INSERT_TABLE.format(table=table),
+        run(owners, INSERT_TABLE.format(table=table),
                 f"INSERT INTO inorder_internal.counted_table VALUES ('{table}')")  # fmt: skip
     for name, system in (("alice", HERE), ("alice", "'elsewhere'"), ("mallory", HERE)):
-        execute(owners, INSERT_FEED.format(name=name, system=system))
-    assert rows(owners, before) == was
-    execute(owners, "SELECT feed_rebase('theirs')")
+        run(owners, INSERT_FEED.format(name=name, system=system))
+    assert run(owners, before) == was
+    run(owners, "SELECT feed_rebase('theirs')")
     assert feeds_of_alice(owners) == [("audit",), ("own",)]
-    execute(owners, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
+    run(owners, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
             INSERT_TABLE.format(table="more"))  # fmt: skip
     assert value(owners, "SELECT count(*) FROM inorder_internal.feed_table WHERE relation = 'more'::regclass") == 1
 
 
 def test_no_collation_of_the_caller_makes_names_equal(owners: Connection) -> None:
     try:
-        execute(owners, "CREATE COLLATION folded (provider = icu, deterministic = false, locale = 'und-u-ks-level2')")
+        run(owners, "CREATE COLLATION folded (provider = icu, deterministic = false, locale = 'und-u-ks-level2')")
     except psycopg.errors.FeatureNotSupported:
         pytest.skip("this server has no ICU")
     as_role(owners, "alice")
-    execute(owners, "INSERT INTO parts (n) VALUES (1)")
+    run(owners, "INSERT INTO parts (n) VALUES (1)")
     assert value(owners, "SELECT 'OWN' COLLATE folded = 'own'") is True
     for call in (
         "(feed_take_batch({name}, 'w')).number",

@@ -23,11 +23,12 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, scalar, text
+from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, text
 from consumers import uri
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import PATIENCE, wait_for
 from world.server import Standby
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -74,11 +75,11 @@ class Pair:
         with connect(self.standby.dsn) as standby, connect(self.primary.dsn) as primary:
             standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
             standby.execute("SELECT pg_reload_conf()")
-            wait_for(lambda: scalar(standby, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
+            wait_for(lambda: value(standby, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
             primary.execute("INSERT INTO events (body) VALUES ('lost')")
             time.sleep(1)
-            received = scalar(standby, "SELECT pg_last_wal_receive_lsn()")
-            assert scalar(primary, "SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", received)
+            received = value(standby, "SELECT pg_last_wal_receive_lsn()")
+            assert value(primary, "SELECT pg_current_wal_flush_lsn() > %s::pg_lsn", received)
         self.primary.stop(signal.SIGQUIT)
         self.standby.promote()
         self.address.unlink()
@@ -145,7 +146,7 @@ def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients
         with connect(pair.dsn) as late, late.transaction():
             late.execute(statements[0].format(few=3, key=2000).encode())
             time.sleep(SECONDS)
-            sessions = scalar(late, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stream'")
+            sessions = value(late, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stream'")
         time.sleep(1)
         pair.restart()
         time.sleep(2)
@@ -209,7 +210,7 @@ def test_a_program_is_short(name: str, most: int) -> None:
 def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)
-        start = str(scalar(shop, "SELECT reader_start('events')::jsonb::text"))
+        start = str(value(shop, "SELECT reader_start('events')::jsonb::text"))
         lengths = {number: [length(shop, start, number, apart) for apart in (10, 100)] for number in (0, 10, 1000)}
     assert max(lengths[0]) <= 51 and max(lengths[10]) < 100 and max(lengths[1000]) < 2000, lengths
 
@@ -220,9 +221,9 @@ def length(connection: Connection, start: str, number: int, apart: int) -> int:
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]
     position = json.dumps(json.loads(start) | {"transactions": "{" + ",".join(ranges) + "}"})
-    cursor = scalar(connection, "SELECT stream_cursor(%s::jsonb::feed_position)", position)
+    cursor = value(connection, "SELECT stream_cursor(%s::jsonb::feed_position)", position)
     same = "SELECT stream_position(%s)::jsonb = %s::jsonb::feed_position::jsonb"
-    assert scalar(connection, same, cursor, position) is True
+    assert value(connection, same, cursor, position) is True
     return -(-4 * (16 + len(zlib.compress(str(cursor).encode(), 9, -15))) // 3)
 
 
@@ -232,8 +233,8 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
     for name in ("shop", "other"):
         with copy_of(template, cluster, name) as database:
             create(database.info.dsn, ROWS)
-            cursors.append(scalar(database, "SELECT stream_cursor(reader_start('events'))"))
-            assert scalar(database, "SELECT stream_position(%s)::text", cursors[-1])
+            cursors.append(value(database, "SELECT stream_cursor(reader_start('events'))"))
+            assert value(database, "SELECT stream_position(%s)::text", cursors[-1])
             if len(cursors) == 2:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="of another database"):
                     database.execute("SELECT stream_position(%s)", cursors[:1])
@@ -246,7 +247,7 @@ def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: s
         former = (
             "SELECT stream_cursor((reader_start('events', 'now')::jsonb || '{\"origin\": \"1/1\"}')::feed_position)"
         )
-        for head in (scalar(shop, former), "unknown 1 2"):
+        for head in (value(shop, former), "unknown 1 2"):
             cursor, read = "", []
             for _ in range(2):
                 rows, cursor = one_row(shop, "CALL stream_next(%s, %s)", [cursor, head])

@@ -9,10 +9,9 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
-from ground import run
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -50,14 +49,14 @@ def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     run(fresh, *SWAP)
-    assert scalar(fresh, NAMESAKE) == "events"
-    assert (scalar(fresh, "SELECT feed_wait('f', '0')"), scalar(fresh, FINISH)) == (True, True)
+    assert value(fresh, NAMESAKE) == "events"
+    assert (value(fresh, "SELECT feed_wait('f', '0')"), value(fresh, FINISH)) == (True, True)
     insert(fresh, 2)  # into the other table
     assert said(fresh) == ALL
     run(fresh, *BACK)
-    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+    assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
     run(fresh, *SWAP, "SELECT feed_enable('former')")  # the owner knows
-    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+    assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
 
 
 @pytest.mark.editions
@@ -66,7 +65,7 @@ def test_a_name_that_is_no_table_is_not_said(fresh: Connection) -> None:
     run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
     assert said(fresh) == NONE
     run(fresh, "CREATE VIEW events AS SELECT * FROM former")
-    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+    assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
 
 
 @pytest.mark.editions
@@ -74,7 +73,7 @@ def test_a_schema_that_is_swapped(fresh: Connection) -> None:
     run(fresh, "CREATE SCHEMA app", "ALTER TABLE events SET SCHEMA app", "SELECT feed_create('f', 'app.events')")
     run(fresh, "SELECT feed_enable('app.events')")
     run(fresh, "ALTER SCHEMA app RENAME TO old", "CREATE SCHEMA app", "CREATE TABLE app.events ()")
-    assert scalar(fresh, NAMESAKE) == "app.events"
+    assert value(fresh, NAMESAKE) == "app.events"
 
 
 @pytest.mark.editions
@@ -122,7 +121,7 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
     count = Tail(cluster, tmp_path, command="count")
     with count.started("fold", "events", "--every", "50ms") as running:
         insert(fresh, 3)
-        wait_for(lambda: scalar(fresh, "SELECT sum(rows) FROM inorder_internal.count_part") == 3)
+        wait_for(lambda: value(fresh, "SELECT sum(rows) FROM inorder_internal.count_part") == 3)
         run(fresh, *SWAP)
         assert running.stderr and running.wait(PATIENCE) == 2
         assert b"public.events is now another table" in running.stderr.read()
@@ -140,7 +139,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
         try:
             wait_for(lambda: len(tail.rows()) > 50)
             run(fresh, *SWAP)
-            wait_for(lambda: scalar(fresh, "SELECT count(*) FROM events"))  # which is the other table now
+            wait_for(lambda: value(fresh, "SELECT count(*) FROM events"))  # which is the other table now
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
             stderr = running.stderr.read().decode()
@@ -150,7 +149,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
     assert "trying again" not in stderr  # the rows of the former table are read by its new name at once
     assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in stderr
     former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
-    assert len(former) < len(written) == len(former) + int(str(scalar(fresh, "SELECT count(*) FROM events")))
+    assert len(former) < len(written) == len(former) + int(value(fresh, "SELECT count(*) FROM events"))
     run(fresh, *BACK)
     tail.appended(*source)
     assert sorted(tail.rows()) == sorted(former)

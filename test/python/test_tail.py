@@ -14,9 +14,9 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from conftest import scalar
 from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -49,7 +49,7 @@ def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection
     insert(fresh, 25)
     assert numbers(tail("--feed", "it's", "--batch-rows", "10")) == list(range(1, 26))
     assert tail("--feed", "it's") == ""
-    assert scalar(fresh, "SELECT batch FROM inorder_internal.feed_state") == 3
+    assert value(fresh, "SELECT batch FROM inorder_internal.feed_state") == 3
     assert list(tail.folder.iterdir()) == []
 
 
@@ -58,7 +58,7 @@ def reader(fresh: Connection) -> Iterator[str]:
     """A role without rights, whose name needs quotes."""
     name = '1 "tail" reader\'s'
     role = sql.Identifier(name)
-    if scalar(fresh, "SELECT count(*) FROM pg_roles WHERE rolname = %s", name):
+    if value(fresh, "SELECT count(*) FROM pg_roles WHERE rolname = %s", name):
         fresh.execute(sql.SQL("DROP ROLE {}").format(role))
     fresh.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
     yield name
@@ -106,7 +106,7 @@ def test_a_batch_in_the_hands_of_another_worker(tail: Tail, fresh: Connection) -
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
-        assert scalar(other, "SELECT (feed_take_batch('f', 'w', 2)).number") == 1
+        assert value(other, "SELECT (feed_take_batch('f', 'w', 2)).number") == 1
     assert numbers(tail("--feed", "f")) == [3]
     fresh.execute("UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
     assert numbers(tail("--feed", "f")) == [1, 2]
@@ -177,7 +177,7 @@ def awkward(fresh: Connection) -> Connection:
 def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connection) -> None:
     line = tail(ODD, "--position", "p")
     assert line.count("\n") == 1 and line.endswith("\n")
-    assert scalar(
+    assert value(
         awkward, f"SELECT to_jsonb(e.*) = $1::jsonb FROM {ODD} AS e".replace("%", "%%").replace("$1", "%s"), line
     )
     assert '"n %":12345678901234567890.12345678901234567890,' in line
@@ -417,7 +417,7 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     assert numbers(killed_by_its_command(tail)) == [1]
     text = (tail.folder / "p").read_text()
-    origin = str(scalar(fresh, "SELECT inorder_internal.server_origin()"))
+    origin = str(value(fresh, "SELECT inorder_internal.server_origin()"))
     (tail.folder / "p").write_text(text.replace(origin, "12345/1"))
     refused = tail("events", "--position", "p", code=2)
     assert "inorder: this position is of another server or timeline\nDETAIL:  It was read on 12345/1, " in refused

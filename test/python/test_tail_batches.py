@@ -18,10 +18,11 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, ROOT, scalar
+from conftest import LONG_RUN, ROOT
 from examples import python_with
 from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE, wait_for, wait_for_more
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -102,7 +103,7 @@ def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Conne
             running.kill()
             running.wait()
         assert not (tail.folder / "got").exists()
-    wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
     tail(*arguments)
     assert tail.rows("got") == list(range(1, 6_001))
 
@@ -117,7 +118,7 @@ def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: 
         wait_for((tail.folder / "names").exists)
         running.kill()
         running.wait()
-    wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+    wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
     assert " is in use by " in tail(*source, "--exec", command, code=1)
     (tail.folder / "gate").write_text("go\n")
     wait_for((tail.folder / "got").exists)
@@ -197,7 +198,7 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
                 os.kill(process, signal.SIGKILL)
             whole.append(frames.read(read + running.stdout.read()))
             running.wait()
-        wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+        wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
     assert whole == [False, False, False]
     assert frames.read(tail(*arguments).encode())
     assert frames.rows == list(range(1, 25_001))
@@ -229,7 +230,7 @@ def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) ->
             wait_for_more(tail.folder / "out")
             running.kill()
             running.wait()
-        wait_for(lambda: scalar(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
+        wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
     tail.appended("--feed", "f", "--batch-rows", "10k")
     rows = tail.rows()
     assert sorted(set(rows)) == list(range(1, 40_001)) and len(rows) % 10_000 == 0
@@ -246,7 +247,7 @@ def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, clus
     with tail.started("events", "--position", "p", "--exec", "touch began; read go < gate") as running:
         wait_for((tail.folder / "began").exists)
         with connect(cluster.dsn) as other:
-            assert scalar(other, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND "
+            assert value(other, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND "
                                  "application_name = 'inorder' AND state <> 'idle'") == 0  # fmt: skip
         time.sleep(0.1)
         (tail.folder / "gate").write_text("go\n")

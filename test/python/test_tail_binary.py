@@ -6,10 +6,9 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import run
 from tail_runs import Tail, insert
 from waiting import PATIENCE
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -52,7 +51,7 @@ def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, t
     with fresh.cursor().copy(f"COPY copy FROM STDIN ({options})".encode()) as copy:
         copy.write(written)
     assert fresh.execute("SELECT n, twice FROM copy ORDER BY n").fetchall() == [(1, 2), (2, 4)]
-    assert scalar(fresh, "SELECT count(*) FROM (TABLE g EXCEPT TABLE copy) AS others") == 0
+    assert value(fresh, "SELECT count(*) FROM (TABLE g EXCEPT TABLE copy) AS others") == 0
     run(fresh, "TRUNCATE copy", "CREATE TABLE anew (LIKE g INCLUDING GENERATED)")
     with pytest.raises(psycopg.Error), fresh.cursor().copy(f"COPY anew FROM STDIN ({options})".encode()) as copy:
         copy.write(written)

@@ -18,9 +18,10 @@ from inorder.tail.formats import FORMATS
 from psycopg import sql
 from pyarrow import parquet
 
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN
 from tail_runs import Tail, insert, numbers, read_until
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -107,7 +108,7 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:
         other.execute("BEGIN; LOCK TABLE events")
         reading = threads.submit(read)
-        wait_for(lambda: scalar(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        wait_for(lambda: value(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
         other.execute("ALTER TABLE events ALTER n TYPE numeric(9, 1); COMMIT")
         assert reading.result(PATIENCE) == [b"1.0", b"2.0", b"3.0"]
     session.close()
@@ -126,10 +127,10 @@ UNCHANGEABLE = "standard_conforming_strings"
 
 @pytest.fixture
 def odd_settings(fresh: Connection) -> None:
-    for name, value in SETTINGS.items():
+    for name, new in SETTINGS.items():
         if name == UNCHANGEABLE and fresh.info.server_version >= 190000:
             continue
-        fresh.execute(f"ALTER DATABASE tail SET {name} = {value if name == 'search_path' else repr(value)}".encode())
+        fresh.execute(f"ALTER DATABASE tail SET {name} = {new if name == 'search_path' else repr(new)}".encode())
 
 
 @contextmanager
@@ -189,10 +190,10 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
         for writes in (False, True):
             session = Session(cluster.dsn, writes)
             with session.transaction():
-                shown = [scalar(session.connection, f"SHOW transaction_{setting}")
+                shown = [value(session.connection, f"SHOW transaction_{setting}")
                          for setting in ("isolation", "read_only", "deferrable")]  # fmt: skip
                 assert shown == ["read committed", "off" if writes else "on", "off"]
-                assert scalar(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
+                assert value(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
             for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
                 shown_path = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
                 assert shown_path == [(kept,)]  # in the session, outside of its transactions
@@ -227,7 +228,7 @@ def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, fol
     failing(fresh, "feed_state", code, 3)
     if follow:
         with tail.started("--feed", "f", *POLL, to="out") as running:
-            wait_for(lambda: scalar(fresh, "SELECT last_value > 3 FROM tries") and len(tail.rows()) == 5)
+            wait_for(lambda: value(fresh, "SELECT last_value > 3 FROM tries") and len(tail.rows()) == 5)
             running.terminate()
             assert running.wait(PATIENCE) == 0
             assert running.stderr and running.stderr.read() == b""
@@ -262,7 +263,7 @@ def test_a_read_waits_for_a_lock_longer_than_the_timeout_of_the_database(tail: T
         other.execute("SET lock_timeout = 0")
         other.execute("BEGIN; LOCK TABLE events")
         with connect(f"{fresh.info.dsn} dbname=postgres") as watching:
-            wait_for(lambda: scalar(watching, waiting))
+            wait_for(lambda: value(watching, waiting))
         other.execute("INSERT INTO events (n) VALUES (21); COMMIT")
         wait_for(lambda: len(tail.rows()) == 21)
         running.terminate()
@@ -346,7 +347,7 @@ def test_a_row_of_more_than_a_gigabyte_as_text(tail: Tail, fresh: Connection, so
     for size in (1, 540_000_000, 1):
         fresh.execute("INSERT INTO big (b) SELECT convert_to(repeat('x', %s), 'UTF8')", (size,))
     reads = ("--feed", "f") if source == "feed" else ("big", "--position", "p")
-    key = scalar(fresh, "SELECT id FROM big WHERE length(b) > 1")
+    key = value(fresh, "SELECT id FROM big WHERE length(b) > 1")
     for form in ("json", "csv") if LONG_RUN else ("json",):
         error = tail(*reads, "--format", form, "--exec", "cat > out", code=1)
         assert f"\nDETAIL:  The error is in the row (id) = ({key}).\nHINT:  A row must have less" in error

@@ -21,9 +21,10 @@ from inorder.tail.run import Delivery, run
 from psycopg import sql
 
 import pooler
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN
 from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE, wait_for
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -39,7 +40,7 @@ class Counted:
         self.database, self.connections, self.files = database, list[int](), list[int]()
 
     def number(self) -> int:
-        return int(str(scalar(self.database, OURS)))
+        return int(value(self.database, OURS))
 
     def pause(self, delivery: Delivery) -> None:
         with suppress(AssertionError):  # a session that was closed may still end
@@ -52,7 +53,7 @@ class Counted:
         pid = delivery.source.session.connection.info.backend_pid
         self.database.execute("SELECT pg_terminate_backend(%s)", [pid])
         there = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
-        wait_for(lambda: scalar(self.database, there, pid) == 0)
+        wait_for(lambda: value(self.database, there, pid) == 0)
         delivery.source.wait()
 
 
@@ -137,7 +138,7 @@ print(lines)
 def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
     """Standard error is not replaced while rows are read in another thread, and the server writes nothing there."""
     insert(fresh, 3)
-    batch = scalar(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
+    batch = value(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(
         [sys.executable, "-c", READS, f"{cluster.dsn} dbname=tail", str(batch)],
         check=True, capture_output=True, text=True, timeout=PATIENCE,

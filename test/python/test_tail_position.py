@@ -24,9 +24,10 @@ from inorder.tail.source import Batch
 from inorder.tail.sources import TableSource
 from inorder.tail.state import NEW, Mark, State, decode, encode
 
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN
 from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE
+from world.sql import value
 
 EVENTS = ("events", "--position", "p")
 READ = Request(dsn="", table="events", position=None, feed=None, batch_rows=10)
@@ -331,7 +332,7 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
             assert running.wait(PATIENCE) == 1
     assert tail.rows("got") == [1, 2, 3, 4, 5, 6, 4, 5, 6]
     assert numbers(tail(*arguments[:-1])) == [4, 5, 6, 7, 8, 9, 10]
-    assert scalar(fresh, "SELECT count(*) FROM parts") == 10
+    assert value(fresh, "SELECT count(*) FROM parts") == 10
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, [1, 1, 2, 2, 3, 3]), (1000, [1, 1, 1, 1, 2, 2])])

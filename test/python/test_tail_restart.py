@@ -20,10 +20,11 @@ from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, SETTINGS, install_edition, scalar
+from conftest import LONG_RUN, SETTINGS, install_edition
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 from world.server import UNFLUSHED, kill_all
+from world.sql import value
 
 pytestmark = pytest.mark.server
 
@@ -122,10 +123,10 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
         connection.execute("SET synchronous_commit = off")
         for _ in range(20):
             insert(connection, 1)
-            written = scalar(connection, "SELECT pg_current_wal_insert_lsn()")
+            written = value(connection, "SELECT pg_current_wal_insert_lsn()")
             connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
             # The place may be after a page header that is not written yet, which has at most 40 bytes.
-            assert scalar(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
+            assert value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
@@ -223,4 +224,4 @@ def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE) == 130
     with connect(private.dsn) as connection:
-        assert scalar(connection, "SELECT rows FROM inorder_internal.count_part") == 1203
+        assert value(connection, "SELECT rows FROM inorder_internal.count_part") == 1203

@@ -23,8 +23,8 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
 from conftest import LONG_RUN
-from ground import run
 from tail_runs import Tail
+from world.sql import run
 
 pytestmark = pytest.mark.server
 

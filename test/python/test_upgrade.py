@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from inorder import __version__
-from inorder.connection.database import Connection, connect, execute
+from inorder.connection.database import Connection, connect
 from inorder.extension.building import run_make
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
@@ -22,11 +22,12 @@ import counted_groups
 import next_release
 import pg_upgrading
 import sql_edition
-from conftest import ROOT, SETTINGS, scalar
+from conftest import ROOT, SETTINGS
 from extension_objects import difference, objects, objects_of_edition
 from kept_positions import KeptPositions
 from kept_state import Kept
 from next_release import COLUMN, NEXT
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -56,16 +57,14 @@ class Place:
     def database(self, version: str = "") -> Iterator[str]:
         name = f"d{next(NUMBER)}"
         with connect(self.cluster.dsn) as admin:
-            execute(
-                admin, f"CREATE DATABASE {name} STRATEGY file_copy", f"GRANT CREATE ON DATABASE {name} TO installer"
-            )
+            run(admin, f"CREATE DATABASE {name} STRATEGY file_copy", f"GRANT CREATE ON DATABASE {name} TO installer")
         dsn = f"{self.cluster.dsn} dbname={name}"
         with connect(dsn) as connection:
-            execute(connection, *LEAKS, "SET ROLE installer")
-            execute(connection, "CREATE EXTENSION inorder" + f" VERSION '{version}'" * bool(version))
+            run(connection, *LEAKS, "SET ROLE installer")
+            run(connection, "CREATE EXTENSION inorder" + f" VERSION '{version}'" * bool(version))
         yield dsn
         with connect(self.cluster.dsn) as admin:
-            execute(admin, f"DROP DATABASE {name} WITH (FORCE)")
+            run(admin, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def running(server: Installation) -> Iterator[Cluster]:
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as admin:
-            execute(admin, "CREATE ROLE installer", "CREATE ROLE leaked_to")
+            run(admin, "CREATE ROLE installer", "CREATE ROLE leaked_to")
         yield cluster
 
 
@@ -110,7 +109,7 @@ def refusal(connection: Connection, statement: str) -> tuple[str, str]:
 
 
 def version(connection: Connection) -> object:
-    return scalar(connection, "SELECT extversion FROM pg_extension WHERE extname = 'inorder'")
+    return value(connection, "SELECT extversion FROM pg_extension WHERE extname = 'inorder'")
 
 
 @pytest.mark.parametrize("released", sorted(RELEASED | {__version__}))
@@ -124,7 +123,7 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
         with connect(dsn) as new:  # a new library, with the former SQL
             kept.read(new, "read", 1)
             state = kept.state(new)
-            execute(new, UPDATE)
+            run(new, UPDATE)
             assert version(new) == NEXT
             assert kept.state(new, like=state) == state
             kept.read(before, "read", 1)  # an old library, with the new SQL
@@ -132,10 +131,10 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
             before.close()
             kept.goes_on(new)
             positions.go_on(new)
-            assert scalar(new, "SELECT added(1)") == 2
-            execute(new, "SELECT feed_rename('read', 'renamed')", "SELECT feed_rename('renamed', 'read')")
-            assert scalar(new, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'read'") == 2
-            execute(new, "SELECT feed_drop(name) FROM feeds", "DROP TABLE events")
+            assert value(new, "SELECT added(1)") == 2
+            run(new, "SELECT feed_rename('read', 'renamed')", "SELECT feed_rename('renamed', 'read')")
+            assert value(new, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'read'") == 2
+            run(new, "SELECT feed_drop(name) FROM feeds", "DROP TABLE events")
         with place.database() as fresh:
             installations = [objects(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
         different = difference(*installations)
@@ -153,7 +152,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
         assert version(before) == __version__
         before.close()
         with connect(dsn) as again:
-            execute(again, UPDATE)
+            run(again, UPDATE)
         place.install(__version__)
         with connect(dsn) as back:  # the package was downgraded, but not the SQL
             assert version(back) == NEXT
@@ -170,15 +169,15 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
         place.install(NEXT)
         with connect(dsn) as other:
             if library == __version__:
-                execute(other, UPDATE)
-            execute(other, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '1' TO '{label}'")
+                run(other, UPDATE)
+            run(other, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '1' TO '{label}'")
         with connect(dsn) as new:
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
             # Writers are not stopped, not even those of a guarded table.
             kept.insert(refused, 1)
-            execute(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
+            run(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()
             kept.goes_on(refused)
 
@@ -196,11 +195,11 @@ def test_what_was_never_released_is_not_updated(place: Place) -> None:
     )
     put_script(place, "0.1.0", text.replace("TYPE inorder_internal.interface_version", "TYPE inorder_internal.other"))
     with place.database("0.1.0") as dsn, connect(dsn) as connection:
-        execute(connection, "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        run(connection, "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
         message, hint = refusal(connection, "SELECT feed_create('f', 'events')")
         assert message.startswith("SQL of inorder 0.1.0 is too old") and UPDATE in hint
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="no update path"):
-            execute(connection, UPDATE)
+            run(connection, UPDATE)
 
 
 def test_make_install_replaces_the_library(server: Installation, stages: dict[str, Path]) -> None:
@@ -226,8 +225,8 @@ def edition(place: Place) -> Callable[..., str]:
     def make(*scripts: Path) -> str:
         name = f"d{next(NUMBER)}"
         with connect(place.cluster.dsn) as admin:
-            execute(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy", "ALTER ROLE installer LOGIN")
-            execute(admin, f"ALTER DATABASE {name} SET search_path = public, inorder")
+            run(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy", "ALTER ROLE installer LOGIN")
+            run(admin, f"ALTER DATABASE {name} SET search_path = public, inorder")
         for script in scripts:
             sql_edition.install(place.cluster.original, place.cluster, script, name, "installer")
         return f"{place.cluster.dsn} dbname={name}"
@@ -248,7 +247,7 @@ def test_an_update_of_the_sql_edition_keeps_everything(
         connection.execute(reading)
         kept = Kept(connection)
         # a superuser would not trust an edition of the installer
-        execute(connection, "GRANT SELECT ON events TO installer")
+        run(connection, "GRANT SELECT ON events TO installer")
         # A table of that row type is left out, because only its owner can change it.
         positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)", "installer")
         state = kept.state(connection)
@@ -257,9 +256,9 @@ def test_an_update_of_the_sql_edition_keeps_everything(
         connection.execute(reading)
         kept.goes_on(connection)
         positions.go_on(connection)
-        assert scalar(connection, "SELECT added(1)") == 2
-        execute(connection, "SELECT feed_rename('read', 'renamed')")
-        assert scalar(connection, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == 1
+        assert value(connection, "SELECT added(1)") == 2
+        run(connection, "SELECT feed_rename('read', 'renamed')")
+        assert value(connection, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == 1
         assert refusal(connection, update.read_text())[0].endswith(
             f"updates inorder {released}, and this database has inorder {NEXT}"
         )
@@ -284,17 +283,17 @@ def test_the_tool_updates_the_sql_edition(
     tree = stages[NEXT].parents[1] / "tree"
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
     with connect(dsn) as connection:
-        execute(connection, "CREATE ROLE uses", "CREATE ROLE writes", *ADMIT)
+        run(connection, "CREATE ROLE uses", "CREATE ROLE writes", *ADMIT)
     message = next_release.tool(tree, place.cluster, "upgrade", "--dsn", f"{dsn} user=installer")
     assert message.startswith(f"upgraded {__version__} to inorder {NEXT} (SQL edition)")
     fresh = edition(write(tree, tmp_path))
     rights = []
     for updated_or_fresh, statements in ((dsn, ()), (fresh, ADMIT)):
         with connect(updated_or_fresh) as connection:
-            execute(connection, *statements)
+            run(connection, *statements)
             rights.append(connection.execute(RIGHTS.encode()).fetchall())
             # Two installations may list the privileges of these roles in another order.
-            execute(connection, "DROP OWNED BY uses, writes")
+            run(connection, "DROP OWNED BY uses, writes")
     assert rights[0] == rights[1] and {role for role, *_ in rights[0]} == {"uses", "writes"}
     installations = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
     assert difference(*installations) == ""
@@ -323,7 +322,7 @@ def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
                     connection.execute((work / "update_extensions.sql").read_bytes().rpartition(b"\\connect c\n")[2])
                     assert version(connection) == NEXT
                 kept.goes_on(connection)
-                number = scalar(connection, LAST_BATCH)
+                number = value(connection, LAST_BATCH)
                 assert int(str(number)) > 1 << 40
 
 
@@ -347,7 +346,7 @@ def of_both_editions(
     made = {}
     for database in ("c", "sql"):
         with connect(cluster.dsn) as admin:
-            execute(admin, f"CREATE DATABASE {database}")
+            run(admin, f"CREATE DATABASE {database}")
         if database == "sql":
             sql_edition.install(server, cluster, sql_edition.write_edition(cluster.folder), database)
         with connect(f"{cluster.dsn} dbname={database}") as connection:
@@ -356,7 +355,7 @@ def of_both_editions(
             kept = Kept(connection)
             made[database] = (kept, kept.state(connection))
             counted_groups.start(connection, counted_groups.PARTS)
-            execute(connection, "INSERT INTO orders VALUES (-1, 'unfolded')")
+            run(connection, "INSERT INTO orders VALUES (-1, 'unfolded')")
             pg_upgrading.adapt(connection, new)
     return made
 
@@ -368,7 +367,7 @@ def check_groups(connection: Connection) -> None:
         counted_groups.FOLD,
         "UPDATE orders SET id = -2 WHERE id = 150",
     ):
-        execute(connection, statement)
+        run(connection, statement)
         assert counted_groups.difference(connection) == [], statement
     assert counted_groups.stands(connection)
 
@@ -376,8 +375,8 @@ def check_groups(connection: Connection) -> None:
 def check_keys(connection: Connection, database: str) -> None:
     if database != "c":
         return
-    execute(connection, "SELECT bt_index_check('old_keys_btree', true)", "SET enable_seqscan = off")
+    run(connection, "SELECT bt_index_check('old_keys_btree', true)", "SET enable_seqscan = off")
     for other in ("btree, brin", "btree, hash", "hash, brin"):
-        execute(connection, "BEGIN", *(f"DROP INDEX old_keys_{name}" for name in other.split(", ")))
-        assert scalar(connection, LOOKUPS) == 600
-        execute(connection, "ROLLBACK")
+        run(connection, "BEGIN", *(f"DROP INDEX old_keys_{name}" for name in other.split(", ")))
+        assert value(connection, LOOKUPS) == 600
+        run(connection, "ROLLBACK")

@@ -14,9 +14,10 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, copy_of, scalar
+from conftest import LONG_RUN, copy_of
 from load.fuzz.values import TIMES
 from restoring import copied
+from world.sql import value
 
 pytestmark = pytest.mark.server
 INPUTS = 1_000_000 if LONG_RUN else 50_000  # inputs of the fuzzing, and pairs that are compared
@@ -177,8 +178,8 @@ def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
         with judge.cursor() as target, target.copy(f"COPY {read} FROM STDIN (FORMAT {form})".encode()) as copy:
             copy.write(rows)
         for first, other in ((made, read), (read, made)):
-            assert scalar(judge, f"SELECT count(*) FROM (TABLE {first} EXCEPT ALL TABLE {other}) AS d") == 0
-        assert int(str(scalar(judge, f"SELECT count(DISTINCT id) FROM {made}"))) > 10
+            assert value(judge, f"SELECT count(*) FROM (TABLE {first} EXCEPT ALL TABLE {other}) AS d") == 0
+        assert int(value(judge, f"SELECT count(DISTINCT id) FROM {made}")) > 10
 
 
 @pytest.mark.parametrize("step", ["CREATE", "REINDEX", "CLUSTER"])
@@ -201,10 +202,10 @@ def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluste
     judge.execute("SELECT bt_index_check('fuzz.shuffled_id', true)")
     digest = "SELECT md5(string_agg(id::text, ',')) FROM (SELECT id FROM fuzz.shuffled ORDER BY id) AS o"
     judge.execute("SET enable_seqscan = off; SET enable_sort = off")
-    by_index = scalar(judge, digest)
+    by_index = value(judge, digest)
     judge.execute("SET enable_seqscan = on; SET enable_sort = on")
     judge.execute("SET enable_indexscan = off; SET enable_indexonlyscan = off")
-    assert scalar(judge, digest) == by_index
+    assert value(judge, digest) == by_index
 
 
 @pytest.mark.parametrize(("key", "time"), [("uuid_v1", "uuid_v1_get_timestamp"), ("uuid", "uuid_v7_time")])
@@ -244,7 +245,7 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
         source.execute(setup.encode())
         with copied(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path) as target:
             assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
-            looks = [scalar(session, look) for session in (source, target)]
+            looks = [value(session, look) for session in (source, target)]
             for session in (source, target):
                 for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
                     session.execute(step.encode())
@@ -264,7 +265,7 @@ def check_indexes(cluster: Cluster, connection: Connection) -> None:
             query = "SELECT count(*) FROM h a WHERE EXISTS (SELECT FROM h b WHERE b.id = a.id OFFSET 0)"
             plan = connection.execute(f"EXPLAIN {query}".encode()).fetchall()
             assert any(index in str(line[0]) for line in plan)
-            assert scalar(connection, query) == 1000
+            assert value(connection, query) == 1000
 
 
 def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluster) -> None:
@@ -274,8 +275,8 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
         judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (end,))
     neighbours = ("00000004-0000-1000-bfff-ffffffffffff", "00000005-0000-1000-8000-000000000000",
                   "00000005-0000-1000-8000-000000000001", "00000005-0000-1000-bfff-ffffffffffff")  # fmt: skip
-    for value in neighbours:
-        judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (value,))
+    for neighbour in neighbours:
+        judge.execute("INSERT INTO fuzz.pairs SELECT %s, generate_series(1, 2000)", (neighbour,))
     judge.execute("CREATE INDEX pairs_id_n ON fuzz.pairs (id, n)")
     judge.execute("ANALYZE fuzz.pairs")
     bounds = [f"id {operator} '{value}' AND" for value in ends + neighbours for operator in ("<", "<=", ">", ">=")]
@@ -293,7 +294,7 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
         ])  # fmt: skip
     assert by_plan[0] == by_plan[1]
     assert len(by_plan[0][0]) == 6
-    declared = scalar(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
+    declared = value(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
     assert declared == (cluster.server.major >= 18)
     if declared:  # more searches than one: it skips from id to id
         judge.execute("SET enable_seqscan = off; SET enable_indexscan = on; SET enable_indexonlyscan = on")

@@ -19,11 +19,11 @@ from inorder.lab.report.verdict import Bar, Compared, Verdict, decided
 from inorder.lab.results.result import Result
 from markupsafe import escape
 
-from attack import execute
 from conftest import ROOT
 from examples import parsed
 from on_paper import a_result, insert_run
 from replay import recorded, recorded_names
+from world.sql import run
 
 
 def verdicts_of(name: str) -> Sequence[Verdict]:
@@ -50,11 +50,11 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
 
 def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> None:
     result = a_result()
-    for run in result.select("insert", "random"):
-        run.series["checkpoints"] = [1.0]
+    for measured in result.select("insert", "random"):
+        measured.series["checkpoints"] = [1.0]
     assert "a checkpoint every 50 rows" in report_of(result).verdicts(result)[0].figures
-    for run in result.select("insert", "random"):  # the server has counted more of them than it has ended
-        run.metrics["checkpoints_requested"] = 3.0
+    for measured in result.select("insert", "random"):  # the server has counted more of them than it has ended
+        measured.metrics["checkpoints_requested"] = 3.0
     assert "a checkpoint every 25 rows" in report_of(result).verdicts(result)[0].figures
 
 
@@ -96,9 +96,9 @@ def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, ans
     """The whole machine is four times slower while the large table is measured, which says nothing about a key."""
     result = a_result()
     result.plan["rows"] = [1000, 10_000]
-    for run in result.select("insert"):
-        slower = 0.25 * (share if run.kind == "random" else 1.0)
-        result.runs.append(replace(run, rows=10_000, metrics=run.metrics | {"tps": slower * run.metrics["tps"]}))
+    for small in result.select("insert"):
+        slower = 0.25 * (share if small.kind == "random" else 1.0)
+        result.runs.append(replace(small, rows=10_000, metrics=small.metrics | {"tps": slower * small.metrics["tps"]}))
     verdict = report_of(result).verdicts(result)[-1]
     assert (verdict.question, verdict.answer) == ("Does it get slower as the table grows?", answer)
     assert [round(bar.value) for bar in verdict.bars] == [25, round(25 * share)]
@@ -214,7 +214,7 @@ def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> N
     ]  # even if no keys were measured
     assert created in of_readers
     for text in (step.text for step in steps if step.text.startswith(("SELECT", "ALTER"))):
-        execute(connection, "BEGIN", created, text, "ROLLBACK")
+        run(connection, "BEGIN", created, text, "ROLLBACK")
     assert "What now?" not in render([Labelled("none.json", recorded("noise"))])
 
 

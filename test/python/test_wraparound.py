@@ -11,9 +11,9 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, scalar
-from ground import run
+from conftest import SETTINGS
 from sql_edition import BUILT, create
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -81,9 +81,9 @@ def read(connection: Connection) -> None:
         rows = f"SELECT n FROM reader_batch_rows('{name}', ({NEXT.format(name)}), null::{name})"
         assert connection.execute(rows.encode()).fetchall() == [(1,)]
         run(connection, f"UPDATE kept SET p = reader_advance(p, ({NEXT.format(name)})) WHERE name = '{name}'")
-        assert scalar(connection, "SELECT count(*) FROM taken") == 1
-        assert scalar(connection, f"SELECT exact_count('{name}') - count(*) FROM {name}") == 0
-        assert scalar(connection, f"SELECT exact_count_fold('{name}')") == 1
+        assert value(connection, "SELECT count(*) FROM taken") == 1
+        assert value(connection, f"SELECT exact_count('{name}') - count(*) FROM {name}") == 0
+        assert value(connection, f"SELECT exact_count_fold('{name}')") == 1
 
 
 def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
@@ -102,7 +102,7 @@ def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
 def test_what_changed_long_after_pg_upgrade_is_not_of_it(connection: Connection, later: int, is_upgraded: bool) -> None:
     asked = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
                FROM pg_constraint AS c WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND contype = 'f'"""
-    assert scalar(connection, asked, later) is is_upgraded
+    assert value(connection, asked, later) is is_upgraded
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])

@@ -2,8 +2,8 @@
 
 from inorder.connection.database import Connection
 
-from conftest import scalar
-from ground import FORGED, GROUND, SWITCH, run, state
+from ground import FORGED, GROUND, SWITCH, state
+from world.sql import run, value
 
 OFF, ON = SWITCH.replace("{1}", "DISABLE"), SWITCH.replace("{1}", "ENABLE ALWAYS")
 DROP = SWITCH.replace("'ALTER TABLE {0} {1} TRIGGER %I', g", "'DROP TRIGGER %I ON {0}', g")
@@ -40,8 +40,8 @@ def check(connection: Connection) -> None:
         run(connection, *(change.replace("{0}", name) for change in changes), INSERT.format(name))
         states = {read: state(connection, read.format(name)) for read in READS}
         assert states == dict.fromkeys(READS, "" if name == "nothing" else GROUND), (name, states)
-        assert scalar(connection, f"SELECT count(*) FROM {name}") == (12 if name == "nothing" else 17)
+        assert value(connection, f"SELECT count(*) FROM {name}") == (12 if name == "nothing" else 17)
     run(connection, INSERT.format("nothing"))
-    assert scalar(connection, READS[0].format("nothing")) == 6
+    assert value(connection, READS[0].format("nothing")) == 6
     run(connection, "SELECT feed_seek('guard', 'here')", INSERT.format("guard"))
-    assert scalar(connection, READS[0].format("guard")) == 12
+    assert value(connection, READS[0].format("guard")) == 12

@@ -2,7 +2,7 @@
 
 from inorder.connection.database import Connection
 
-from ground import run
+from world.sql import run
 
 TABLES = {
     "plain": ("CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",),

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
-from inorder.connection.database import connect, execute
+from inorder.connection.database import connect
 from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
 
@@ -20,6 +20,7 @@ from conftest import SETTINGS
 from load.engines.driver import Driver, await_batch, batches, read_to_the_end
 from load.engines.stream import Stream
 from load.engines.writers import LARGE, TABLES, Writer, committed, write_large
+from world.sql import run
 
 WRITERS = 16
 SCHEMA = "writer int, token bigint, body string"
@@ -34,7 +35,7 @@ def servers(count: int) -> Iterator[list[str]]:
             cluster = stack.enter_context(Cluster(find_installation()))
             cluster.start(SETTINGS | {"shared_buffers": "128MB", "max_prepared_transactions": "500"})
             with connect(cluster.dsn) as connection:
-                execute(connection, "CREATE EXTENSION inorder", *TABLES[place], "SELECT feed_enable('events')")
+                run(connection, "CREATE EXTENSION inorder", *TABLES[place], "SELECT feed_enable('events')")
             dsns.append(cluster.dsn)
         yield dsns
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from inorder.connection.database import Connection, connect, execute
+from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -14,6 +14,7 @@ from load.fuzz.log import PREFIX, Log
 from load.fuzz.session import Session, Watchdog, open_session
 from load.fuzz.values import Relation
 from sql_edition import create
+from world.sql import run
 
 SETTINGS = {
     "fsync": "off", "max_prepared_transactions": "5", "track_functions": "pl", "log_min_messages": "warning",
@@ -109,7 +110,7 @@ class World:
         return open_session(self.cluster.dsn, role, self.watchdog)
 
     def welcome(self) -> None:
-        execute(self.admin, *MALLORY)
+        run(self.admin, *MALLORY)
 
     def clear(self) -> None:
         for (gid,) in self.admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
@@ -122,15 +123,15 @@ def world(server: Installation, seed: int, edition: str = "c") -> Iterator[World
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as setup:
-            execute(setup, *SETUP, "SET ROLE installer")
+            run(setup, *SETUP, "SET ROLE installer")
             create(setup, edition)
         for role, statements in (("alice", ALICE), ("reader", READER)):
             with connect(f"{cluster.dsn} user={role}") as connection:
-                execute(connection, *statements)
+                run(connection, *statements)
         watchdog = Watchdog()
         admin = connect(cluster.dsn)
         try:
-            execute(admin, *QUIET)
+            run(admin, *QUIET)
             made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), edition, watchdog)
             made.welcome()
             yield made
