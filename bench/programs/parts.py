@@ -20,7 +20,8 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS
 from load.engines.stream import session
-from load.engines.writers import INSERT, TABLES
+from world.sql import run
+from world.tables import table as form_of
 
 PARTS, CORES = 4, 2
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -69,10 +70,9 @@ def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: li
 def fill(connection: Connection, rows: int) -> str:
     """Create a table with this number of rows, inserted by one transaction; return its name."""
     name = f"events_{rows}"
-    for statement in (*TABLES[0], "SELECT feed_enable('events')"):
-        connection.execute(statement.replace("events", name).encode())
-    connection.execute(INSERT.replace("events", name).encode(), [1, 1, rows])
-    connection.execute(f"VACUUM ANALYZE {name}".encode())
+    insert = f"INSERT INTO {name} (region, token, body) SELECT 1, t, 'row ' || t FROM generate_series(1, {rows}) AS t"
+    run(connection, form_of("uuid", name, ", body text"), f"SELECT feed_enable('{name}')", insert)
+    run(connection, f"VACUUM ANALYZE {name}")
     return name
 
 

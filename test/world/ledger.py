@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from world.tables import STREAMED
@@ -22,7 +22,7 @@ def token_of(lane: int, transaction: int, row: int) -> int:
     return ((lane << TRANSACTION_BITS) + transaction << ROW_BITS) + row
 
 
-Rows = dict[str, list[int]]
+Rows = Mapping[str, Sequence[int]]
 
 
 @dataclass

@@ -26,47 +26,54 @@ CREATE ROLE {MOVER} LOGIN;
 CREATE ROLE s_other;
 """
 
-SETUP = """
-CREATE TABLE s_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
-                     seq bigserial UNIQUE);
-CREATE TABLE s_streams (stream int PRIMARY KEY, version int NOT NULL);
-CREATE TABLE s_generated (id bigserial PRIMARY KEY, region int NOT NULL, token bigint NOT NULL,
-                          xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
-CREATE INDEX ON s_generated (xact);
-CREATE TABLE s_number (id bigserial PRIMARY KEY, region int NOT NULL, token bigint NOT NULL,
-                       xact bigint NOT NULL DEFAULT xact_id());
-CREATE INDEX ON s_number (xact) WHERE xact > 0;
-CREATE TABLE s_bare (region int NOT NULL, token bigint NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
-CREATE INDEX ON s_bare (xact) WHERE xact > 0;
-CREATE TABLE s_parts (id uuid DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
-                      seq bigserial, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
-CREATE INDEX ON s_parts (seq);
-CREATE TABLE s_parts_0 PARTITION OF s_parts FOR VALUES IN (0);
-CREATE TABLE s_parts_1 PARTITION OF s_parts FOR VALUES IN (1) PARTITION BY HASH (id);
-CREATE TABLE s_parts_1a PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE s_parts_1b PARTITION OF s_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-CREATE TABLE r_uuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL,
-                     note int, label varchar(20) DEFAULT '');
-CREATE TABLE r_generated (id bigserial PRIMARY KEY, region int NOT NULL, token bigint NOT NULL, note int,
-                          label varchar(20) DEFAULT '', xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
-CREATE INDEX ON r_generated (xact);
-CREATE TABLE r_keyed (a int NOT NULL DEFAULT (random() * 9)::int, b bigserial, region int NOT NULL,
-                      token bigint NOT NULL, note int, label varchar(20) DEFAULT '',
-                      xact bigint NOT NULL DEFAULT xact_id(), CONSTRAINT r_keyed_pkey PRIMARY KEY (a, b));
-CREATE INDEX ON r_keyed (xact);
-CREATE TABLE r_parts (id uuid DEFAULT uuid_xact_nextval(), region int NOT NULL, token bigint NOT NULL, note int,
-                      label varchar(20) DEFAULT '', PRIMARY KEY (id, region)) PARTITION BY LIST (region);
-CREATE TABLE r_parts_0 PARTITION OF r_parts FOR VALUES IN (0);
-CREATE TABLE r_parts_1 PARTITION OF r_parts FOR VALUES IN (1) PARTITION BY HASH (id);
-CREATE TABLE r_parts_1a PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE r_parts_1b PARTITION OF r_parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
--- What a reader has taken is sure once its row here is.
-CREATE TABLE s_polls (reader text, number bigint, PRIMARY KEY (reader, number));
-GRANT SELECT ON s_uuid, s_generated, s_number, s_bare, s_parts, r_uuid, r_generated, r_keyed, r_parts
-    TO s_owner, s_mover;
-GRANT SELECT, INSERT ON s_polls TO s_owner, s_mover;
+# A writer gives each row a region and a token.
+COLUMNS = "region int NOT NULL, token bigint NOT NULL"
+DEFAULT = "xact bigint NOT NULL DEFAULT xact_id()"
+GENERATED = "xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
+# The places where a row may have the number of its transaction.
+FORMS = {
+    "uuid": "CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns});",
+    "generated": """
+CREATE TABLE {table} (id bigserial PRIMARY KEY, {columns}, {generated});
+CREATE INDEX ON {table} (xact);
+""",
+    "number": """
+CREATE TABLE {table} (id bigserial PRIMARY KEY, {columns}, {default});
+CREATE INDEX ON {table} (xact) WHERE xact > 0;
+""",
+    "bare": """
+CREATE TABLE {table} ({columns}, {default});
+CREATE INDEX ON {table} (xact) WHERE xact > 0;
+""",
+    "keyed": """
+CREATE TABLE {table} (a int NOT NULL DEFAULT (random() * 9)::int, b bigserial, {columns}, {default},
+                      CONSTRAINT {table}_pkey PRIMARY KEY (a, b));
+CREATE INDEX ON {table} (xact);
+""",
+    "parts": """
+CREATE TABLE {table} (id uuid DEFAULT uuid_xact_nextval(), {columns}, PRIMARY KEY (id, region))
+    PARTITION BY LIST (region);
+CREATE TABLE {table}_0 PARTITION OF {table} FOR VALUES IN (0);
+CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES IN (1) PARTITION BY HASH (id);
+CREATE TABLE {table}_1a PARTITION OF {table}_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE {table}_1b PARTITION OF {table}_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+""",
+    "hashed": """
+CREATE TABLE {table} ({columns}, {generated}, PRIMARY KEY (token)) PARTITION BY HASH (token);
+CREATE INDEX ON {table} (xact);
+CREATE TABLE {table}_0 PARTITION OF {table} FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+""",
+}
 
--- Rows first .. first + amount - 1, each in a block of its own, of which each n-th is undone by an exception.
+
+def table(form: str, name: str, more: str = "") -> str:
+    """The statements that create a table of this form, with more columns."""
+    return FORMS[form].format(table=name, columns=COLUMNS + more, default=DEFAULT, generated=GENERATED)
+
+
+# Rows first .. first + amount - 1, each in a block of its own, of which each n-th is undone by an exception.
+BLOCKS = """
 CREATE FUNCTION s_blocks(target regclass, region int, first bigint, amount int, undone int) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -82,6 +89,17 @@ BEGIN
     END LOOP;
 END $$;
 """
+MORE = dict.fromkeys(RESTLESS, ", note int, label varchar(20) DEFAULT ''")
+MORE |= {"s_uuid": ", seq bigserial UNIQUE", "s_parts": ", seq bigserial"}
+SETUP = f"""
+{"".join(table(name[2:], name, MORE.get(name, "")) for name in TABLES)}
+CREATE INDEX ON s_parts (seq);
+CREATE TABLE s_streams (stream int PRIMARY KEY, version int NOT NULL);
+-- What a reader has taken is sure once its row here is.
+CREATE TABLE s_polls (reader text, number bigint, PRIMARY KEY (reader, number));
+GRANT SELECT ON {", ".join(TABLES)} TO {OWNER}, {MOVER};
+GRANT SELECT, INSERT ON s_polls TO {OWNER}, {MOVER};
+{BLOCKS}"""
 
 
 def make_roles(superuser: str) -> None:

@@ -4,7 +4,7 @@ import itertools
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from inorder.connection.database import Connection
@@ -82,11 +82,11 @@ class World:
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 
-def fill(world: World, connection: Connection, amount: int) -> None:
+def fill(world: World, connection: Connection, amount: int, tables: Sequence[str] = TABLES) -> None:
     """Rows of one more lane, in one transaction per table."""
     lane = next(world.lanes)
-    for number, table in enumerate(TABLES):
+    for number, table in enumerate(tables):
         first = token_of(lane, number, 0)
         statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
         connection.execute(statement.encode(), [first, first + amount - 1])
-        world.ledger.add({table: list(range(first, first + amount))})
+        world.ledger.add({table: range(first, first + amount)})

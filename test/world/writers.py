@@ -1,12 +1,13 @@
 """Sixteen sessions that write in all possible ways, and record the rows that they committed."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import psycopg
-from inorder.connection.database import Connection, one_row
+from inorder.connection.database import Connection, connect, one_row
 
 from world.ledger import token_of
 from world.refusals import passes
@@ -57,6 +58,7 @@ class Writer(Role):
     tables: tuple[str, ...] = TABLES
     calm: tuple[str, ...] = CALM
     most_rows = MOST_ROWS
+    counting = 0.3  # probability of a count within a transaction
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"writer {number}")
@@ -129,7 +131,7 @@ class Writer(Role):
         self.commit(draft, *batch, self.count)
 
     def count(self) -> None:
-        if self.rng.random() < 0.3:
+        if self.rng.random() < self.counting:
             check_count(self.world, self.connection, self.rng.choice(self.tables), self.name)
 
     def savepoints(self) -> None:
@@ -211,7 +213,8 @@ class Writer(Role):
             self.connection.execute("BEGIN")
             self.insert(draft, self.rng.randint(1, 50), self.calm if late else self.tables)
             if self.rng.random() < 0.3:
-                self.connection.execute("SELECT s_blocks('s_uuid', 0, %s, 70, 1)", [draft.take(70)[0]])
+                block = [self.rng.choice(self.calm), draft.take(70)[0]]
+                self.connection.execute("SELECT s_blocks(%s, 0, %s, 70, 1)", block)
             prepared = Prepared(f"lane {draft.lane}", draft.rows)
             self.world.lanes_prepared[prepared.gid] = prepared.rows
             self.connection.execute(f"PREPARE TRANSACTION '{prepared.gid}'".encode())
@@ -250,6 +253,13 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
         raise
     if commit:
         world.ledger.add(prepared.rows)
+
+
+def finish_all(world: World) -> None:
+    """Run the second phase of all prepared transactions, except for the one that is held."""
+    with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
+        while world.prepared:
+            finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
 def check_count(world: World, connection: Connection, table: str, role: str) -> None:

@@ -4,11 +4,12 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 
 import click
@@ -19,25 +20,60 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS
 from load.engines.driver import Driver, await_batch, batches, read_to_the_end
 from load.engines.stream import Stream
-from load.engines.writers import LARGE, TABLES, Writer, committed, write_large
 from world.sql import run
+from world.tables import BLOCKS, table
+from world.world import World, fill
+from world.writers import WRITERS, Writer, finish_all
 
-WRITERS = 16
-SCHEMA = "writer int, token bigint, body string"
+# The form of the table on each server, and columns that no writer sets.
+FORMS = {"uuid": "", "number": ", more int", "hashed": ""}
+BODY = ", body text DEFAULT 'row'"
+LANES = 1 << 20  # numbers of writers and of prepared transactions on one server
+LARGE = 1_000_000
+SCHEMA = "region int, token bigint, body string"
 OPTIONS: dict[str, object] = {"table": "events", "max_rows": 100_000, "parts": 2}
 
 
+class Crowd(Writer):
+    tables = calm = ("events",)
+    most_rows, counting = 300, 0.0
+
+    def kinds(self) -> list[Callable[[], None]]:
+        return [kind for kind in super().kinds() if kind != self.stream]
+
+
 @contextmanager
-def servers(count: int) -> Iterator[list[str]]:
+def servers(seed: int) -> Iterator[list[World]]:
     with ExitStack() as stack:
-        dsns = []
-        for place in range(count):
+        made = []
+        for place, (form, more) in enumerate(FORMS.items()):
             cluster = stack.enter_context(Cluster(find_installation()))
             cluster.start(SETTINGS | {"shared_buffers": "128MB", "max_prepared_transactions": "500"})
+            made.append(World(cluster.dsn, seed + place, lanes=count(1 + place * LANES)))
             with connect(cluster.dsn) as connection:
-                run(connection, "CREATE EXTENSION inorder", *TABLES[place], "SELECT feed_enable('events')")
-            dsns.append(cluster.dsn)
-        yield dsns
+                events = table(form, "events", BODY + more)
+                run(connection, "CREATE EXTENSION inorder", events, BLOCKS, "SELECT feed_enable('events')")
+        yield made
+
+
+@contextmanager
+def written(worlds: Sequence[World]) -> Iterator[None]:
+    """Writers on each server, and a transaction of a million rows on the first."""
+    writers = [Crowd(worlds[number % len(worlds)], number) for number in range(WRITERS)]
+    with ThreadPoolExecutor(1) as pool, connect(worlds[0].primary) as connection:
+        large = pool.submit(fill, worlds[0], connection, LARGE, ("events",))
+        for writer in writers:
+            writer.start()
+        try:
+            yield
+        finally:
+            for world in worlds:
+                world.end()
+            for writer in writers:
+                writer.join()
+            large.result()
+            for world in worlds:
+                finish_all(world)
 
 
 def kill_often(folder: Path, stream: Stream, kills: int, rng: random.Random) -> Counter[str]:
@@ -69,36 +105,25 @@ def main(kills: int, seed: int | None) -> None:
     click.echo(f"seed {seed}", err=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and folders are removed
     rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="inorder-engines-") as name, servers(len(TABLES)) as dsns:
-        folder, stop = Path(name), threading.Event()
-        stream = Stream([OPTIONS | {"dsn": dsn} for dsn in dsns], SCHEMA, ["writer", "token"])
-        writers = [Writer(dsns[n % len(dsns)], n, rng.randrange(2**32), stop) for n in range(WRITERS)]
-        large = threading.Thread(target=write_large, args=(dsns[0], WRITERS))
-        for thread in (*writers, large):
-            thread.start()
-        try:
+    with tempfile.TemporaryDirectory(prefix="inorder-engines-") as name, servers(seed) as worlds:
+        folder = Path(name)
+        stream = Stream([OPTIONS | {"dsn": world.primary} for world in worlds], SCHEMA, ["token"])
+        with written(worlds):
             done = kill_often(folder, stream, kills, rng)
-        finally:
-            stop.set()
-            for thread in (*writers, large):
-                thread.join()
         keys = read_to_the_end(folder, stream)
-        there = set().union(*map(committed, dsns))
-    errors = [f"{writer.name}: {writer.error}" for writer in writers if writer.error]
-    counts = Counter({(int(str(writer)), int(str(token))): times for (writer, token), times in keys.items()})
-    report(counts, there, done, errors)
+    report(Counter({int(str(token)): times for (token,), times in keys.items()}), worlds, done)
 
 
-def report(
-    counts: Counter[tuple[int, int]], there: set[tuple[int, int]], done: Counter[str], errors: list[str]
-) -> None:
-    lost, phantom = there - counts.keys(), counts.keys() - there
+def report(counts: Counter[int], worlds: Sequence[World], done: Counter[str]) -> None:
+    due = set().union(*(world.ledger.due("events") for world in worlds))
+    lost, phantom = due - counts.keys(), counts.keys() - due
     repeated = [row for row, times in counts.items() if times > 1]
+    problems = [problem for world in worlds for problem in world.problems]
     click.echo(f"killed {done['drivers']} drivers and {done['executors']} executors")
-    click.echo(f"{len(there):,} rows committed, {LARGE:,} of them in one transaction")
+    click.echo(f"{len(due):,} rows committed, {LARGE:,} of them in one transaction")
     click.echo(f"{len(lost)} lost, {len(repeated)} repeated, {len(phantom)} phantom")
-    click.echo("\n".join(errors), nl=bool(errors))
-    sys.exit(1 if lost or phantom or repeated or errors or len(there) < LARGE else 0)
+    click.echo("\n".join(problems), nl=bool(problems))
+    sys.exit(1 if lost or phantom or repeated or problems or len(due) < LARGE else 0)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Paced(Writer):
     """A writer of the stress test with few rows per transaction; all writers together reach the requested rate."""
 
     tables = calm = TABLES
-    most_rows = 20
+    most_rows, counting = 20, 0.0
     world: SoakWorld
 
     def kinds(self) -> list[Callable[[], None]]:
@@ -44,9 +44,6 @@ class Paced(Writer):
         self.pause(0.02)
         while self.world.files.is_ahead() and not self.world.stop.wait(0.05):
             continue
-
-    def count(self) -> None:
-        """No count of all rows in each transaction."""
 
 
 class Bursts(Partitioner, OwnerRole):

@@ -16,12 +16,12 @@ from load.soak.readers import Kept, readers
 from load.soak.samples import Sampler
 from load.soak.world import LANES, TABLES, KeptCluster, KeptLedger, SoakWorld, Tokens, diary, put, replace, tokens_in
 from load.stress.round import SETTINGS as OF_STRESS
-from load.stress.round import finish_all, prepare, wait_for
+from load.stress.round import prepare, wait_for
 from world.edition import EDITIONS
 from world.ledger import LANE_BITS, ROW_BITS
 from world.role import Role
 from world.server import other_crashes
-from world.writers import WRITERS
+from world.writers import WRITERS, finish_all
 
 SETTINGS = OF_STRESS | {
     "shared_preload_libraries": "pg_stat_statements",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from inorder.connection.database import connect
 from inorder.installations import Installation
@@ -35,7 +35,7 @@ from world.role import Role
 from world.server import Standby, crash, other_crashes
 from world.tables import MOVER, OWNER, ROWS_BEFORE, SETUP, STREAMS, TABLES, make_roles
 from world.world import World, fill
-from world.writers import WRITERS, Writer, finish_prepared
+from world.writers import WRITERS, Writer, finish_all
 
 SETTINGS = {
     "fsync": "off",
@@ -91,13 +91,6 @@ def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
             if time.monotonic() > deadline:
                 world.problem(f"{reader.name} does not run dry")
                 return
-
-
-def finish_all(world: World) -> None:
-    """Run the second phase of all prepared transactions, except for the one that is held."""
-    with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
-        while world.prepared:
-            finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
 def wait_for_writers(world: World, writers: Sequence[Role], held: dict[str, list[int]]) -> None:
