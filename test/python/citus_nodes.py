@@ -6,9 +6,9 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,6 +21,7 @@ from inorder.lab.server.cluster import PORT, Cluster
 
 from tail_runs import Tail
 from waiting import PATIENCE
+from world.beside import beside
 from world.sql import run
 
 # Set by script/citus: a server that has Citus. Without it the tests of Citus are skipped.
@@ -171,29 +172,21 @@ def split(coordinator: Connection, table: str, mode: str = "block_writes", which
     )
 
 
+@dataclass
 class Writers:
-    def __init__(self, dsn: str, table: str, seed: int) -> None:
-        self.dsn, self.table, self.seed = dsn, table, seed
-        self.stop = Event()
+    dsn: str
+    table: str
+    seed: int
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Run writers while the block lasts; an error of theirs fails the test."""
-        with ThreadPoolExecutor(WRITERS) as pool:
-            futures: list[Future[None]] = [pool.submit(self.write, number) for number in range(WRITERS)]
-            try:
-                yield
-            finally:
-                self.stop.set()
-            for future in futures:
-                future.result()
+    def running(self) -> AbstractContextManager[None]:
+        return beside(*(partial(self.write, number) for number in range(WRITERS)))
 
-    def write(self, number: int) -> None:
+    def write(self, number: int, ended: Event) -> None:
         """Run one writer. A statement that was planned for a removed shard is an error of Citus, and rolled back."""
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:
             for turn in itertools.count():
-                if self.stop.is_set():
+                if ended.is_set():
                     return
                 try:
                     with connection.transaction(force_rollback=chance.random() < 0.1):

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from inorder.connection.database import APPLICATION_NAME, Connection, connect
@@ -15,6 +16,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import ROOT, text
 from waiting import PATIENCE, wait_for
+from world.beside import beside
 from world.sql import value
 
 FOLDER = ROOT / "docs" / "clients"
@@ -68,32 +70,22 @@ class Shop:
         self.sink.execute(f"ALTER TABLE mails ADD CONSTRAINT readable CHECK (body <> '{POISON}')".encode())
         self.sink.execute(REFUSING.encode())
         self.committed: list[str] = []
-        self.ended = threading.Event()
 
     def insert(self, connection: Connection, bodies: Sequence[str]) -> list[str]:
         statement = b"INSERT INTO events (body) SELECT unnest(%s::text[]) RETURNING id::text"
         return [str(key) for (key,) in connection.execute(statement, [list(bodies)])]
 
-    def write(self, seed: int) -> None:
+    def write(self, seed: int, ended: threading.Event) -> None:
         generator = random.Random(seed)
         with connect(f"{self.cluster.dsn} dbname=shop") as connection:
-            while not self.ended.wait(0.02):
+            while not ended.wait(0.02):
                 with connection.transaction(force_rollback=(undone := generator.random() < 0.1)):
                     keys = self.insert(connection, [f"body {seed}"] * generator.randint(1, 20))
                 if not undone:
                     self.committed += keys
 
-    @contextmanager
-    def load(self) -> Iterator[None]:
-        threads = [threading.Thread(target=self.write, args=[seed]) for seed in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self.ended.set()
-            for thread in threads:
-                thread.join()
+    def load(self) -> AbstractContextManager[None]:
+        return beside(*(partial(self.write, seed) for seed in range(WRITERS)))
 
     def arrived(self) -> Counter[str]:
         return Counter(str(key) for (key,) in self.sink.execute("SELECT id::text FROM mails"))

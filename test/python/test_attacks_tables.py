@@ -21,6 +21,7 @@ from conftest import LONG_RUN
 from sql_edition import BUILT, TESTED, create
 from tail_runs import Tail
 from waiting import blocked
+from world.beside import beside
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
@@ -464,22 +465,16 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
         of_text = value(admin, "SELECT coalesce(to_regnamespace('inorder_text')::text, 'inorder_internal')")
         calls = by_number(oid, str(of_text))
         assert [call for call in calls if refusal(admin, call)] == []
-        done = Event()
 
-        def swap_until_done() -> None:
-            while not done.is_set():
+        def swap_until(ended: Event) -> None:
+            while not ended.is_set():
                 run(mallory, *swap)
 
-        with ThreadPoolExecutor(1) as pool:
-            swapping = pool.submit(swap_until_done)
-            try:
-                for _ in range(8 if LONG_RUN else 2):
-                    for call in calls:
-                        # these errors are expected while the name belongs to another relation or a type
-                        refusal(admin, call, "42P01", "42883", "42703")
-            finally:
-                done.set()
-            swapping.result()
+        with beside(swap_until):
+            for _ in range(8 if LONG_RUN else 2):
+                for call in calls:
+                    # these errors are expected while the name belongs to another relation or a type
+                    refusal(admin, call, "42P01", "42883", "42703")
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)

@@ -11,6 +11,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS, install_edition
 from copies import SNAPSHOT, Copy, KeptCopy
 from ground import state
+from world.beside import beside
 from world.server import Standby
 from world.sql import run, value
 
@@ -76,11 +77,10 @@ def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Sta
 
 def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
     """A copy is the table as the standby has it, at any time."""
-    stop = threading.Event()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         with connect(pair[0].dsn) as connection:
-            while not stop.is_set():
+            while not ended.is_set():
                 run(connection, *WRITES)
 
     with connect(pair[0].dsn) as primary:
@@ -90,18 +90,13 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
             if edition_name == "sql":
                 assert state(standby, "SELECT reader_start('t_changes')") is not None
                 return
-            writer = threading.Thread(target=write)
-            writer.start()
-            try:
+            with beside(write):
                 copy = KeptCopy()
                 for _ in range(50):
                     run(standby, SNAPSHOT)
                     copy.step(standby)
                     assert copy.rows == copy.table_now(standby)
                     run(standby, "COMMIT")
-            finally:
-                stop.set()
-                writer.join()
             run(primary, "ALTER TABLE t ADD COLUMN more int")
             pair[1].catch_up()
             run(standby, SNAPSHOT)

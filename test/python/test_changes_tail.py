@@ -7,8 +7,8 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from examples import blocks
 from ground import roles
 from tail_runs import Tail
 from waiting import PATIENCE, wait_for, wait_for_more
+from world.beside import beside
 from world.sql import run
 
 pytestmark = pytest.mark.server
@@ -215,26 +216,13 @@ def end_sessions(connection: Connection) -> None:
                     "AND pid <> pg_backend_pid() AND datname = current_database() AND query ~ 'COPY'")  # fmt: skip
 
 
-@contextmanager
-def written(dsn: str) -> Iterator[None]:
-    """A writer that changes the table until the end."""
-    stop = threading.Event()
-
-    def write() -> None:
-        rng = random.Random(7)
-        with connect(dsn) as connection:
-            while not stop.is_set():
-                first = rng.randrange(300)
-                for text in WRITES:
-                    connection.execute(text.encode(), [first, first + 15])
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+def write(dsn: str, ended: threading.Event) -> None:
+    rng = random.Random(7)
+    with connect(dsn) as connection:
+        while not ended.is_set():
+            first = rng.randrange(300)
+            for text in WRITES:
+                connection.execute(text.encode(), [first, first + 15])
 
 
 @pytest.mark.editions
@@ -242,7 +230,7 @@ def written(dsn: str) -> Iterator[None]:
 def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, command: tuple[str, ...]) -> None:
     out = tail.folder / "out"
     out.touch()
-    with written(f"{cluster.dsn} dbname={fresh.info.dbname}"):
+    with beside(partial(write, f"{cluster.dsn} dbname={fresh.info.dbname}")):
         for number in range(KILLS):
             to = "other" if command else "out"
             with tail.started(*CHANGES, *POLL, "--batch-rows", "40", *command, to=to) as running:

@@ -3,13 +3,14 @@
 import os
 import random
 import threading
-from contextlib import suppress
+from functools import partial
 
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
 from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference
+from world import beside
 from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -30,28 +31,15 @@ STATEMENTS = (
 WEIGHTS = (8, 8, 8, 8, 8, 8, 8, 1)
 
 
-def write(dsn: str, seed: int, truncated: str, stop: threading.Event, failures: list[str]) -> None:
+def write(dsn: str, seed: int, truncated: str, ended: threading.Event) -> None:
     chance = random.Random(seed)
     with connect(dsn) as connection:
-        while not stop.is_set():
-            try:
-                run(connection, f"BEGIN ISOLATION LEVEL {chance.choice(LEVELS)}", "SET LOCAL lock_timeout = '500ms'")
-                for _ in range(chance.randint(1, 3)):
-                    (text,) = chance.choices(STATEMENTS, WEIGHTS)
-                    run(connection, "SAVEPOINT s", text.format(id=chance.randint(1, 1000), few=chance.randint(1, 9),
-                                                               truncated=truncated))  # fmt: skip
-                    if chance.random() < 0.2:
-                        run(connection, "ROLLBACK TO s")
-                ends = chance.random()
-                if ends < 0.1:
-                    run(connection, f"PREPARE TRANSACTION 'w{seed}'", f"COMMIT PREPARED 'w{seed}'")
-                else:
-                    run(connection, "ROLLBACK" if ends < 0.2 else "COMMIT")
-            except psycopg.Error as error:
-                if error.sqlstate not in ("40001", "40P01", "55P03", "23505", "21000", "0A000"):
-                    failures.append(str(error))
-                with suppress(psycopg.Error):
-                    run(connection, "ROLLBACK")
+        run(connection, "SET lock_timeout = '500ms'")
+        while not ended.is_set():
+            texts = chance.choices(STATEMENTS, WEIGHTS, k=chance.randint(1, 3))
+            beside.write(connection, chance, [
+                text.format(id=chance.randint(1, 1000), few=chance.randint(1, 9), truncated=truncated) for text in texts
+            ], two_phase=0.1)  # fmt: skip
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
@@ -59,15 +47,9 @@ def test_every_snapshot_has_the_groups_of_its_rows(
     fresh: Connection, other: Connection, tables: tuple[str, ...]
 ) -> None:
     run(fresh, *tables, ROWS, START, "CREATE TABLE held (n int)")
-    stop, failures = threading.Event(), list[str]()
     chance = random.Random()
     truncated = "low" if tables is PARTS else "orders"
-    writers = [
-        threading.Thread(target=write, args=(fresh.info.dsn, seed, truncated, stop, failures)) for seed in range(4)
-    ]
-    for writer in writers:
-        writer.start()
-    try:
+    with beside.beside(*(partial(write, fresh.info.dsn, seed, truncated) for seed in range(4))):
         for turn in range(SNAPSHOTS):
             try:
                 run(fresh, f"BEGIN ISOLATION LEVEL {chance.choice(LEVELS)}")
@@ -78,8 +60,4 @@ def test_every_snapshot_has_the_groups_of_its_rows(
                 run(fresh, "COMMIT")
             except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
                 run(fresh, "ROLLBACK")
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join()
-    assert failures == [] and difference(fresh) == []
+    assert difference(fresh) == []

@@ -27,6 +27,7 @@ from inorder.lab.targets.target import since
 
 from conftest import has_pgstattuple
 from waiting import wait_for
+from world.beside import beside
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -79,23 +80,17 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
     """Otherwise pg_waldump could not read it; this includes WAL that others write at the same time."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
-    done = threading.Event()
 
-    def log() -> None:
+    def log(ended: threading.Event) -> None:
         with connect(cluster.dsn) as other:
-            while not done.is_set():
+            while not ended.is_set():
                 other.execute("SELECT count(pg_logical_emit_message(false, 'x', 'x')) FROM generate_series(1, 1000)")
 
-    writer = threading.Thread(target=log)
-    writer.start()
-    try:
+    with beside(log):
         behind = [
             place for place in (wal_place(connection) for _ in range(100))
             if not value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", place)
         ]  # fmt: skip
-    finally:
-        done.set()
-        writer.join()
     assert not behind
 
 

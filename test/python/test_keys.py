@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import threading
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, SETTINGS, copy_of
 from restoring import copied
+from world.beside import beside
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -125,13 +127,9 @@ def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) ->
             connection.execute("SET LOCAL statement_timeout = '50ms'")
             connection.execute(endless.format(generator).encode())
         connection.execute("SET statement_timeout = '60s'")
-        ended = threading.Event()
-        canceller = threading.Thread(target=cancel_until, args=(connection, ended))
-        canceller.start()
-        with pytest.raises(psycopg.errors.QueryCanceled, match="user request"):
+        canceled = pytest.raises(psycopg.errors.QueryCanceled, match="user request")
+        with beside(partial(cancel_until, connection)), canceled:
             connection.execute(endless.format(generator).encode())
-        ended.set()
-        canceller.join()
 
 
 def cancel_until(connection: Connection, ended: threading.Event) -> None:

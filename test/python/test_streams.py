@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, text
 from consumers import uri
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import PATIENCE, wait_for
+from world import beside
 from world.server import Standby
 from world.sql import value
 
@@ -111,38 +113,20 @@ def served(languages: Sequence[str], source: str, folder: Path) -> Iterator[list
 
 
 def write(dsn: str, seed: int, statements: Sequence[str], ended: threading.Event) -> None:
-    """Transactions of several statements, some of which are rolled back, until the event; the server may go away."""
+    """Transactions of several statements until the event; the server may go away."""
     chosen = random.Random(seed)
     while not ended.is_set():
-        with suppress(psycopg.OperationalError, psycopg.IntegrityError), connect(dsn) as connection:
+        with suppress(psycopg.OperationalError), connect(dsn) as connection:
             while not ended.wait(chosen.uniform(0.01, PAUSE)):
-                with connection.transaction(force_rollback=chosen.random() < 0.1):
-                    for _ in range(chosen.randint(1, 3)):
-                        statement = chosen.choice(statements).format(
-                            few=chosen.randint(1, 5), key=chosen.randint(1, 60)
-                        )
-                        with connection.transaction():  # a savepoint
-                            connection.execute(statement.encode())
+                texts = chosen.choices(statements, k=chosen.randint(1, 3))
+                filled = [text.format(few=chosen.randint(1, 5), key=chosen.randint(1, 60)) for text in texts]
+                beside.write(connection, chosen, filled)
         ended.wait(0.1)
-
-
-@contextmanager
-def load(dsn: str, statements: Sequence[str]) -> Iterator[None]:
-    ended = threading.Event()
-    threads = [threading.Thread(target=write, args=[dsn, n, statements, ended]) for n in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
 
 
 def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients) -> int:
     """Load beside a transaction that stays open, a crash and a failover. Returns the sessions of the services."""
-    with load(pair.dsn, statements):
+    with beside.beside(*(partial(write, pair.dsn, seed, statements) for seed in range(WRITERS))):
         with connect(pair.dsn) as late, late.transaction():
             late.execute(statements[0].format(few=3, key=2000).encode())
             time.sleep(SECONDS)

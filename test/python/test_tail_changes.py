@@ -21,6 +21,7 @@ from pyarrow import parquet
 from conftest import LONG_RUN
 from tail_runs import Tail, insert, numbers, read_until
 from waiting import PATIENCE, wait_for
+from world.beside import beside
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -31,26 +32,16 @@ ISOLATIONS = ("read committed", "repeatable read", "serializable")
 
 
 class Writer:
-    """Inserts rows 1, 2, 3… in small transactions until stopped."""
+    """Inserts rows 1, 2, 3… in small transactions."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn, self.rows = dsn, 0
-        self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self.write)
 
-    def write(self) -> None:
+    def __call__(self, ended: threading.Event) -> None:
         with connect(self.dsn) as connection:
-            while not self.stopped.wait(0.002):
+            while not ended.wait(0.002):
                 insert(connection, 10, self.rows + 1)
                 self.rows += 10
-
-    def __enter__(self) -> "Writer":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stopped.set()
-        self.thread.join()
 
 
 CHANGES = {
@@ -68,7 +59,7 @@ def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change:
     fresh.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
         with tail.started(*EVENTS, *POLL, to="out") as running:
-            with Writer(fresh.info.dsn) as writer:
+            with beside(writer := Writer(fresh.info.dsn)):
                 for number in range(60):
                     fresh.execute(CHANGES[change][number % 2].encode())
                     time.sleep(0.02)

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,7 +16,7 @@ from typing import cast
 import psycopg
 import pytest
 from inorder.connection import reconnect
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import connect
 from inorder.connection.session import Session
 from inorder.errors import InorderError
 from inorder.installations import Installation
@@ -23,6 +25,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import LONG_RUN, SETTINGS, install_edition
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
+from world.beside import beside
 from world.server import UNFLUSHED, kill_all
 from world.sql import value
 
@@ -55,47 +58,26 @@ def private(server: Installation, edition_name: str) -> Iterator[Cluster]:
         yield running
 
 
-class Writers:
-    """Sessions that insert and roll back, each on its own, until stopped."""
-
-    def __init__(self, dsn: str) -> None:
-        self.dsn = dsn
-        self.stopped = threading.Event()
-        self.threads = [threading.Thread(target=self.write, args=(number,)) for number in range(WRITERS)]
-
-    def __enter__(self) -> "Writers":
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stopped.set()
-        for thread in self.threads:
-            thread.join()
-
-    def write(self, number: int) -> None:
-        while not self.stopped.is_set():
-            with suppress(psycopg.OperationalError), connect(self.dsn) as connection:
-                connection.execute("SET synchronous_commit = off")
-                self.transactions(connection, number)
-            time.sleep(0.01)
-
-    def transactions(self, connection: Connection, number: int) -> None:
-        """Run transactions of different lengths; one in five is rolled back."""
-        turn = number
-        while not self.stopped.is_set():
-            turn += 1
-            connection.execute("BEGIN")
-            insert(connection, 1 + turn % 3)
-            time.sleep(turn % 7 / 1000)
-            insert(connection, 1)
-            connection.execute("ROLLBACK" if turn % 5 == 0 else "COMMIT")
+def write(dsn: str, number: int, ended: threading.Event) -> None:
+    """Transactions of different lengths until the event; one in five is rolled back. The server may go away."""
+    while not ended.is_set():
+        with suppress(psycopg.OperationalError), connect(dsn) as connection:
+            connection.execute("SET synchronous_commit = off")
+            for turn in count(number):
+                if ended.is_set():
+                    return
+                connection.execute("BEGIN")
+                insert(connection, 1 + turn % 3)
+                time.sleep(turn % 7 / 1000)
+                insert(connection, 1)
+                connection.execute("ROLLBACK" if turn % 5 == 0 else "COMMIT")
+        time.sleep(0.01)
 
 
 def test_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with tail.started("events", "--position", "p", *POLL, to="out") as running:
-        with Writers(private.dsn):
+        with beside(*(partial(write, private.dsn, number) for number in range(WRITERS))):
             for number in range(CRASHES):
                 wait_for_more(tmp_path / "out")
                 time.sleep(number % 5 / 20)

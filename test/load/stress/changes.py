@@ -22,6 +22,8 @@ from inorder.lab.server.cluster import Cluster
 
 from copies import NEXT, SNAPSHOT, Copy, KeptCopy
 from ground import FINISH
+from world import beside
+from world.beside import AGAIN
 from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
 from world.server import UNFLUSHED, Standby, kill_all
 
@@ -39,7 +41,6 @@ CREATE TABLE t_d PARTITION OF t DEFAULT;
 SELECT changes_enable('t');
 """
 FEEDS = ("whole", "pieces", "outside", "workers")
-COPY = "COPY t (id, area, note) FROM stdin"
 # Statements of writers; {i} and {j} are keys, {a} and {b} areas.
 WRITES = (
     "INSERT INTO t VALUES ({i}, {a}, 'new', {i} % 10) ON CONFLICT (area, id) DO UPDATE SET note = 'again'",
@@ -58,7 +59,7 @@ WRITES = (
     "UPDATE t_0 SET note = 'direct' WHERE id = {i}",
     "DELETE FROM t_1_2 WHERE id = {i}",
     "INSERT INTO t_1_1 VALUES ({i}, 1, 'direct') ON CONFLICT DO NOTHING",
-    COPY,
+    "COPY t (id, area, note) FROM stdin\n{j}\t3\tcopied\n",
     "UPDATE above SET id = id WHERE id = {i} % 10",
     "DELETE FROM above WHERE id = {i} % 10",
     "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
@@ -75,14 +76,6 @@ CHANGES = (
     ("CREATE TABLE t_9 PARTITION OF t FOR VALUES IN (9)", "INSERT INTO t_9 VALUES (1, 9, 'direct', NULL)",
      "DROP TABLE t_9"),
     ("VACUUM FULL t_0", "CREATE INDEX IF NOT EXISTS notes ON t (note)", "DROP INDEX notes"),
-)  # fmt: skip
-# Errors after which a transaction is repeated: serialization_failure, deadlock_detected, lock_not_available, and
-# conflicts of two writers.
-AGAIN = (
-    psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable,
-    psycopg.errors.IntegrityError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn,
-    psycopg.errors.UndefinedObject, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn,
-    psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation,
 )  # fmt: skip
 LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
 CYCLE_SECONDS, BETWEEN_SECONDS, PATIENCE_SECONDS = 1.0, 0.05, 300.0
@@ -169,36 +162,12 @@ def write(run: Run, rng: random.Random) -> None:
         while not run.stop.is_set():
             statements = [rng.choice(TRUNCATES) if rng.random() < 0.01 and not run.crashing else rng.choice(WRITES)
                           for _ in range(rng.choice([1, 1, 1, 2, 5]))]  # fmt: skip
-            with suppress(*AGAIN):
-                try:
-                    transaction(run, connection, rng, statements)
-                finally:
-                    connection.execute("ROLLBACK")
-
-
-def transaction(run: Run, connection: Connection, rng: random.Random, statements: list[str]) -> None:
-    level = rng.choice(["READ COMMITTED", "READ COMMITTED", "REPEATABLE READ"])
-    connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
-    for statement in statements:
-        values = {"i": rng.randrange(200), "j": rng.randrange(200), "a": rng.randrange(4), "b": rng.randrange(4)}
-        connection.execute(b"SAVEPOINT s")
-        with suppress(*AGAIN):
-            if statement == COPY:
-                with connection.cursor().copy(COPY.encode()) as rows:
-                    rows.write_row((rng.randrange(300), 3, "copied"))
-            else:
-                connection.execute(statement.format(**values).encode())
-        connection.execute(rng.choice([b"RELEASE s", b"RELEASE s", b"ROLLBACK TO s"])
-                           if connection.info.transaction_status.name == "INTRANS" else b"ROLLBACK TO s")  # fmt: skip
-    name = f"w{rng.randrange(10**9)}"
-    if rng.random() < 0.05 and not run.crashing:
-        connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
-        time.sleep(rng.random() * 0.2)
-        connection.execute(f"COMMIT PREPARED '{name}'".encode())
-    else:
-        time.sleep(rng.choice([0, 0, 0, rng.random() * 0.05]))
-        connection.execute(b"COMMIT")
-    run.note("written")
+            filled = [
+                text.format(i=rng.randrange(200), j=rng.randrange(200), a=rng.randrange(4), b=rng.randrange(4))
+                for text in statements
+            ]
+            if beside.write(connection, rng, filled, 0.0 if run.crashing else 0.05):
+                run.note("written")
 
 
 def own(run: Run, rng: random.Random) -> None:

@@ -16,7 +16,8 @@ from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
 
 from counted_groups import difference
-from load.stress.changes import AGAIN, CHANGES, SETTINGS, TABLES, Run, Work, write
+from load.stress.changes import CHANGES, SETTINGS, TABLES, Run, Work, write
+from world.beside import AGAIN
 from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
 from world.server import Standby, kill_all
 
