@@ -1,24 +1,21 @@
 """Counts by group under load: views that must be GROUP BY in each snapshot.
 
-It runs the writers of ``stress.changes``; an owner who changes the table; folds; readers at each isolation level and on
-a standby; sessions that are killed; and crashes of the server. ``python -m load.stress.groups`` is the long form.
+It runs the writers of ``changing``; an owner who changes the table; folds; readers at each isolation level and on
+a standby; sessions that are killed; and crashes of the server.
 """
 
 import random
-import sys
-import time
 from contextlib import ExitStack, suppress
-from threading import Thread
+from functools import partial
 
 import psycopg
 from inorder.connection.database import Connection, connect
-from inorder.installations import Installation, find_installation
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from counted_groups import difference
-from load.stress.changes import CHANGES, SETTINGS, TABLES, Run, Work, write
-from world.beside import AGAIN
-from world.edition import EDITIONS, INSTALLER, STANDBY, Edition
+from load.stress.changing import SETTINGS, Run, Work, kill, opened, own, write
+from world.edition import EDITIONS, STANDBY, Edition
 from world.server import Standby, kill_all
 
 # For each view: by which columns it counts, and what it must be.
@@ -31,6 +28,8 @@ LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 LATER = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable)
 FOLD = "SELECT exact_count_fold('t')"
 CYCLE_SECONDS = 3
+# All sessions would wait for one that ends between the two phases of a commit.
+ANY = "backend_type = 'client backend' AND query !~ 'PREPARE'"
 
 
 def compare(run: Run, rng: random.Random, standby: str = "") -> None:
@@ -71,38 +70,12 @@ def repair(connection: Connection) -> None:
             return
 
 
-def own(run: Run, rng: random.Random) -> None:
-    with connect(run.dsn) as connection:
-        connection.execute(b"SET lock_timeout = '2s'")
-        while not run.stop.wait(rng.random() * 2):
-            for statement in rng.choice(CHANGES):
-                with suppress(*AGAIN, psycopg.errors.WrongObjectType, psycopg.errors.DatatypeMismatch):
-                    connection.execute(statement.encode())
-                run.stop.wait(rng.random() * 0.1)
-            repair(connection)
-            run.note("table changed")
-
-
-def kill(run: Run, rng: random.Random) -> None:
-    """From time to time, end a session that writes, folds or reads, unless all other sessions would wait for it."""
-    with connect(run.dsn) as connection:
-        while not run.stop.wait(rng.random()):
-            connection.execute(
-                b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-                b"AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND query !~ 'PREPARE' "
-                b"ORDER BY random() LIMIT 1"
-            )
-
-
 def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
     """Run until the end, or until a crash. The thread that starts a server must outlive it.
 
     It starts before the others end: a reader of the standby may wait for a lock of a transaction that was killed.
     """
-    run.stop.clear()
-    threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
-    for thread in threads:
-        thread.start()
+    threads = run.start(work)
     run.wait_for(seconds, "compared in REPEATABLE READ", "folded")
     if crashing is not None and not run.stop.is_set():
         kill_all(crashing)
@@ -132,29 +105,19 @@ def settle(run: Run) -> None:
         check(connection, "after the last fold")
 
 
-def make_tables(run: Run) -> None:
-    with connect(run.dsn) as connection:
-        connection.execute(TABLES.partition("SELECT changes_enable")[0].encode())
-        repair(connection)
-
-
 def run_groups(
     server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"], crashes: bool = False
 ) -> Run:
-    with Cluster(server) as cluster, ExitStack() as stack:
-        cluster.start(SETTINGS)
-        edition.install(cluster.dsn)
-        run = Run(edition.dsn(cluster.dsn), seed)
-        if edition.user:  # the owner of the database owns the schema, and could replace what is counted
-            with connect(cluster.dsn) as connection:
-                connection.execute(f"GRANT {edition.user} TO {INSTALLER}".encode())
-        make_tables(run)
+    with opened(server, edition, SETTINGS) as (cluster, dsn), ExitStack() as stack:
+        run = Run(dsn, seed)
+        with connect(dsn) as connection:
+            repair(connection)
         standby = stack.enter_context(Standby(cluster)) if edition.has(STANDBY) else None
-        work: list[Work] = [lambda rng: write(run, rng)] * 16 + [lambda rng: compare(run, rng)] * 3
-        work += [lambda rng: fold(run, rng), lambda rng: own(run, rng), lambda rng: kill(run, rng)]
+        work: list[Work] = [*[partial(write, run)] * 16, *[partial(compare, run)] * 3, partial(fold, run)]
+        work += [partial(own, run, repair=repair), partial(kill, run, which=ANY)]
         if standby:
             standby.start(SETTINGS)
-            work.append(lambda rng: compare(run, rng, standby.dsn))
+            work.append(partial(compare, run, standby=standby.dsn))
         cycles = max(1, round(seconds / CYCLE_SECONDS)) if crashes else 1
         for _ in range(cycles):
             play(run, work, seconds / cycles, cluster if crashes else None)
@@ -162,16 +125,3 @@ def run_groups(
                 break
             settle(run)
         return run
-
-
-def main() -> None:
-    edition, seconds = sys.argv[1], float(sys.argv[2])
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1_000_000)
-    began = time.monotonic()
-    run = run_groups(find_installation(), seconds, seed, EDITIONS[edition], crashes="crash" in sys.argv)
-    print(f"seed {seed}, {time.monotonic() - began:.0f} s: {dict(run.seen)}", *run.faults, sep="\n")
-    sys.exit(1 if run.faults else 0)
-
-
-if __name__ == "__main__":
-    main()
