@@ -1,4 +1,4 @@
-"""Write the tables and pictures of docs/results/soak.md, from the kept samples of script/soak.
+"""Write the tables and pictures of docs/results/soak.md, from the kept samples of script/stress --for.
 
 ``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them, after adding the soak in the folder
 DIR to the stored soaks, with the medians of the samples of each minute.

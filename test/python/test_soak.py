@@ -1,4 +1,4 @@
-"""Pieces of script/soak that are as short as possible, and the page of a long one."""
+"""Pieces of script/stress --for that are as short as possible, and the page of a long one."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def servers(folder: Path) -> list[str]:
 def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/test:{ROOT}/test/python", "TMPDIR": str(folder)}
     committed = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
-    command = [sys.executable, "-m", "load.soak", "--for", "1h", "--rate", "300", *options]
+    command = [sys.executable, "-m", "load.stress", "--for", "1h", "--rate", "300", *options]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))

@@ -1,20 +1,26 @@
 """One piece of a soak: the server of the last piece continues, and at the end every row is checked."""
 
+import json
 import signal
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from inorder.connection.database import connect
-from inorder.installations import Installation
+from inorder.errors import InorderError
+from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.temporary import service_account, temporary_folder
 
 from load.soak.load import Bursts, Counting, Paced
 from load.soak.readers import Kept, readers
-from load.soak.samples import Sampler
+from load.soak.samples import CURVES, Sampler, figure, trends
 from load.soak.world import LANES, TABLES, KeptCluster, KeptLedger, SoakWorld, Tokens, diary, put, replace, tokens_in
+from load.stress import report
 from load.stress.round import SETTINGS as OF_STRESS
 from load.stress.round import prepare, wait_for
 from world.edition import EDITIONS
@@ -175,3 +181,34 @@ def run_piece(server: Installation, folder: Path, seconds: float, held: float) -
             soak["seconds"] += piece["seconds"]
             replace(folder / "soak.json", soak)
         return piece
+
+
+SAID = ("reader", "table", "due", "delivered", "lost", "repeated", "foreign", "disordered")
+
+
+def shown(folder: Path, piece: dict[str, Any]) -> str:
+    samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    rows: list[tuple[object, ...]] = [("curve", "start", "held", "end", "times")]
+    rows += [(f"{CURVES[trend.curve][0]}, {CURVES[trend.curve][1]}: {trend.line}", figure(trend.start),
+              figure(trend.held), figure(trend.end), figure(trend.grows)) for trend in trends(samples)]  # fmt: skip
+    parts = [report.table([SAID, *(tuple(line[name] for name in SAID) for line in piece["lines"])]), report.table(rows)]
+    parts += [f"meanwhile: {piece['done']}, {piece['counts']} counts compared"]
+    parts += [f"PROBLEM: {problem}" for problem in piece["problems"]]
+    return "\n".join([*parts, "FAILED" if piece["problems"] else "passed: each reader got each row once"])
+
+
+def run_soak(seconds: float, rate: int | None, held: float, edition: str, folder: Path | None) -> bool:
+    """Run the first piece of a soak, or the next one of the soak in the folder; True if nothing is wrong."""
+    server = find_installation()
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="soak-", dir=temporary_folder(service_account())))
+        folder.chmod(0o755)
+        replace(folder / "soak.json", {"server": server.version, "edition": edition, "pieces": [], "seconds": 0})
+    state = {"rate": 2000} | diary(folder) | ({"rate": rate} if rate else {})
+    replace(folder / "soak.json", state)
+    if state["server"] != server.version:
+        raise InorderError(f"{folder} is of PostgreSQL {state['server']}, and PG_CONFIG of {server.version}")
+    click.echo(f"{folder}: piece {len(state['pieces']) + 1}, {state['rate']} rows a second", err=True)
+    piece = run_piece(server, folder, seconds, held)
+    click.echo(shown(folder, piece))
+    return not piece["problems"]

@@ -1,65 +1,94 @@
 """The command script/stress."""
 
 import random
+import signal
 import sys
 import time
+from pathlib import Path
 
 import click
+from inorder.errors import InorderError
 from inorder.installations import find_installation
+from inorder.interrupts import SIGNALS
+from inorder.options import count, duration, option
 
+from load.soak.piece import run_soak
 from load.stress.around import MODES, Around
 from load.stress.changes import run_changes
+from load.stress.changing import Run
 from load.stress.groups import run_groups
 from load.stress.report import show
 from load.stress.round import run_round
-from world.edition import EDITIONS
+from world.edition import EDITIONS, Edition
+
+PARTS = ("rows", "groups", "changes")
+
+
+def passed(run: Run, part: str) -> bool:
+    click.echo("\n".join([f"{part}: {dict(run.seen)}", *run.faults, "FAILED" if run.faults else "passed"]))
+    return not run.faults
+
+
+def run_parts(
+    parts: tuple[str, ...], seconds: float, seed: int, edition: Edition, around: Around, short: bool, asynchronous: bool
+) -> bool:
+    server, is_long, good = find_installation(), not short and around.pooler is None, True
+    if "rows" in parts:
+        result = run_round(server, seconds, seed, is_long, edition, around)
+        click.echo(show(result))
+        good = not result.failed
+    if "groups" in parts:
+        good &= passed(run_groups(server, seconds, seed, edition, crashes=is_long), "counts by group")
+    if "changes" in parts:
+        good &= passed(run_changes(server, seconds, seed, edition, asynchronous), "copies by changes")
+    return good
 
 
 @click.command()
-@click.option(
-    "--seconds", default=40.0, show_default=True, type=click.FloatRange(1, 3600), help="How long the writers write."
-)
-@click.option(
-    "--rounds", default=3, show_default=True, type=click.IntRange(1, 1000), help="How many rounds, each on new servers."
-)
-@click.option("--edition", type=click.Choice(list(EDITIONS)), default="c", show_default=True, help="Which edition.")
-@click.option("--short", is_flag=True, help="No crash, no promotion, no restore.")
-@click.option("--clock", is_flag=True, help="Set the clock of the servers by up to 20 seconds, about every second.")
-@click.option(
-    "--pooler", type=click.Choice(MODES), help="Let readers go through PgBouncer in this mode; implies --short."
-)
-@click.option(
-    "--asynchronous", is_flag=True,
-    help="Instead, copies by changes: writers commit asynchronously, and the server is killed between batch and rows.",
-)  # fmt: skip
-@click.option("--seed", type=int, help="Of the first round's randomness; by default another one each time.")
+@option("--seconds", default=40.0, type=click.FloatRange(1, 3600), help="How long the writers write.")
+@option("--rounds", default=3, type=click.IntRange(1, 1000), help="How many rounds, each on new servers.")
+@option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="Which edition.")
+@option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Which parts.")
+@option("--short", is_flag=True, help="No crash, no promotion, no restore.")
+@option("--clock", is_flag=True, help="Set the clock of the servers by up to 20 seconds, about every second.")
+@option("--pooler", type=click.Choice(MODES), help="Let readers go through PgBouncer in this mode; implies --short.")
+@option("--asynchronous", is_flag=True, help="Only copies by changes: writers commit asynchronously, and the server is "
+        "killed between batch and rows.")  # fmt: skip
+@option("--seed", type=int, help="Of the first round's randomness; by default another one each time.")
+@option("--for", "length", type=duration(10), help="Instead of rounds, a soak: readers of five kinds for so long.")
+@option("--rate", type=count(1, 100_000), help="Rows a second of a soak.  [default: 2000, or that of the piece before]")
+@option("--held", default="1h", type=duration(1), help="How long a transaction is idle, at most two thirds of a soak.")
+@option("--resume", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Go on with the soak "
+        "in this folder, by default for an hour. A new one is made in TMPDIR, and its name printed.")  # fmt: skip
 def main(
-    seconds: float, rounds: int, edition: str, short: bool, clock: bool, pooler: str | None, asynchronous: bool,
-    seed: int | None,
+    seconds: float, rounds: int, edition: str, parts: tuple[str, ...], short: bool, clock: bool, pooler: str | None,
+    asynchronous: bool, seed: int | None, length: float | None, rate: int | None, held: float, folder: Path | None,
 ) -> None:  # fmt: skip
     """Writers, readers of every kind, counts and a standby at once. Exit code 1 if a row was lost or came twice."""
+    for each in SIGNALS:  # in the background, too, where a shell ignores SIGINT
+        signal.signal(each, signal.default_int_handler)
+    if length is not None or folder is not None:
+        sys.exit(0 if run_soak(length or 3600.0, rate, held, edition, folder) else 1)
     around = Around(clock, pooler)
     if missing := around.missing():
         raise click.UsageError(missing)
-    first = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    failed = False
+    first, good = random.SystemRandom().randrange(1_000_000) if seed is None else seed, True
     for number in range(rounds):
         began = time.monotonic()
         click.echo(f"round {number + 1} of {rounds}, seed {first + number}", err=True)
-        if asynchronous:
-            run = run_changes(find_installation(), seconds, first + number, EDITIONS[edition], asynchronous=True)
-            click.echo("\n".join([f"{dict(run.seen)}", *run.faults, "FAILED" if run.faults else "passed"]))
-            failed |= bool(run.faults)
-            continue
-        is_long = not short and pooler is None
-        result = run_round(find_installation(), seconds, first + number, is_long, EDITIONS[edition], around)
-        click.echo(show(result))
+        chosen = ("changes",) if asynchronous else parts
+        good &= run_parts(chosen, seconds, first + number, EDITIONS[edition], around, short, asynchronous)
         click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
-        groups = run_groups(find_installation(), seconds, first + number, EDITIONS[edition], crashes=is_long)
-        click.echo("\n".join([f"counts by group: {dict(groups.seen)}", *groups.faults]))
-        failed |= result.failed or bool(groups.faults)
-    sys.exit(1 if failed else 0)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except InorderError as error:
+        sys.exit(f"stress: {error}")
