@@ -10,9 +10,9 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 from ground import FINISH
-from restoring import run_program
 from sql_edition import create
 from waiting import wait_for
+from world.server import run_program
 from world.sql import value
 
 SETTINGS = {

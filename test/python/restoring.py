@@ -1,6 +1,5 @@
 """Databases with feeds and counts, to be dumped and restored."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from conftest import copy_of
 from sql_edition import TESTED, create
+from world.server import run_program
 
 TABLES = """
 CREATE SCHEMA "Odd.one";
@@ -105,15 +105,6 @@ def spend_transactions(connection: Connection, amount: int) -> None:
         f"""DO $$ BEGIN FOR i IN 1 .. {amount} LOOP
                 BEGIN INSERT INTO spent VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END;
             END LOOP; END $$""".encode()
-    )
-
-
-def run_program(
-    cluster: Cluster, program: str, *arguments: str, stdin: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    command: list[str | Path] = [cluster.original.program(program), *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
     )
 
 

@@ -7,9 +7,9 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
-import restoring
 from conftest import copy_of
 from counted_groups import FOLD, PARTS, PLAIN, difference, stands, start
+from world.server import run_program
 from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -19,13 +19,13 @@ PLAIN_AND_PARTS = pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain"
 
 def dumped(cluster: Cluster, database: str, folder: Path, *options: str) -> str:
     file = str(folder / "dump")
-    result = restoring.run_program(cluster, "pg_dump", "--format=custom", *options, "-f", file, database)
+    result = run_program(cluster, "pg_dump", "--format=custom", *options, "-f", file, database)
     assert result.returncode == 0, result.stderr
     return file
 
 
 def restore(cluster: Cluster, database: str, file: str, *options: str) -> None:
-    result = restoring.run_program(cluster, "pg_restore", "--exit-on-error", "--no-owner", *options, "-d", database, file)
+    result = run_program(cluster, "pg_restore", "--exit-on-error", "--no-owner", *options, "-d", database, file)
     assert result.returncode == 0, result.stderr
 
 

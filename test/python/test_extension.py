@@ -16,9 +16,9 @@ from inorder.lab.server import cluster as cluster_module
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import copy_server, make_readable
 
-import restoring
 from first_use import REMOVAL, STATEMENTS, printed, script
 from tool import inorder
+from world.server import run_program
 
 pytestmark = pytest.mark.server
 
@@ -60,7 +60,7 @@ def pg_config(bare: Cluster, tmp_path: Path) -> str:
 
 
 def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
-    done = restoring.run_program(cluster, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", stdin=script(statements))
+    done = run_program(cluster, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", stdin=script(statements))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -35,9 +35,7 @@ class Pair:
 
     def cut_off(self) -> None:
         self.standby.catch_up()
-        self.new.execute("ALTER SYSTEM SET primary_conninfo = ''")
-        self.new.execute("SELECT pg_reload_conf()")
-        wait_for(lambda: value(self.new, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
+        self.standby.stop_streaming()
 
 
 @pytest.fixture

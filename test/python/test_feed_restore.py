@@ -24,10 +24,10 @@ from restoring import (
     insert,
     make_tables,
     read,
-    run_program,
     spend_transactions,
 )
 from sql_edition import BUILT, create
+from world.server import run_program
 from world.sql import run, value
 
 pytestmark = pytest.mark.server

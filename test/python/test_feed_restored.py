@@ -11,8 +11,9 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, copy_of
 from ground import FINISH
-from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, run_program, spend_transactions
+from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, spend_transactions
 from sql_edition import BUILT, TESTED
+from world.server import run_program
 from world.sql import value
 
 pytestmark = pytest.mark.server

@@ -13,9 +13,9 @@ from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
-import restoring
 from editions import EVENTS, OBJECTS, Tool, database
 from tool import inorder
+from world.server import run_program
 from world.sql import run
 
 FACTS = Offer(
@@ -253,7 +253,7 @@ def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tm
     with database(cluster) as connection, database(cluster) as restored:
         Tool(cluster, tmp_path, connection).install("--edition", SQL)
         run(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
-        dumped = restoring.run_program(cluster, "pg_dump", "--schema-only", connection.info.dbname)
+        dumped = run_program(cluster, "pg_dump", "--schema-only", connection.info.dbname)
         restored.execute(re.sub(r"^\\.*\n", "", dumped.stdout, flags=re.M).encode())
         run(restored, "RESET ALL")
         with pytest.raises(

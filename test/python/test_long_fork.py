@@ -17,7 +17,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import SETTINGS
 from ground import numbers
 from waiting import wait_for
-from world.server import Standby
+from world.server import Standby, with_standby
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -25,13 +25,8 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module")
 def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
-    with Cluster(server) as primary:
-        primary.start(SETTINGS | {"track_commit_timestamp": "on"})
-        with connect(primary.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
-        with Standby(primary) as standby:
-            standby.start(SETTINGS | {"track_commit_timestamp": "on"})
-            yield primary, standby
+    with with_standby(server, SETTINGS | {"track_commit_timestamp": "on"}, "CREATE EXTENSION inorder") as pair:
+        yield pair
 
 
 def by_set(connection: Connection, position: str) -> tuple[list[int], str]:

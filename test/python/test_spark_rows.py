@@ -20,7 +20,7 @@ from inorder.spark.options import parsed
 from conftest import SETTINGS
 from tail_runs import insert
 from waiting import PATIENCE, wait_for
-from world.server import Standby
+from world.server import Standby, with_standby
 
 NEEDED = "the extra 'spark' is not installed: script/engines installs it, and runs this"
 rows = pytest.importorskip("inorder.spark.rows", reason=NEEDED)
@@ -209,15 +209,9 @@ def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> Non
 
 @pytest.fixture(scope="module")
 def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
-    with Cluster(server) as primary:
-        primary.start(SETTINGS)
-        with connect(primary.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
-            connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
-            connection.execute("SELECT feed_enable('events')")
-        with Standby(primary) as standby:
-            standby.start(SETTINGS)
-            yield primary, standby
+    events = "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+    with with_standby(server, SETTINGS, "CREATE EXTENSION inorder", events, "SELECT feed_enable('events')") as pair:
+        yield pair
 
 
 def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:

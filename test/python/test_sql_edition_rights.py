@@ -11,9 +11,9 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import errors
 
-import restoring
 from conftest import copy_of
 from sql_edition import BARE, install, write_edition
+from world.server import run_program
 from world.sql import run
 
 pytestmark = pytest.mark.server
@@ -400,9 +400,9 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
     dump = str(tmp_path / "dump.sql")
-    assert restoring.run_program(cluster, "pg_dump", "-f", dump, "plain").returncode == 0
+    assert run_program(cluster, "pg_dump", "-f", dump, "plain").returncode == 0
     with copy_of("template1", cluster, "plain2") as connection:
-        done = restoring.run_program(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
+        done = run_program(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
         # As if the dump were of another server.
         run(connection, "UPDATE inorder_internal.feed SET system = 7")
@@ -465,9 +465,9 @@ def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path:
         ([], "", []),
     ):
         dump = str(tmp_path / "dump.sql")
-        assert restoring.run_program(cluster, "pg_dump", "-T", "app.more", "-f", dump, *options, "plain").returncode == 0
+        assert run_program(cluster, "pg_dump", "-T", "app.more", "-f", dump, *options, "plain").returncode == 0
         with copy_of("template1", cluster, "plain2") as connection:
-            done = restoring.run_program(cluster, "psql", "-Xq", "-c", script, "-f", dump, "plain2")
+            done = run_program(cluster, "psql", "-Xq", "-c", script, "-f", dump, "plain2")
             assert ('relation "app.more" does not exist' in done.stderr) == (not script)
             assert [name for (name,) in run(connection, feeds)] == kept
 

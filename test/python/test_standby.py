@@ -18,7 +18,7 @@ import preloaded
 from conftest import SETTINGS
 from tail_runs import Tail, read_until
 from waiting import PATIENCE, wait_for
-from world.server import Standby
+from world.server import Standby, with_standby
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -30,13 +30,8 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::ev
 
 @pytest.fixture(scope="module")
 def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
-    with Cluster(server) as primary:
-        primary.start(SETTINGS)
-        with connect(primary.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
-        with Standby(primary) as standby:
-            standby.start(SETTINGS)
-            yield primary, standby
+    with with_standby(server, SETTINGS, "CREATE EXTENSION inorder") as pair:
+        yield pair
 
 
 class Two:

@@ -24,12 +24,12 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, SETTINGS, copy_of, install_edition, text
+from conftest import LONG_RUN, SETTINGS, copy_of, text
 from consumers import uri
 from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, missing
 from waiting import PATIENCE, wait_for
 from world import beside
-from world.server import Standby
+from world.server import Standby, with_standby
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -74,10 +74,8 @@ class Pair:
 
     def fail_over(self) -> None:
         """The primary is lost, with rows that clients have and the standby has not."""
+        self.standby.stop_streaming()
         with connect(self.standby.dsn) as standby, connect(self.primary.dsn) as primary:
-            standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
-            standby.execute("SELECT pg_reload_conf()")
-            wait_for(lambda: value(standby, "SELECT count(*) FROM pg_stat_wal_receiver") == 0)
             primary.execute("INSERT INTO events (body) VALUES ('lost')")
             time.sleep(1)
             received = value(standby, "SELECT pg_last_wal_receive_lsn()")
@@ -90,12 +88,8 @@ class Pair:
 
 @pytest.fixture
 def pair(server: Installation) -> Iterator[Pair]:
-    with Cluster(server) as primary, TemporaryDirectory() as folder:
-        primary.start(SETTINGS)
-        install_edition("c", server, primary, "postgres")
-        with Standby(primary) as standby:
-            standby.start(SETTINGS)
-            yield Pair(primary, standby, Path(folder))
+    with with_standby(server, SETTINGS, "CREATE EXTENSION inorder") as pair, TemporaryDirectory() as folder:
+        yield Pair(*pair, Path(folder))
 
 
 def source_of(folder: Path, database: str = "postgres") -> str:

@@ -3,16 +3,20 @@
 import os
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 from inorder.connection.database import connect
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster, Limit
+
+from world.sql import run
 
 # Replay waits for queries on the standby, and VACUUM on the primary for rows that they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
@@ -65,6 +69,12 @@ class Standby(Cluster):
                     return
                 time.sleep(0.02)
         raise InorderError(f"the standby did not catch up within {REPLAY_SECONDS} s:\n{self.log_tail()}")
+
+    def stop_streaming(self) -> None:
+        with connect(self.dsn) as connection:
+            run(connection, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+            while run(connection, "SELECT FROM pg_stat_wal_receiver"):
+                time.sleep(0.02)
 
     def become_subscriber(self, tool: Path, database: str, settings: Mapping[str, str]) -> None:
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
@@ -129,3 +139,24 @@ def other_crashes(cluster: Cluster) -> list[str]:
         "\n".join(lines[max(number - LINES_BEFORE, 0) : number + 1]) for number, line in enumerate(lines)
         if ("terminated by signal" in line and "signal 9" not in line) or "TRAP:" in line or "PANIC:" in line
     ]  # fmt: skip
+
+
+def run_program(
+    cluster: Cluster, program: str, *arguments: str, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    command: list[str | Path] = [cluster.original.program(program), *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
+    )
+
+
+@contextmanager
+def with_standby(server: Installation, settings: dict[str, str], *statements: str) -> Iterator[tuple[Cluster, Standby]]:
+    """A server where these statements were run, and its standby."""
+    with Cluster(server) as primary:
+        primary.start(settings)
+        with connect(primary.dsn) as connection:
+            run(connection, *statements)
+        with Standby(primary) as standby:
+            standby.start(settings)
+            yield primary, standby

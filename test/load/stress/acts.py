@@ -1,14 +1,11 @@
 """The last parts of the long form: a standby is promoted under load, and a dump is restored elsewhere."""
 
-import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from inorder.connection.database import Connection, connect
-from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
 
 from load.stress.delivery import Reader
@@ -16,7 +13,7 @@ from load.stress.readers import Applying, Plain, TwoStep
 from load.stress.stateless import Stateless
 from load.stress.tails import Tail
 from set_clock import SetClock
-from world.server import Standby, kill_all
+from world.server import Standby, kill_all, run_program
 from world.sql import numbers
 from world.tables import CALM, TABLES, make_roles
 from world.world import Prepared, World, fill
@@ -59,7 +56,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
     safe = {table: set(world.ledger.committed[table]) for table in TABLES}
     stage.catch_up()
     if rng.random() < 0.7:
-        stop_streaming(stage.standby)
+        stage.standby.stop_streaming()
         world.broken.wait(rng.random())
     kill_all(stage.primary)
     world.was_promoted = stage.is_promoted = True
@@ -72,14 +69,6 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
         for table in CALM:
             if not safe[table] <= set(numbers(connection, f"SELECT token FROM {table}")):
                 world.problem(f"rows of {table} that the standby had are gone")
-
-
-def stop_streaming(standby: Standby) -> None:
-    with connect(standby.dsn) as connection:
-        connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
-        connection.execute("SELECT pg_reload_conf()")
-        while connection.execute("SELECT FROM pg_stat_wal_receiver").rowcount:
-            time.sleep(0.02)
 
 
 def keep_prepared(world: World, standby: Standby) -> None:
@@ -124,16 +113,12 @@ def copy_database(world: World, stage: Stage) -> None:
     make_roles(stage.young.dsn)
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         dump = Path(folder) / "dump"
-        run(stage.primary, "pg_dump", "--format=custom", "--no-tablespaces", "-f", str(dump), "-d", world.superuser)
+        options = ["--format=custom", "--no-tablespaces", "-f", str(dump), "-d", world.superuser]
+        dumped = run_program(stage.primary, "pg_dump", *options)
+        assert dumped.returncode == 0, dumped.stderr
         options = ["--exit-on-error", "--no-tablespaces", "-d", stage.young.dsn]
-        run(stage.young, "pg_restore", *options, str(dump))
-
-
-def run(cluster: Cluster, program: str, *arguments: str) -> None:
-    command = [str(cluster.original.program(program)), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise InorderError(f"{program} failed: {done.stderr}")
+        restored = run_program(stage.young, "pg_restore", *options, str(dump))
+        assert restored.returncode == 0, restored.stderr
 
 
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
