@@ -16,7 +16,7 @@ from inorder.lab.server.cluster import Cluster
 from editions import EVENTS, OBJECTS, Tool, database
 from tool import inorder
 from world.server import run_program
-from world.sql import run
+from world.sql import rows, run
 
 FACTS = Offer(
     schema="inorder", version_number=180000, version="18", is_standby=False, is_read_only=False, database="d", role="r",
@@ -87,9 +87,9 @@ def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
-    before = run(empty, OBJECTS)
+    before = rows(empty, OBJECTS)
     assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
-    assert run(empty, OBJECTS) == before
+    assert rows(empty, OBJECTS) == before
     installed = tool.run("install", "--edition", edition)
     assert installed.stdout.startswith(b"installed inorder ")
     (hint,) = re.findall(r"^HINT:  (.*);$", installed.stderr.decode(), re.MULTILINE)
@@ -103,12 +103,11 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert f"{edition}: {EDITIONS[edition]}: is installed" in checked
     assert f"{other}: {EDITIONS[other]}: can replace it; docs/hosted.md has a script" in checked
     run(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS)
-    assert run(
-        empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)",
-        "SELECT feed_create(E'two\\nlines', 'events')", "SELECT exact_count_start('events')",
-    ) == [(2,)]  # fmt: skip
-    assert run(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
-    assert run(empty, "SELECT exact_count('events')") == [(2,)]
+    run(empty, "SELECT feed_create('f', 'events')", "INSERT INTO events (n) VALUES (1), (2)")
+    run(empty, "SELECT feed_create(E'two\\nlines', 'events')")
+    assert rows(empty, "SELECT exact_count_start('events')") == [(2,)]
+    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
+    assert rows(empty, "SELECT exact_count('events')") == [(2,)]
     lost = tool.uninstall("--yes", "--drop-columns").splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
@@ -118,7 +117,8 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
         "column id of public.events: all its values, constraint events_pkey on table public.events",
     ):  # fmt: skip
         assert f"  {line}" in lost
-    assert run(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events", OBJECTS) == before
+    run(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events")
+    assert rows(empty, OBJECTS) == before
     assert "has no inorder; HINT: inorder install" in tool.uninstall(code=2)
 
 
@@ -187,7 +187,8 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
     assert "view public.v depends on column xact" in failed and failed.endswith("HINT:  Nothing was changed.\n")
     run(empty, "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0")
     tool.uninstall("--yes")
-    assert run(empty, *INSERTS, "SELECT count(*) FROM public.events") == [(4,)]
+    run(empty, *INSERTS)
+    assert rows(empty, "SELECT count(*) FROM public.events") == [(4,)]
 
 
 @pytest.mark.server
@@ -282,7 +283,7 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
     with pytest.raises(psycopg.errors.DuplicateSchema) as raised:
         empty.execute(script.encode(), prepare=False)
     assert len(str(raised.value.diag.context)) < 1000
-    assert run(empty, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'inorder_internal'::regnamespace") == [(0,)]
+    assert rows(empty, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'inorder_internal'::regnamespace") == [(0,)]
     run(empty, "DROP SCHEMA inorder_internal")
     empty.execute(script.encode())
     assert "installed: inorder" in tool.install("--check")
@@ -313,7 +314,7 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
         empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS,
         "SELECT feed_create('f', 'events')", "INSERT INTO events (n) SELECT generate_series(1, 200)",
     )  # fmt: skip
-    position = run(empty, "SELECT position, unfinished_batch FROM feeds")
+    position = rows(empty, "SELECT position, unfinished_batch FROM feeds")
     read = "SELECT n FROM feed_read('f', null::events)"
     for statement in (
         read, f"{read} LIMIT 5", f"SELECT EXISTS ({read})", "SELECT feed_read('f', null::events) LIMIT 1",
@@ -325,11 +326,11 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="has no feed_read") as refused:
             run(empty, statement)
         assert "feed_apply(name, statement, max_rows)" in (refused.value.diag.message_hint or ""), statement
-    assert run(empty, "SELECT position, unfinished_batch FROM feeds") == position
-    assert run(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
+    assert rows(empty, "SELECT position, unfinished_batch FROM feeds") == position
+    assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
     with empty.transaction():
-        ((batch,),) = run(empty, "SELECT (feed_take_batch('f', 'w')).number")
-        assert len(run(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
+        ((batch,),) = rows(empty, "SELECT (feed_take_batch('f', 'w')).number")
+        assert len(rows(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
         run(empty, f"SELECT feed_finish_batch('f', {batch}, token) FROM feed_take_batch('f', 'w')")
 
 

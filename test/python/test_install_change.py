@@ -16,7 +16,7 @@ from conftest import text
 from editions import Tool, as_new, database
 from tool import inorder
 from waiting import PATIENCE, wait_for
-from world.sql import run
+from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
@@ -86,7 +86,7 @@ class Change:
 
     def take(self, *feeds: str) -> None:
         for feed in feeds:
-            while run(self.connection, TAKE.format(feed)) != [(None,)]:
+            while rows(self.connection, TAKE.format(feed)) != [(None,)]:
                 pass
 
 
@@ -103,13 +103,13 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
     run(c, f"CREATE TABLE reader AS SELECT {AFTER} AS p")
     change.insert(4)
     change.take("by n")
-    defaults = run(c, DEFAULTS)
+    defaults = rows(c, DEFAULTS)
     with ExitStack() as stack:
         late, reader = (stack.enter_context(connect(change.tool.dsn)) for _ in range(2))
         run(late, PATH, "BEGIN", "SELECT pg_current_xact_id()")
         run(reader, PATH, "BEGIN", TAKE.format("billing"))
         started = change.start()
-        wait_for(lambda: run(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
+        wait_for(lambda: rows(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
         run(reader, "COMMIT")
         change.end(started)
         change.insert(5, by=late)
@@ -117,16 +117,16 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
         run(late, "COMMIT")
     change.take(*FEEDS)
     delivered = "SELECT feed, array_agg(n ORDER BY n) FROM delivered GROUP BY feed ORDER BY feed"
-    assert run(c, delivered) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
-    assert run(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
-    assert run(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
-    assert run(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [
+    assert rows(c, delivered) == [(name, [1, 2, 3, 4, 5, 6]) for name in FEEDS]
+    assert rows(c, "SELECT exact_count('events'), count(*) FROM inorder_internal.counted_table") == [(6, 1)]
+    assert rows(c, "SELECT name FROM feeds WHERE whole_transactions") == [("orders",)]
+    assert rows(c, "SELECT name, movers[1].name FROM inorder_internal.feed WHERE movers <> '{}'") == [
         ("billing", "pg_monitor")
     ]
-    assert run(c, DEFAULTS) == defaults
+    assert rows(c, DEFAULTS) == defaults
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="disabled or replaced since"):
         run(c, REST.format("p::feed_position"))
-    assert run(c, REST.format(RENEWED)) == [([4, 5, 6],)]
+    assert rows(c, REST.format(RENEWED)) == [([4, 5, 6],)]
     for statement in ("DELETE FROM events", "INSERT INTO orders VALUES (7, 7)"):
         with pytest.raises(psycopg.Error, match=r"insert-only|not made by this transaction"):
             run(c, statement)
@@ -139,12 +139,11 @@ def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     run(c, "COMMIT")
     change.take("by n", "orders")
     run(c, TAKE.format("billing"))
-    assert run(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
+    assert rows(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
     assert "a feed has something unfinished" in change.refused()
     change.take("billing")
-    ((batch, token),) = run(
-        c, "INSERT INTO events (n) VALUES (4)", "SELECT number, token FROM feed_take_batch('billing', 'w')"
-    )
+    run(c, "INSERT INTO events (n) VALUES (4)")
+    ((batch, token),) = rows(c, "SELECT number, token FROM feed_take_batch('billing', 'w')")
     assert "a feed has something unfinished" in change.refused()
     run(c, f"SELECT feed_finish_batch('billing', {batch}, token => {token})", "INSERT INTO orders (n) VALUES (4)")
     assert "is in the order of a column and has not read all rows" in change.refused()
@@ -154,5 +153,5 @@ def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     run(c, "DROP TABLE more")
     change.end(change.start())
     run(c, "INSERT INTO events (n) VALUES (5)")
-    later = run(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
+    later = rows(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
     assert later == [(True,)]  # a sink that keeps the number of the last batch continues

@@ -9,7 +9,7 @@ from inorder.install.offer import SQL, C
 from inorder.lab.server.cluster import Cluster
 
 from editions import EVENTS, Tool, as_new, database
-from world.sql import run
+from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
@@ -24,7 +24,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     assert "objects that are not part of it: function inorder.mine(), table inorder.events" in refused
     run(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
     tool.uninstall("--yes", "--drop-columns")
-    assert run(empty, "SELECT count(*) FROM public.events") == [(0,)]
+    assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
 OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed as it is
@@ -103,7 +103,7 @@ def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edit
             admits = "SELECT inorder.feed_admit('edition_caller')"
             run(connection, admits if edition == SQL else "GRANT USAGE ON SCHEMA inorder TO edition_caller")
             run(connection, "SET ROLE edition_caller")
-            assert run(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
+            assert rows(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
         finally:
             run(
                 connection, "RESET ROLE", "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC",

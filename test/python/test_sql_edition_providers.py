@@ -19,7 +19,7 @@ from edition.join import names
 from editions import OBJECTS, Tool
 from providers import documented, may_use, revoke
 from sql_edition import install, write_edition
-from world.sql import run
+from world.sql import rows, run
 
 # The role that owns the database and installs the edition, and one that uses it.
 ROLES = ("hosted_owner", "hosted_user")
@@ -118,22 +118,22 @@ def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Conn
     tool = Tool(cluster, tmp_path, hosted, "hosted_owner")
     revoke(hosted)
     assert not any(may_use(hosted, entry, "hosted_owner") for entry in documented())
-    before = run(hosted, OBJECTS)
+    before = rows(hosted, OBJECTS)
     checked = tool.install("--check", "--edition", SQL)
     assert "role hosted_owner\ninstalled: no\n" in checked and "\nsql: SQL edition: can be installed\n" in checked
-    assert run(hosted, OBJECTS) == before
+    assert rows(hosted, OBJECTS) == before
     assert "(SQL edition) in schema inorder" in tool.install("--edition", SQL)
     tool.uninstall("--yes")
-    assert run(hosted, OBJECTS) == before
+    assert rows(hosted, OBJECTS) == before
 
 
 @pytest.mark.server
 def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
     run(hosted, AURORA)
-    before = run(hosted, OBJECTS)
+    before = rows(hosted, OBJECTS)
     refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)
     assert "wal_level must be set to 'logical'; HINT: Aurora shows the position if the parameter" in refused
-    assert run(hosted, OBJECTS) == before
+    assert rows(hosted, OBJECTS) == before
 
 
 @pytest.mark.server

@@ -14,7 +14,7 @@ from psycopg import errors
 from conftest import copy_of
 from sql_edition import BARE, install, write_edition
 from world.server import run_program
-from world.sql import run
+from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
@@ -84,16 +84,13 @@ def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
 
 
 def test_roles_use_it(edition: Connection) -> None:
-    assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
-    assert run(edition, "SELECT exact_count('events')") == [(5,)]
+    assert rows(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
+    assert rows(edition, "SELECT exact_count('events')") == [(5,)]
     as_role(edition, "plain_reader")
-    everything = [(n,) for n in range(1, 6)]
-    assert (
-        run(edition, "SELECT feed_create('own', 'events')", "SELECT n FROM feed_read('own', null::events)")
-        == everything
-    )
+    run(edition, "SELECT feed_create('own', 'events')")
+    assert rows(edition, "SELECT n FROM feed_read('own', null::events)") == [(n,) for n in range(1, 6)]
     seen = [("f", "plain_owner"), ("own", "plain_reader")]
-    assert run(edition, "SELECT name, owner FROM feeds ORDER BY name") == seen
+    assert rows(edition, "SELECT name, owner FROM feeds ORDER BY name") == seen
     with pytest.raises(errors.InsufficientPrivilege, match='feed "f"'):
         run(edition, "SELECT feed_read('f', null::events, owner => 'plain_owner')")
 
@@ -129,13 +126,13 @@ def test_who_is_not_admitted_has_no_privilege(edition: Connection) -> None:
     expected = [(role, kind, privilege) for role, rights in
                 (("plain_owner", OF_USERS), ("plain_reader", OF_USERS), ("plain_writer", OF_WRITERS))
                 for kind, privilege in rights]  # fmt: skip
-    assert run(edition, GRANTED) == expected
+    assert rows(edition, GRANTED) == expected
     kinds = {"schema": "SCHEMA", "relation": "TABLE", "function": "FUNCTION", "type": "TYPE"}
-    grants = [(role, kinds[str(kind)], privilege) for kind, role, privilege in run(edition, GIVEN_AWAY)]
+    grants = [(role, kinds[str(kind)], privilege) for kind, role, privilege in rows(edition, GIVEN_AWAY)]
     assert sorted(map(str, grants)) == sorted(map(str, expected))
     for role in ("plain_owner", "plain_reader", "plain_writer"):
         run(edition, f"SELECT feed_dismiss('{role}')")
-    assert run(edition, GIVEN_AWAY) == []
+    assert rows(edition, GIVEN_AWAY) == []
 
 
 # Statements that are refused to strangers, and to roles that only write.
@@ -187,9 +184,9 @@ def test_who_only_writes_is_guarded_and_reads_no_state(edition: Connection) -> N
         "SELECT inorder.feed_take_batch('f', 'w', owner => 'plain_owner')",
     )  # fmt: skip
     as_role(edition, "plain_owner")
-    assert run(edition, "SELECT count(*) FROM feed_read('f', null::events)") == [(6,)]
-    assert run(edition, "SELECT count(*) FROM feed_read('g', null::made)") == [(1,)]
-    assert run(edition, "SELECT count(*) FROM logged_changes") == [(4,)]
+    assert rows(edition, "SELECT count(*) FROM feed_read('f', null::events)") == [(6,)]
+    assert rows(edition, "SELECT count(*) FROM feed_read('g', null::made)") == [(1,)]
+    assert rows(edition, "SELECT count(*) FROM logged_changes") == [(4,)]
 
 
 def test_only_the_installer_admits(edition: Connection) -> None:
@@ -221,7 +218,7 @@ def test_the_last_call_counts(edition: Connection) -> None:
         "SELECT feed_admit('plain_stranger')")  # fmt: skip
     rights = {"plain_owner": OF_USERS, "plain_reader": OF_WRITERS, "plain_stranger": OF_USERS, "plain_writer": OF_USERS}
     expected = [(role, *right) for role in rights for right in rights[role]]
-    assert run(edition, GRANTED) == expected
+    assert rows(edition, GRANTED) == expected
 
 
 def test_a_role_that_goes_is_dismissed(edition: Connection) -> None:
@@ -260,7 +257,7 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
         "SELECT feed_disable('secret')", "SELECT inorder_internal.lock_tree('secret', 'ACCESS EXCLUSIVE')",
         "SELECT feed_drop('f', 'plain_owner')",
     )  # fmt: skip
-    assert run(edition, "UPDATE inorder_internal.feed SET movers = '{}' RETURNING name") == [("f",), ("secret",)]
+    assert rows(edition, "UPDATE inorder_internal.feed SET movers = '{}' RETURNING name") == [("f",), ("secret",)]
     # The documented limit: the state leads the feed to another table of its owner.
     lead = (
         "UPDATE inorder_internal.feed SET relation = 'app.secret' WHERE name = 'f'; "
@@ -269,7 +266,7 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
     )
     run(edition, f"DO $$ BEGIN {lead}; END $$")
     as_role(edition, "plain_owner")
-    assert run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
+    assert rows(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
     # A statement of its own counts as a restore.
     run(edition, lead)
     with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
@@ -279,21 +276,21 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
-    ((batch, token),) = run(edition, "SELECT number, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
+    ((batch, token),) = rows(edition, "SELECT number, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
     # A reader who drops partitions up to feed_passed() must not lose the rows of the unfinished batch.
-    assert run(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
-    assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
-    assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
+    assert rows(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
+    assert rows(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
+    assert rows(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
     check_refused(
         edition, f"SELECT feed_finish_batch('f', {batch}, {token}, 'plain_owner')",
         "SELECT feed_take_batch('f', 'w', owner => 'plain_owner')",
         f"SELECT feed_fail_batch('f', {batch}, {token}, '', owner => 'plain_owner')",
     )  # fmt: skip
     as_role(edition, "plain_owner")
-    assert run(edition, f"SELECT feed_finish_batch('f', {batch}, {token})") == [(True,)]
+    assert rows(edition, f"SELECT feed_finish_batch('f', {batch}, {token})") == [(True,)]
 
 
 def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
@@ -314,7 +311,7 @@ def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Conne
     )  # fmt: skip
     with pytest.raises(errors.RaiseException, match="trapped plain_stranger"):
         run(edition, "SELECT '1'::pg_temp.jsonb")
-    assert run(edition, "SELECT app.consume()") == [(1,)]
+    assert rows(edition, "SELECT app.consume()") == [(1,)]
 
 
 def test_the_caller_is_the_current_role(edition: Connection) -> None:
@@ -346,7 +343,7 @@ def test_a_forged_row_runs_nothing(edition: Connection) -> None:
 
 def test_every_function_has_its_path(edition: Connection) -> None:
     """Functions without a path are bound when created, or qualify all names."""
-    assert run(
+    assert rows(
         edition,
         "SELECT p.proname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "
         "WHERE p.pronamespace::regnamespace::text IN ('inorder', 'inorder_internal') AND (p.prosecdef OR NOT ("
@@ -362,7 +359,7 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
         "GRANT USAGE ON SCHEMA odd TO PUBLIC", "SET search_path = pg_catalog",
     )  # fmt: skip
     body = "LANGUAGE plpgsql AS 'BEGIN RAISE ''shadow''; END'"
-    shadows = run(
+    shadows = rows(
         edition,
         "SELECT format('CREATE FUNCTION odd.%I(%s) RETURNS %s ', p.proname, pg_get_function_identity_arguments(p.oid), "
         "pg_get_function_result(p.oid)) FROM pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace "
@@ -370,7 +367,7 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
         f"AND p.proname = ANY ('{{{','.join(SHADOWED)}}}')",
     )
     types = "'{text,bigint,int,oid,uuid,bytea}'::regtype[]"
-    operators = run(
+    operators = rows(
         edition,
         "SELECT format('CREATE FUNCTION odd.op_%s(%s, %s) RETURNS %s ', o.oid, o.oprleft::regtype, "
         "o.oprright::regtype, o.oprresult::regtype), "
@@ -387,7 +384,7 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
     with pytest.raises(errors.RaiseException, match="shadow"):
         run(edition, "SELECT to_hex(1)")
     with edition.transaction():
-        ((first, second, other),) = run(
+        ((first, second, other),) = rows(
             edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(), uuid_xact_nextval(inorder.xact_id())"
         )
         assert str(first) < str(second) != str(other)
@@ -397,7 +394,7 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
 
 
 def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
-    assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
+    assert rows(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
     dump = str(tmp_path / "dump.sql")
     assert run_program(cluster, "pg_dump", "-f", dump, "plain").returncode == 0
@@ -412,10 +409,10 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
             run(connection, "INSERT INTO events (n) VALUES (6)")
         run(connection, "SELECT feed_rebase('events')", "INSERT INTO events (n) VALUES (6)")
-        assert run(connection, "SELECT n FROM feed_read('f', null::events)") == [(3,), (4,), (5,), (6,)]
-        assert run(connection, "SELECT exact_count('events')") == [(6,)]
-        ((number,),) = run(connection, "SELECT number FROM feed_take_batch('shared', 'two')")
-        assert run(connection, f"SELECT n FROM feed_batch_rows('shared', {number}, null::events)") == [(1,), (2,)]
+        assert rows(connection, "SELECT n FROM feed_read('f', null::events)") == [(3,), (4,), (5,), (6,)]
+        assert rows(connection, "SELECT exact_count('events')") == [(6,)]
+        ((number,),) = rows(connection, "SELECT number FROM feed_take_batch('shared', 'two')")
+        assert rows(connection, f"SELECT n FROM feed_batch_rows('shared', {number}, null::events)") == [(1,), (2,)]
 
 
 def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edition: Connection) -> None:
@@ -438,8 +435,8 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):  # as the snapshot has it
             run(writer, "INSERT INTO app.events (n) VALUES (6)")
         run(writer, "ROLLBACK", "INSERT INTO app.events (n) VALUES (6)", "INSERT INTO app.numbers (n) VALUES (7)")
-    assert run(edition, "SELECT n FROM feed_read('f', null::events)") == [(n,) for n in range(1, 7)]
-    assert run(edition, "SELECT n FROM feed_read('g', null::numbers)") == [(7,)]
+    assert rows(edition, "SELECT n FROM feed_read('f', null::events)") == [(n,) for n in range(1, 7)]
+    assert rows(edition, "SELECT n FROM feed_read('g', null::numbers)") == [(7,)]
 
 
 def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, edition: Connection) -> None:
@@ -450,7 +447,7 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
         run(writer, "SELECT 1")
         run(edition, "SELECT feed_create('later', 'later')")
         run(writer, "INSERT INTO later (n) VALUES (1)", "COMMIT")
-    assert run(edition, "SELECT n FROM feed_read('later', null::later)") == [(1,)]
+    assert rows(edition, "SELECT n FROM feed_read('later', null::later)") == [(1,)]
 
 
 def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
@@ -469,7 +466,7 @@ def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path:
         with copy_of("template1", cluster, "plain2") as connection:
             done = run_program(cluster, "psql", "-Xq", "-c", script, "-f", dump, "plain2")
             assert ('relation "app.more" does not exist' in done.stderr) == (not script)
-            assert [name for (name,) in run(connection, feeds)] == kept
+            assert [name for (name,) in rows(connection, feeds)] == kept
 
 
 def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster, edition: Connection) -> None:
@@ -478,7 +475,7 @@ def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster,
     with connect(cluster.dsn) as extension:
         pairs = [(edition, extension), (extension, edition)]
         for maker, reader in pairs:
-            ((xact, v7, number),) = run(maker, "SELECT uuid_xact_nextval(5), uuid_v7_nextval(), xact_id(5)")
+            ((xact, v7, number),) = rows(maker, "SELECT uuid_xact_nextval(5), uuid_v7_nextval(), xact_id(5)")
             ((read, time),) = reader.execute("SELECT uuid_xact_id(%s), uuid_v7_time(%s)", [xact, v7]).fetchall()
             assert read == number
             assert maker.execute("SELECT uuid_v7_time(%s)", [v7]).fetchall() == [(time,)]
@@ -487,7 +484,7 @@ def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster,
             "uuid_v7_floor('1970-01-01 00:00:00+00')", "uuid_v7_floor('2026-11-22 18:00:00.123457+00')",
             "uuid_v7_floor('10889-08-02 05:31:50.655999+00')",
         ):  # fmt: skip
-            assert run(edition, f"SELECT {bound}") == run(extension, f"SELECT {bound}"), bound
+            assert rows(edition, f"SELECT {bound}") == rows(extension, f"SELECT {bound}"), bound
 
 
 def test_keys_that_someone_has_set(edition: Connection) -> None:
@@ -499,15 +496,15 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
 
     def check(times: int = 25) -> None:
         with edition.transaction():
-            number = int(str(run(edition, "SELECT xact_id()")[0][0]))
-            keys = [str(run(edition, f"SELECT {call}")[0][0]) for call in ["uuid_xact_nextval()", "make()"] * times]
-            keys += [str(run(edition, "INSERT INTO made DEFAULT VALUES RETURNING id")[0][0])]
+            number = int(str(rows(edition, "SELECT xact_id()")[0][0]))
+            keys = [str(rows(edition, f"SELECT {call}")[0][0]) for call in ["uuid_xact_nextval()", "make()"] * times]
+            keys += [str(rows(edition, "INSERT INTO made DEFAULT VALUES RETURNING id")[0][0])]
         assert {(int(key.replace("-", "")[:12], 16), key[14], key[19] in "89ab") for key in keys} == {
             (number, "8", True)
         }
         assert keys == sorted(set(keys))
 
-    key = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
+    key = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
     for text in (key, key * 2, key * 3, key[:12], f"{key}x", "x" * 64, "-" * 33, " ", "0" * 320, key + "é" * 40):
         run(edition, f"SET inorder.keys = '{text}'")
         check()
@@ -519,12 +516,12 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
         as_role(edition, "plain_owner")
         with connect(edition.info.dsn) as other:
             run(other, "SET search_path = inorder, app")
-            assert run(other, "SHOW inorder.keys") == [(text,)]
-            made_key, number = run(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
-            assert run(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
+            assert rows(other, "SHOW inorder.keys") == [(text,)]
+            made_key, number = rows(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
+            assert rows(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
         # The setting has a valid key of this transaction, followed by keys of another transaction.
         with edition.transaction():
-            own = str(run(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
+            own = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")
             check(2)
 
@@ -536,7 +533,7 @@ def test_a_key_that_carries(edition: Connection) -> None:
     )
     with edition.transaction():
         run(edition, last.format("87ff"))
-        keys = [str(key) for ((key,),) in (run(edition, "SELECT uuid_xact_nextval()") for _ in range(3))]
+        keys = [str(key) for ((key,),) in (rows(edition, "SELECT uuid_xact_nextval()") for _ in range(3))]
         assert [key[14:20] for key in keys] == ["8800-8"] * 3 and keys == sorted(keys), keys
         run(edition, "INSERT INTO events (n) VALUES (1)")
     with pytest.raises(errors.ProgramLimitExceeded), edition.transaction():
@@ -550,21 +547,21 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1
 
     with edition.transaction():
-        made_key, other, own = run(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
+        made_key, other, own = rows(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
         number = int(str(own))
         keys = [
             made_key,
             other,
-            *(key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 40)")),
+            *(key for (key,) in rows(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 40)")),
         ]
         with pytest.raises(errors.DivisionByZero), edition.transaction():
             run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)", "SELECT 1 / 0")
-        keys += [key for (key,) in run(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)")]
+        keys += [key for (key,) in rows(edition, "SELECT uuid_xact_nextval() FROM generate_series(1, 15)")]
         numbers = [int(str(key).replace("-", "")[:12], 16) for key in keys]
     steps = [value(after) - value(before) for before, after in pairwise(keys)]
     assert min(steps) >= 1 and max(steps) <= 1 << 43 and max(steps) > 1 << 42, steps
     assert value(keys[0]) < 1 << 73 and numbers == [number, number + 5, *[number] * 55]
-    ((other,),) = run(edition, "SELECT uuid_xact_nextval()")
+    ((other,),) = rows(edition, "SELECT uuid_xact_nextval()")
     assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins at a random place
 
 
@@ -579,7 +576,7 @@ def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
     )  # fmt: skip
     for _ in range(7):
         with edition.transaction():
-            number = int(str(run(edition, "SELECT xact_id()")[0][0]))
+            number = int(str(rows(edition, "SELECT xact_id()")[0][0]))
             run(edition, f"EXECUTE kept({number})")
             with pytest.raises(errors.CheckViolation), edition.transaction():
                 run(edition, f"EXECUTE kept({number - 1})")
@@ -590,4 +587,4 @@ def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
     run(edition, "CALL twice(NULL)")
     with pytest.raises(errors.CheckViolation):
         run(edition, "CALL twice(0)")
-    assert run(edition, "SELECT count(*) FROM kept") == [(17,)]
+    assert rows(edition, "SELECT count(*) FROM kept") == [(17,)]

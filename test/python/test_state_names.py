@@ -7,7 +7,7 @@ import pytest
 from inorder.connection.database import Connection
 
 from attack import refusal
-from world.sql import run, value
+from world.sql import rows, run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions()]
 
@@ -55,7 +55,7 @@ def as_role(connection: Connection, role: str) -> None:
 
 def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
     as_role(connection, "alice")
-    return run(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
+    return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
 def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name: str) -> None:
@@ -90,7 +90,7 @@ def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
             "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
     as_role(owners, "mallory")
     run(owners, "SELECT feed_rebase('theirs')")
-    ((owner,),) = run(owners, "SELECT owner FROM feeds WHERE name = 'billing'")
+    ((owner,),) = rows(owners, "SELECT owner FROM feeds WHERE name = 'billing'")
     as_role(owners, "ghost")
     assert refusal(owners, "SELECT (feed_take_batch('billing', 'w')).number") == "42704"
     as_role(owners, "mallory")
@@ -112,7 +112,7 @@ def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, editio
     forge_partitions(owners, edition_name)
     run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
-    assert run(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
+    assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
     # Such a row does not allow logical replication into the table, as for a table that is not read.
     run(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
@@ -126,13 +126,13 @@ def test_who_installed_it_restores_what_is_its_own(owners: Connection) -> None:
             f"GRANT CREATE ON DATABASE {owners.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
             "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip
     before = "SELECT count(*) FROM inorder_internal.feed_table, inorder_internal.feed, inorder_internal.counted_table"
-    was = run(owners, before)
+    was = rows(owners, before)
     for table in ("leaf", "middle", "bare"):
         run(owners, INSERT_TABLE.format(table=table),
                 f"INSERT INTO inorder_internal.counted_table VALUES ('{table}')")  # fmt: skip
     for name, system in (("alice", HERE), ("alice", "'elsewhere'"), ("mallory", HERE)):
         run(owners, INSERT_FEED.format(name=name, system=system))
-    assert run(owners, before) == was
+    assert rows(owners, before) == was
     run(owners, "SELECT feed_rebase('theirs')")
     assert feeds_of_alice(owners) == [("audit",), ("own",)]
     run(owners, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",

@@ -16,7 +16,7 @@ from inorder.installations import Installation
 from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster, Limit
 
-from world.sql import run
+from world.sql import run, value
 
 # Replay waits for queries on the standby, and VACUUM on the primary for rows that they still see: nothing is cancelled.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
@@ -73,7 +73,7 @@ class Standby(Cluster):
     def stop_streaming(self) -> None:
         with connect(self.dsn) as connection:
             run(connection, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
-            while run(connection, "SELECT FROM pg_stat_wal_receiver"):
+            while value(connection, "SELECT count(*) FROM pg_stat_wal_receiver"):
                 time.sleep(0.02)
 
     def become_subscriber(self, tool: Path, database: str, settings: Mapping[str, str]) -> None:

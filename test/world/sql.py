@@ -5,12 +5,9 @@ from typing import Any
 from inorder.connection.database import Connection
 
 
-def run(connection: Connection, *statements: str) -> list[Any]:
-    """Execute statements, and return the rows of the last one, if it has any."""
-    cursor = None
+def run(connection: Connection, *statements: str) -> None:
     for statement in statements:
-        cursor = connection.execute(statement.encode())
-    return cursor.fetchall() if cursor is not None and cursor.description else []
+        connection.execute(statement.encode())
 
 
 def rows(connection: Connection, statement: str, *parameters: object) -> list[Any]:
