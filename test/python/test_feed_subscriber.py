@@ -16,7 +16,8 @@ from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Wr
 from sql_edition import create
 from waiting import wait_for
 from world.server import Standby
-from world.sql import value
+from world.sql import run, value
+from world.world import World, targets_of
 
 pytestmark = pytest.mark.server
 
@@ -47,10 +48,14 @@ def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
     made.drop()
 
 
-def write(pair_dsn: str, writers: list[Writer], transactions: int, readers: list[Consumer] | None = None) -> None:
-    with ThreadPoolExecutor(len(writers)) as pool, connect(pair_dsn) as connection:
-        running = [pool.submit(writer.write, pair_dsn, transactions) for writer in writers]
-        while readers and not all(done.done() for done in running):
+def world_of(dsn: str) -> World:
+    return World(dsn, seed=1, targets=targets_of(TABLES))
+
+
+def write(writers: list[Writer], transactions: int, readers: list[Consumer]) -> None:
+    with ThreadPoolExecutor(len(writers)) as pool, connect(writers[0].world.primary) as connection:
+        running = [pool.submit(writer.write, transactions) for writer in writers]
+        while not all(done.done() for done in running):
             for reader in readers:
                 reader.read(connection, 40)
         for done in running:
@@ -64,8 +69,7 @@ def check_refused(connection: Connection, table: str) -> None:
             connection.execute(f"SELECT {call}".encode())
         assert "feed_rebase(" in str(refused.value.diag.message_hint)
     with pytest.raises(Refused, match="takes no rows yet"):
-        columns, values = ("id, n", "0, 0") if table == "numbers" else ("n", "0")
-        connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})".encode())
+        connection.execute(f"INSERT INTO {table} (region, token) VALUES (0, 0)".encode())
 
 
 def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None:
@@ -98,48 +102,46 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
         consumer.drain(source)
 
 
-def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_state: bool) -> Writer:
+def accept_all(world: World, target: Connection, consumers: list[Consumer], with_state: bool) -> None:
     """Rebase during an older transaction, which then writes rows with a lower number than ended transactions."""
-    late = Writer(0)
-    with connect(pair.target) as before:
+    with connect(world.primary) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")
         target.execute("CREATE TABLE later (n int)")
         for consumer in consumers:
             accept(target, consumer, with_state)
-        for table in TABLES:
-            late.committed[table] += late.insert(before, table, 3)
-        before.execute("COMMIT")
-    return late
+        Writer(world, 0).write_late(before)
 
 
 def switch_over(pair: Pair, edition: str, tables: str, writers: int, transactions: int, options: str = "") -> None:
     pair.make(edition)
-    crowd = [Writer(lane) for lane in range(1, writers + 1)]
+    world = world_of(pair.source)
+    crowd = [Writer(world, number) for number in range(1, writers + 1)]
     consumers = [Consumer(table) for table in TABLES]
     with connect(pair.source) as source, connect(pair.source) as reader:
         for consumer in consumers:
             consumer.create(source, "beginning")
             source.execute("SELECT exact_count_start(%s)", [consumer.table])
-        write(pair.source, crowd, transactions, consumers)
+        write(crowd, transactions, consumers)
         pair.copy_schema()
         pair.subscribe(tables, options)
-        write(pair.source, crowd, transactions, consumers)
+        write(crowd, transactions, consumers)
         for consumer in consumers:
             leave(reader, consumer, tables == ALL)
     pair.wait()
     with connect(pair.target) as target:
         for consumer in consumers:
-            committed = sum(len(writer.committed[consumer.table]) for writer in crowd)
-            assert value(target, f"SELECT count(*) FROM {consumer.table}") == committed > 0
+            committed = world.ledger.committed[consumer.table]
+            assert value(target, f"SELECT count(*) FROM {consumer.table}") == len(committed) > 0
             if tables == ALL and consumer.table in NUMBERED:
                 check_refused(target, consumer.table)
         assert value(target, "SELECT count(*) > 0 FROM keys WHERE note = 'changed'")
         pair.unsubscribe()
-        crowd.append(accept_all(pair, target, consumers, tables == ALL))
-        write(pair.target, crowd, transactions, consumers)
+        world.superuser = pair.target
+        accept_all(world, target, consumers, tables == ALL)
+        write(crowd, transactions, consumers)
         for consumer in consumers:
             consumer.drain(target)
-            consumer.check([token for writer in crowd for token in writer.committed[consumer.table]])
+            consumer.check(world.ledger.committed[consumer.table])
             if tables == OWN:
                 target.execute("SELECT exact_count_start(%s)", [consumer.table])
             target.execute("SELECT exact_count_fold(%s)", [consumer.table])
@@ -174,10 +176,8 @@ def state_of(connection: Connection) -> list[object]:
 def test_the_state_follows_whatever_happens_to_a_feed(pair: Pair, edition: str) -> None:
     pair.make(edition)
     with connect(pair.source) as source, connect(pair.target) as target:
-        for statement in (
-            "SELECT feed_enable('keys'), feed_create('a', 'keys', 'beginning')", "INSERT INTO keys (n) VALUES (1)",
-        ):  # fmt: skip
-            source.execute(statement.encode())
+        run(source, "SELECT feed_enable('keys'), feed_create('a', 'keys', 'beginning')")
+        run(source, "INSERT INTO keys (region, token) VALUES (0, 1)")
         pair.copy_schema()
         pair.subscribe(ALL)
         pair.wait()
@@ -196,14 +196,15 @@ def test_the_state_follows_whatever_happens_to_a_feed(pair: Pair, edition: str) 
             assert state_of(target) == state_of(source), statement
 
 
+OLD = "'00000000-0001-8000-8000-000000000000'"
 MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
 def change_unread(pair: Pair, source: Connection) -> None:
     """Changes by the publisher to a table that it has taken back from its feeds are replicated, too."""
     source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
-    source.execute("INSERT INTO numbers (id, n) SELECT g, g FROM generate_series(1, 9) AS g")
-    source.execute("UPDATE numbers SET xact = 7 WHERE n = 1; DELETE FROM numbers WHERE n > 5")
+    source.execute("INSERT INTO numbers (region, token) SELECT 0, g FROM generate_series(1, 9) AS g")
+    source.execute("UPDATE numbers SET xact = 7 WHERE token = 1; DELETE FROM numbers WHERE token > 5")
     source.execute("SELECT feed_enable('numbers')")
     pair.wait()
 
@@ -212,10 +213,11 @@ def check_live(target: Connection) -> None:
     """No row of another server arrives, and none is deleted, whoever may set the role."""
     target.execute("SET session_replication_role = replica")
     for forged in (
-        "INSERT INTO keys (id) VALUES ('00000000-0001-8000-8000-000000000000')", "DELETE FROM keys",
-        "INSERT INTO parts (id, n) VALUES ('00000000-0001-8000-8000-000000000000', 1)", "TRUNCATE parts_0",
-        "INSERT INTO parts (id, n) SELECT id, -n FROM parts", "UPDATE numbers SET xact = 1",
-        "INSERT INTO numbers (id, xact) VALUES (-1, 1)", "INSERT INTO numbers (id, xact) VALUES (-1, null)",
+        f"INSERT INTO keys (id, region, token) VALUES ({OLD}, 0, 0)", "DELETE FROM keys",
+        f"INSERT INTO parts (id, region, token) VALUES ({OLD}, 1, 1)", "TRUNCATE parts_0",
+        "INSERT INTO parts (id, region, token) SELECT id, 1 - region, token FROM parts",
+        "UPDATE numbers SET xact = 1", "INSERT INTO numbers (region, token, xact) VALUES (0, -1, 1)",
+        "INSERT INTO numbers (region, token, xact) VALUES (0, -1, null)",
     ):  # fmt: skip
         with pytest.raises((psycopg.errors.CheckViolation, psycopg.errors.RestrictViolation)):
             target.execute(forged.encode())
@@ -236,15 +238,16 @@ def receive_again(pair: Pair, target: Connection) -> None:
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
     pair.make(edition)
-    lane, consumers = Writer(1), [Consumer(table) for table in NUMBERED]
+    world, consumers = world_of(pair.source), [Consumer(table) for table in NUMBERED]
+    lane = Writer(world, 1)
     with connect(pair.source) as source, connect(pair.target) as target:
         source.execute(";".join(f"SELECT feed_enable('{table}')" for table in NUMBERED).encode())
         pair.copy_schema()
         pair.subscribe(OWN)
-        lane.write(pair.source, 10)
+        lane.write(10)
         change_unread(pair, source)
-        lane.committed |= {"numbers": [1, 2, 3, 4, 5], "made": []}
-        assert value(target, "SELECT array_agg(n ORDER BY n) FROM numbers") == lane.committed["numbers"]
+        world.ledger.committed |= {"numbers": {1, 2, 3, 4, 5}, "made": set()}
+        assert value(target, "SELECT array_agg(token ORDER BY token) FROM numbers") == [1, 2, 3, 4, 5]
         for consumer in consumers:
             with pytest.raises(Refused, match="has not been made readable"):
                 value(target, "SELECT reader_start(%s)", consumer.table)
@@ -254,7 +257,7 @@ def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
             target.execute("SELECT exact_count_start(%s)", [consumer.table])
         check_live(target)
         target.execute(f"ALTER SUBSCRIPTION {pair.name} SET (disable_on_error = true)".encode())
-        lane.write(pair.source, 5)
+        lane.write(5)
         wait_for(lambda: value(target, "SELECT NOT subenabled FROM pg_subscription WHERE subname = %s", pair.name))
         assert "call feed_disable()" in pair.subscriber.log.read_text()
         receive_again(pair, target)
@@ -274,10 +277,11 @@ def check_read_anew(pair: Pair, target: Connection, lane: Writer) -> None:
     consumers = [Consumer(table) for table in NUMBERED]
     for consumer in consumers:
         consumer.create(target, "beginning")
-    lane.write(pair.target, 5)
+    lane.world.superuser = pair.target
+    lane.write(5)
     for consumer in consumers:
         consumer.drain(target)
-        consumer.check(lane.committed[consumer.table])
+        consumer.check(lane.world.ledger.committed[consumer.table])
     assert value(target, "SELECT exact_count('numbers') = count(*) FROM numbers")
 
 
@@ -302,7 +306,8 @@ def subscribing_clone(pair: Pair) -> Iterator[Callable[[], Cluster]]:
 
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clone: Callable[[], Cluster]) -> None:
-    lane = Writer(1)
+    world = world_of(pair.target)
+    lane = Writer(world, 1)
     moved, still = both = Consumer("keys"), Consumer("numbers")
     with connect(pair.target) as source:
         create(source, edition)
@@ -310,11 +315,11 @@ def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clon
         for consumer in both:
             consumer.create(source, "beginning")
             source.execute("SELECT exact_count_start(%s)", [consumer.table])
-        lane.write(pair.target, 10)
+        lane.write(10)
         for consumer in both:
             consumer.read(source, 20)
         clone = Pair(pair.subscriber, subscribing_clone(), pair.name)
-        lane.write(pair.target, 5)
+        lane.write(5)
         moved.read(source, 20)
         with connect(clone.target) as target:
             subscription = str(value(target, "SELECT subname FROM pg_subscription"))
@@ -326,8 +331,9 @@ def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clon
                 check_refused(target, consumer.table)
                 target.execute("SELECT feed_rebase(%s)", [consumer.table])
             target.execute("SELECT feed_seek('numbers moved', 'here')")  # which was not replicated since
-            lane.write(clone.target, 5)
+            world.superuser = clone.target
+            lane.write(5)
             for consumer in both:
                 consumer.moved += consumer.tokens(target, "feed_read(%s, TYPE)", f"{consumer.table} moved")
-                assert sorted(consumer.moved) == sorted(lane.committed[consumer.table]), consumer.table
+                assert sorted(consumer.moved) == sorted(world.ledger.committed[consumer.table]), consumer.table
     assert still.moved

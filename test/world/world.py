@@ -15,9 +15,9 @@ from world.ledger import Ledger, Rows, token_of
 from world.tables import TABLES
 
 
-def first_targets() -> dict[str, list[tuple[str, int]]]:
+def targets_of(tables: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
     return {
-        table: [(table, 0), (table, 1), (f"{table}_0", 0), (f"{table}_1", 1)] for table in TABLES if "parts" in table
+        table: [(table, 0), (table, 1), (f"{table}_0", 0), (f"{table}_1", 1)] for table in tables if "parts" in table
     }
 
 
@@ -47,7 +47,7 @@ class World:
     broken: threading.Event = field(default_factory=threading.Event)
     problems: list[str] = field(default_factory=list)
     # Targets for rows of the partitioned tables: the relation to name, and the region.
-    targets: dict[str, list[tuple[str, int]]] = field(default_factory=first_targets)
+    targets: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: targets_of(TABLES))
     prepared: list[Prepared] = field(default_factory=list)
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all prepared transactions so far, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
