@@ -240,11 +240,8 @@ def users(server: Installation) -> Iterator[Cluster]:
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:
-            for statement in (
-                "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere", "CREATE DATABASE bare",
-                "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain",
-            ):  # fmt: skip
-                connection.execute(statement.encode())
+            run(connection, "CREATE SCHEMA elsewhere", "CREATE EXTENSION inorder SCHEMA elsewhere")
+            run(connection, "CREATE DATABASE bare", "CREATE ROLE plain LOGIN", "GRANT CREATE ON DATABASE bare TO plain")
             if has_pgstattuple(server):
                 connection.execute("CREATE EXTENSION pgstattuple SCHEMA elsewhere")
         with connect(f"{running.dsn} dbname=bare") as connection:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from inorder.connection.database import Connection
 
+from world.sql import run
+
 PLAIN = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text)",)
 PARTS = (
     "CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text) PARTITION BY RANGE (id)",
@@ -38,6 +40,5 @@ def stands(connection: Connection) -> bool:
 
 
 def start(connection: Connection, tables: Sequence[str] = PLAIN) -> None:
-    for statement in (*tables, ROWS, START, FOLD):
-        connection.execute(statement.encode())
+    run(connection, *tables, ROWS, START, FOLD)
     assert stands(connection) and difference(connection) == []

@@ -33,6 +33,7 @@ from captured import (
     database_settings,
 )
 from waiting import wait_for
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
@@ -96,8 +97,7 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
     name = f"captured_{edition_name}"
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE {traps} STRATEGY file_copy".encode())
-        for statement in database_settings(name):
-            admin.execute(statement.encode())
+        run(admin, *database_settings(name))
     made = World(cluster, name, tmp_path)
     assert made.tool(SUPERUSER, f"install --edition {edition_name}")[0] == 0
     if edition_name == "sql":

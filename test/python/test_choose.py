@@ -30,7 +30,7 @@ from inorder.errors import InputError
 from psycopg import errors
 
 from tool import inorder
-from world.sql import value
+from world.sql import run, value
 
 TOLERANCE = 0.2
 HIDES = st.one_of(st.just(0.0), st.floats(0.1, 30 * DAY), st.just(inf))
@@ -138,11 +138,8 @@ def test_polling_and_hiding_exclude_each_other() -> None:
 
 
 def made(connection: Connection, key: Candidate) -> str:
-    for statement in (
-        "DROP TABLE IF EXISTS chosen", "DROP SEQUENCE IF EXISTS numbers", "CREATE SEQUENCE numbers",
-        f"CREATE TABLE chosen (id {key.column})",
-    ):  # fmt: skip
-        connection.execute(statement.encode())
+    run(connection, "DROP TABLE IF EXISTS chosen", "DROP SEQUENCE IF EXISTS numbers", "CREATE SEQUENCE numbers",
+        f"CREATE TABLE chosen (id {key.column})")  # fmt: skip
     return "chosen_pkey"
 
 

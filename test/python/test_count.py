@@ -10,7 +10,7 @@ from inorder.lab.server.cluster import Cluster
 
 from ground import roles
 from tail_runs import Tail, insert
-from world.sql import value
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -118,17 +118,15 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
     """TRUNCATE does not replace a file of its own transaction, so the stored number of its rows would stay."""
-    for text in ("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
-                 "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
-                 "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",
-                 "INSERT INTO p_old (n) VALUES (30), (31)", "SELECT exact_count_start('parts')",
-                 "BEGIN", *FILES_OF_ONE_TRANSACTION[name]):  # fmt: skip
-        fresh.execute(text.encode())
+    run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
+               "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+               "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",
+               "INSERT INTO p_old (n) VALUES (30), (31)", "SELECT exact_count_start('parts')",
+               "BEGIN", *FILES_OF_ONE_TRANSACTION[name])  # fmt: skip
     file = value(fresh, "SELECT pg_relation_filenode(%s::regclass)", name)
     assert value(fresh, "SELECT exact_count_fold('parts')") == value(fresh, f"SELECT count(*) FROM {name}") != 0
     switch = "ALTER TABLE p {} TRIGGER zz_inorder_truncate"
-    for text in (switch.format("DISABLE"), f"TRUNCATE {name}", switch.format("ENABLE ALWAYS"), "COMMIT"):
-        fresh.execute(text.encode())
+    run(fresh, switch.format("DISABLE"), f"TRUNCATE {name}", switch.format("ENABLE ALWAYS"), "COMMIT")
     assert value(fresh, "SELECT pg_relation_filenode(%s::regclass)", name) == file
     fresh.execute("SELECT feed_enable('parts')")
     fresh.execute("INSERT INTO parts (n) VALUES (2)")
@@ -245,11 +243,11 @@ def test_a_count_folds_by_itself(fresh: Connection) -> None:
 
 
 def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> None:
-    for statement in (
+    run(
+        fresh,
         'CREATE TABLE orders (id int PRIMARY KEY, status text, "Day" date)',
         "INSERT INTO orders SELECT n, 's' || nullif(n % 3, 0), '2026-01-01' FROM generate_series(1, 1300) AS n",
-    ):
-        fresh.execute(statement.encode())
+    )
     refused = count("show", "orders", "--by", "status", code=2)
     assert "table public.orders has no count by status" in refused
     assert "HINT:  The owner of the table can start it: inorder count start orders --by 'status'" in refused

@@ -28,7 +28,7 @@ from inorder.lab.targets.target import since
 from conftest import has_pgstattuple
 from waiting import wait_for
 from world.beside import beside
-from world.sql import value
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 ROWS = 5000
@@ -42,8 +42,7 @@ def read_counters(connection: Connection, kind: KeyKind) -> dict[str, float]:
 @pytest.fixture
 def random_keys(without_lab: Connection) -> Connection:
     without_lab.execute("CREATE SCHEMA inorder_lab")
-    for statement in KEY_KINDS["random"].statements():
-        without_lab.execute(statement.encode())
+    run(without_lab, *KEY_KINDS["random"].statements())
     return without_lab
 
 

@@ -6,7 +6,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from waiting import PATIENCE, blocked
-from world.sql import value
+from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -63,8 +63,7 @@ def test_who_waited_goes_on_or_tries_again(
         fresh.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
         with blocked(call, reader, statement) as waiting:
             assert not waiting.done()
-            for step in CHANGES[change].format(table=table).split(";"):
-                fresh.execute(step.encode())
+            run(fresh, *CHANGES[change].format(table=table).split(";"))
             fresh.execute("COMMIT")
             try:
                 waiting.result(PATIENCE)

@@ -19,6 +19,7 @@ from psycopg import sql
 from conftest import copy_of
 from script_rules import exact_calls
 from sources import sql_source
+from world.sql import run
 
 pytestmark = pytest.mark.server
 
@@ -191,8 +192,7 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
         if connection.execute("SELECT FROM pg_roles WHERE rolname = 'text_reader'").rowcount == 0:
             connection.execute("CREATE ROLE text_reader")
         connection.execute("CREATE SCHEMA o")
-        for statements in TABLES.values():
-            connection.execute(statements.encode())
+        run(connection, *TABLES.values())
         connection.execute(
             "SELECT exact_count_start(oid) FROM pg_class"
             " WHERE relnamespace = 'o'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"

@@ -31,7 +31,7 @@ from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 
-from world.sql import value
+from world.sql import run, value
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -205,8 +205,7 @@ def alternately(bench: Few, form: str) -> tuple[list[int], int]:
     with bench.connection() as first, bench.connection() as second:
         bench.create(first, how, 2)
         for session in (first, second, first, second):
-            for statement in how.script(2, 1):
-                session.execute(statement.encode())
+            run(session, *how.script(2, 1))
         rows = first.execute(f"SELECT id FROM {TABLE} ORDER BY c11".encode()).fetchall()
         return [int(str(row[0])) for row in rows], count_misplaced(first, [TABLE])[1]
 

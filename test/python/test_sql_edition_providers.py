@@ -87,17 +87,14 @@ def test_it_works_with_what_it_names(
     for entry in documented():
         assert not may_use(hosted, entry, "hosted_user"), entry
     install(server, cluster, write_edition(shared_folder, "inorder", ""), "hosted", role="hosted_owner")
-    for statement in (
-        "SET ROLE hosted_owner", "SELECT inorder.feed_admit('hosted_user')",
+    run(hosted, "SET ROLE hosted_owner", "SELECT inorder.feed_admit('hosted_user')",
         "GRANT CREATE ON SCHEMA public TO hosted_user", "SET ROLE hosted_user",
         "SET search_path = public, inorder",
         "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)",
         "CREATE TABLE events_0 PARTITION OF events FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
         "SELECT feed_create('f', 'events'), exact_count_start('events')",
         "INSERT INTO events (n) VALUES (1), (2)", "CREATE SEQUENCE s",
-        "SELECT uuid_v7_nextval(), uuid_time_nextval(), uuid_sequence_nextval('s')",
-    ):  # fmt: skip
-        hosted.execute(statement.encode())
+        "SELECT uuid_v7_nextval(), uuid_time_nextval(), uuid_sequence_nextval('s')")  # fmt: skip
     for statement, expected in {
         "SELECT n FROM feed_read('f', null::events, 1)": [(1,)],
         "SELECT feed_wait('f', '0')": [(True,)],

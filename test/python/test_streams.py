@@ -30,7 +30,7 @@ from streams import FOLDER, PROGRAMS, Clients, Service, collect, keep_copy, miss
 from waiting import PATIENCE, wait_for
 from world import beside
 from world.server import Standby, with_standby
-from world.sql import value
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -142,8 +142,7 @@ def assert_asked_once_more(clients: Clients) -> None:
 
 def create(dsn: str, statements: Sequence[str]) -> None:
     with connect(dsn) as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
+        run(connection, *statements)
 
 
 @pytest.mark.parametrize("languages", TOGETHER, ids="-".join)

@@ -103,8 +103,7 @@ RUN = ("v", "--position")
 @pytest.fixture
 def types(fresh: Connection) -> Connection:
     """A table with a column of each type, and a row with nulls."""
-    for statement in MADE:
-        fresh.execute(statement.encode())
+    run(fresh, *MADE)
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, *_) in zip(NAMES, TYPES, strict=True))
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
     fresh.execute("SELECT feed_enable('v')")
@@ -219,8 +218,7 @@ def test_a_value_that_arrow_has_not_becomes_null_on_request(fresh: Connection, t
 
 def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -> None:
     """The test covers each kind of column that is assembled here."""
-    for statement in MADE:
-        fresh.execute(statement.encode())
+    run(fresh, *MADE)
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}
     columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())

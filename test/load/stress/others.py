@@ -9,7 +9,7 @@ from inorder.connection.database import Connection, connect
 from world.ledger import token_of
 from world.refusals import cause_of, passes
 from world.role import ISOLATIONS, Role, is_lost, transaction
-from world.sql import numbers
+from world.sql import numbers, run
 from world.tables import TABLES
 from world.world import World
 from world.writers import check_count
@@ -130,8 +130,7 @@ class Partitioner(Role):
 
     def make(self, connection: Connection, name: str, filled: bool) -> None:
         with transaction(connection):
-            for statement in self.statements(name):
-                connection.execute(statement.encode())
+            run(connection, *self.statements(name))
             if filled:
                 self.fill(connection, name, 0)
             connection.execute(f"ALTER TABLE s_parts ATTACH PARTITION {name} FOR VALUES IN ({self.region})".encode())

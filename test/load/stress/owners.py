@@ -8,6 +8,7 @@ import psycopg
 from inorder.connection.database import Connection, one_row
 
 from world.role import Role, roll_back, transaction
+from world.sql import run
 from world.tables import RESTLESS, SPACE
 from world.world import World
 
@@ -90,8 +91,7 @@ class OwnerRole(Role):
         return connection
 
     def run_all(self, connection: Connection, statements: str) -> None:
-        for statement in statements.split("; "):
-            connection.execute(statement.encode())
+        run(connection, *statements.split("; "))
 
     def attempt(self, connection: Connection, change: str, step: Callable[[], object]) -> bool:
         """Run a change, and count it; False if it gave up because others hold the table."""
