@@ -1,4 +1,4 @@
--- The log of a table that is updated and deleted from.
+-- The log of a table whose rows are updated and deleted.
 CREATE TABLE people (id int, area text COLLATE "C", note text, PRIMARY KEY (area, id)) PARTITION BY LIST (area);
 CREATE TABLE north PARTITION OF people FOR VALUES IN ('n');
 CREATE TABLE others PARTITION OF people DEFAULT;
@@ -11,7 +11,7 @@ SELECT tgrelid::regclass AS of, string_agg(concat(tgname, ' ', tgenabled), ', ' 
 SELECT tgname, tgfoid::regproc AS calls FROM pg_trigger WHERE tgrelid = 'people_changes'::regclass AND tgname ~ 'changes|marker' ORDER BY tgname;
 SELECT prosecdef, proconfig, proowner::regrole = current_user::regrole AS is_mine, prosrc AS body FROM pg_proc WHERE proname = 'people_changes';
 
--- Every statement, the keys that it had and has.
+-- Each statement logs the keys that its rows had before and have after it.
 INSERT INTO people VALUES (2, 's'), (3, 's');
 UPDATE people SET note = 'x' WHERE id > 1;
 UPDATE people SET area = 'n' WHERE id = 2;
@@ -27,7 +27,7 @@ COPY people FROM stdin;
 TRUNCATE others;
 SELECT (SELECT array_agg((a, i) ORDER BY a, i) FROM unnest(area, id) AS u(a, i)) AS keys, op FROM people_changes ORDER BY change;
 
--- Again is a repair: nothing, unless something is missing.
+-- A second changes_enable() repairs the log: it does nothing unless something is missing.
 CREATE FUNCTION markers() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM people_changes WHERE op = 'R' $$;
 SELECT changes_enable('people'), markers();
 ALTER TABLE north DISABLE TRIGGER zz_inorder_changes_insert;
@@ -55,7 +55,7 @@ DELETE FROM people WHERE number = 8;
 SELECT changes_enable('people') IS NOT NULL AS repaired;
 SELECT markers();
 
--- A copy by batches: a marker, and all rows; then what changed.
+-- A copy by batches: first a marker and all rows, then the changes.
 CREATE TABLE things (id int PRIMARY KEY, gone int, note text, price numeric(6, 2) DEFAULT 1);
 ALTER TABLE things DROP COLUMN gone;
 INSERT INTO things VALUES (1, 'one'), (2, 'two'), (3, 'three');
@@ -70,7 +70,7 @@ UPDATE things SET id = 30 WHERE id = 3;
 DELETE FROM things WHERE id = 5;
 SELECT (feed_take_batch('copy', 'w')).number;
 SELECT op, changed FROM changes_batch_rows('copy', 2, null::things) ORDER BY op = 'resync' DESC, op, changed;
--- Again: as it is now.
+-- A batch that is read again returns the rows as they are now.
 DELETE FROM things WHERE id = 4;
 SELECT op, changed FROM changes_batch_rows('copy', 2, null::things) WHERE (changed).id IN (4, 5) ORDER BY op = 'resync' DESC, op, changed;
 SELECT feed_finish_batch('copy', 2, token) FROM feed_take_batch('copy', 'w');
@@ -88,14 +88,14 @@ SELECT error_of('SELECT changes_batch_rows(''copy'', 4, null::things)');
 SELECT changes_resync('things');
 SELECT op, changed FROM changes_batch_rows('copy', 4, null::things) ORDER BY op = 'resync' DESC, op, changed;
 SELECT feed_finish_batch('copy', 4, token) FROM feed_take_batch('copy', 'w');
--- In one call, which moves the feed.
+-- changes_read() returns the changes and moves the feed in one call.
 SELECT op, changed FROM changes_read('copy', null::things) ORDER BY op = 'resync' DESC, op, changed;
 UPDATE things SET price = 3 WHERE id = 6;
 SELECT op, changed FROM changes_read('copy', null::things, 1) ORDER BY op = 'resync' DESC, op, changed;
 SELECT op, changed FROM changes_read('copy', null::things) ORDER BY op = 'resync' DESC, op, changed;
 SELECT error_of('SELECT op FROM changes_read(''copy'', null::things) LIMIT 1');
 
--- A reader that keeps the position itself, and runs a query.
+-- A reader keeps the position itself, and runs the query for changes.
 SELECT reader_start('things_changes') AS position \gset
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('things_changes', :'position') AS batch \gset
@@ -135,14 +135,15 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT error_of('SELECT changes_resync(''people'')');
 COMMIT;
 
--- Equal keys that differ are both there, and a key may have columns of any name.
+-- Equal keys with different text are both logged. A key may have columns of any name.
 CREATE TABLE odd ("change" text, op numeric, "TG_OP" interval, new_rows char(3), PRIMARY KEY ("change", op, "TG_OP", new_rows));
 SELECT changes_enable('odd');
 INSERT INTO odd VALUES ('Bob', 1.0, '1 month', 'a');
 UPDATE odd SET op = 1.00, "TG_OP" = '30 days';
 SELECT (SELECT array_agg(u ORDER BY u) FROM unnest("change", op, "TG_OP", new_rows) AS u) AS keys, op_ FROM odd_changes ORDER BY change_;
 
--- Only the owner itself; writers need no privileges on the log, and change nothing of what the function runs.
+-- Only the owner itself can log changes. Writers need no privileges on the log, and cannot change what its function
+-- does.
 CREATE ROLE changes_owner;
 CREATE ROLE changes_writer;
 CREATE SCHEMA mine AUTHORIZATION changes_owner;

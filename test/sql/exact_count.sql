@@ -1,5 +1,5 @@
--- exact_count is count(*) in the same snapshot, whenever and wherever it is called.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- exact_count equals count(*) in the same snapshot, wherever it is called. feed_enable() warns of deleted and updated
+-- rows, which statistics report some time later.
 SET track_counts = off;
 \set SHOW_CONTEXT never
 CREATE FUNCTION same(name text DEFAULT 'counted') RETURNS text LANGUAGE plpgsql STABLE AS $$
@@ -26,7 +26,8 @@ SELECT exact_count_fold('counted') AS nothing_new;
 SELECT same();
 SELECT rows FROM inorder_internal.count_part WHERE relation = 'counted'::regclass;
 
--- Own rows that are not committed, savepoints kept and rolled back, folds in between.
+-- A transaction counts its own uncommitted rows, with savepoints that are kept or rolled back, and with folds in
+-- between.
 BEGIN;
 INSERT INTO counted (n) VALUES (101);
 SELECT same();
@@ -51,7 +52,7 @@ INSERT INTO counted (n) VALUES (106);
 SELECT same();
 ROLLBACK;
 SELECT same();
--- In every isolation level; a fold in the transaction itself.
+-- Counts in every isolation level, and a fold in the counting transaction.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT same();
 INSERT INTO counted (n) VALUES (107);
@@ -69,7 +70,7 @@ COMMIT;
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT same();
 COMMIT;
--- A prepared transaction's rows are not there, and are not lost to a fold.
+-- Rows of a prepared transaction are not counted, and a fold does not lose them.
 BEGIN;
 INSERT INTO counted (n) VALUES (109);
 PREPARE TRANSACTION 'inorder count';
@@ -82,23 +83,23 @@ SELECT same();
 SELECT exact_count_fold('counted') AS folded;
 SELECT (SELECT count(*) FROM unnest(counted)) AS ranges FROM inorder_internal.count_part;
 SELECT same();
--- The count in the statement that inserts, and in a query over the rows.
+-- A count in the statement that inserts rows, and in a query over the rows.
 WITH added AS (INSERT INTO counted (n) VALUES (111) RETURNING 1) SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same FROM added;
 SELECT DISTINCT exact_count('counted') - count(*) OVER () AS difference FROM counted;
--- Forced through workers and without index scans.
+-- Counts with parallel workers, and without index scans.
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET enable_indexscan = off;
 SELECT same(), exact_count_fold('counted') AS folded;
--- The first count after a change of the table, in a query that has workers.
+-- The first count after a change of the table is made in a query with parallel workers.
 ALTER TABLE counted SET (fillfactor = 99);
 SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same;
 RESET ALL;
 SET track_counts = off;
 
--- Other files: counted afresh until the next fold.
+-- A table with new files is counted again until the next fold.
 VACUUM FULL counted;
 INSERT INTO counted (n) VALUES (112);
 SELECT same();
@@ -111,7 +112,7 @@ SELECT error_of($$SELECT exact_count('counted')$$);
 SELECT feed_disable('counted');
 TRUNCATE counted;
 INSERT INTO counted (n) SELECT generate_series(1, 10);
--- A filled table starts exact, also within a transaction that has rows of its own in it.
+-- A count of a table with rows starts exact, also in a transaction that has inserted rows into the table.
 BEGIN;
 INSERT INTO counted (n) VALUES (11);
 SELECT exact_count_start('counted') AS of_others;
@@ -132,7 +133,7 @@ SELECT feed_enable('next');
 SELECT count(*) AS left_over FROM inorder_internal.count_part;
 DROP TABLE next;
 
--- The other forms and indexes.
+-- The other forms of the number, and other indexes.
 CREATE PROCEDURE exercise(definition text, index text) LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
@@ -165,7 +166,7 @@ CALL exercise('id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON counted (i
 CALL exercise('xact bigint DEFAULT xact_id(1000000)', 'CREATE INDEX ON counted (xact)');
 DROP PROCEDURE exercise;
 
--- Partitions come, go and are emptied.
+-- Partitions are attached, detached and emptied.
 CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
 SELECT exact_count_start('counted');
 SELECT same();
@@ -191,7 +192,8 @@ SELECT same();
 SELECT exact_count_fold('counted') > 0 AS c1_again;
 SELECT same();
 ALTER TABLE counted DETACH PARTITION c1;
--- Rows deleted and attached again between two folds, with the number of rows the same or not.
+-- Between two folds rows of a detached partition are deleted, and the partition is attached again: with the same number
+-- of rows, and with another.
 DELETE FROM c1 WHERE ctid IN (SELECT ctid FROM c1 LIMIT 3);
 ALTER TABLE counted ATTACH PARTITION c1 FOR VALUES IN (1);
 SELECT same();
@@ -219,12 +221,13 @@ SELECT same();
 SELECT exact_count_fold('counted') IS NOT NULL AS folded;
 SELECT same();
 SELECT array_agg(part::text ORDER BY part::text) AS parts FROM inorder_internal.count_part;
--- A count of a partition alone has a guard already, from above.
+-- A partition cannot be counted alone, because it already has the guard of its parent.
 SELECT error_of($$SELECT exact_count_start('c1')$$);
 SELECT exact_count_stop('counted');
 DROP TABLE counted;
 DROP FUNCTION same;
--- A reader without rights on partitions reads them by their bounds, in which no column is qualified.
+-- For a reader without privileges on partitions, partitions are selected by their bounds, in which columns are not
+-- qualified.
 CREATE ROLE inorder_counter;
 CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), feed_is_table int, PRIMARY KEY (id, feed_is_table)) PARTITION BY LIST (feed_is_table);
 CREATE TABLE c1 PARTITION OF counted FOR VALUES IN (1);

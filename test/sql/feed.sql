@@ -1,11 +1,11 @@
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 \set SHOW_CONTEXT never
--- Feeds: every committed row exactly once, on each form of table.
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+-- Feeds deliver every committed row exactly once, from each form of table.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 
--- Five transactions of 7, 14, … 35 rows, read 14 at a time in every way there is: all deliver the same rows in the same
--- pieces, and each piece can be read again at the end.
+-- Five transactions of 7, 14, … 35 rows are read in pieces of 14 rows by every function. All functions deliver the same
+-- rows in the same pieces, and each piece can be read again at the end.
 CREATE TABLE got (piece int, place bigint, number bigint, n int);
 CREATE TABLE pieces (piece int, batch feed_batch, rows int[]);
 CREATE TABLE applied (n int);
@@ -80,13 +80,14 @@ CALL exercise('generated, key, partial', 'id int GENERATED ALWAYS AS IDENTITY PR
 CALL exercise('number in the key', 'xact bigint DEFAULT xact_id(), id int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (xact, id)', NULL, 'xact');
 CALL exercise('key that includes', 'id int GENERATED ALWAYS AS IDENTITY, payload text, xact bigint DEFAULT xact_id(), PRIMARY KEY (id) INCLUDE (payload)', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(base => 1000000)', NULL, 'uuid_xact_id(id)');
--- Nothing distinguishes rows of one transaction, or not in an order that the server's own operators know: they come together.
+-- No key distinguishes the rows of a transaction, or the server's own operators do not order the key: the rows come in
+-- one batch.
 CALL exercise('no key, btree', 'xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('no key, partial', 'xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events (xact) WHERE xact > 0', 'xact');
 CALL exercise('key that is an array', 'id text[] PRIMARY KEY DEFAULT ARRAY[gen_random_uuid()::text], xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 DROP TABLE got, pieces, applied;
 
--- One transaction, row by row, by a key of awkward types and values, while the session's formats change.
+-- One transaction is read row by row, by a key of awkward types and values, while the formats of the session change.
 CREATE TABLE awkward (
     a text COLLATE "C", at timestamptz, b bytea, n numeric, f float8, d date, i interval, c char(4), o boolean, l text[], j jsonb,
     xact bigint DEFAULT xact_id(), PRIMARY KEY (a, at, b, n, f, d, i, c, o, l, j));
@@ -126,7 +127,8 @@ SELECT feed_drop('awkward');
 DROP TABLE awkward, got;
 DROP PROCEDURE read_awkward;
 
--- A type of a user's takes no part in a position: its rows come together, and a cast of it is not called with the reader's rights.
+-- A position contains no value of a user's type: the rows of a transaction come in one batch, and the reader calls no
+-- cast of the type.
 CREATE TYPE size AS ENUM ('small', 'medium', 'large');
 CREATE TABLE cast_away (id size PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON cast_away (xact);
@@ -141,7 +143,7 @@ DROP TABLE cast_away;
 DROP CAST (size AS text);
 DROP FUNCTION never;
 DROP TYPE size;
--- Nor does a composite type.
+-- A position contains no value of a composite type.
 CREATE TYPE pair AS (a int, b int);
 CREATE TABLE pairs (id pair PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON pairs (xact);
@@ -153,7 +155,7 @@ SELECT feed_drop('pairs');
 DROP TABLE pairs;
 DROP TYPE pair;
 
--- Positions move with the transaction, and several feeds do not know of each other.
+-- Positions move with the transaction. Several feeds are independent of each other.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 INSERT INTO events (n) VALUES (1), (2);
 SELECT feed_create('all', 'events'), feed_create('new', 'events', 'now'), feed_create('late', 'events', start => 'beginning', key_column => 'id');
@@ -163,7 +165,7 @@ SELECT n FROM feed_read('all', null::events, 2);
 ROLLBACK;
 SELECT n FROM feed_read('all', null::events, 2);
 SELECT n FROM feed_read('new', null::events);
--- A subtransaction that is rolled back takes the position with it.
+-- The rollback of a subtransaction also rolls the position back.
 DO $$
 BEGIN
     PERFORM feed_read('all', null::events);
@@ -172,7 +174,8 @@ EXCEPTION WHEN raise_exception THEN
 END $$;
 SELECT n FROM feed_read('all', null::events);
 SELECT n FROM feed_read('all', null::events);
--- Own rows come once the own transaction has ended, although savepoints above it have.
+-- Rows of the reading transaction are delivered after it has ended, although savepoints with higher ids have ended
+-- before.
 BEGIN;
 INSERT INTO events (n) VALUES (4);
 SAVEPOINT s;
@@ -182,14 +185,15 @@ SELECT n FROM feed_read('all', null::events);
 INSERT INTO events (n) VALUES (5);
 COMMIT;
 SELECT n FROM feed_read('all', null::events);
--- A created feed in a transaction that writes.
+-- A feed is created in a transaction that writes rows.
 BEGIN;
 INSERT INTO events (n) VALUES (6);
 SELECT feed_create('own', 'events', 'now');
 COMMIT;
 SELECT n FROM feed_read('own', null::events);
 
--- feed_apply: the caller's statement, rights and search_path; null and nothing run when there is nothing new.
+-- feed_apply() runs the statement with the caller's privileges and search_path. Without new rows it returns null and
+-- runs nothing.
 CREATE TABLE sums (n bigint);
 SELECT feed_apply('all', 'INSERT INTO sums SELECT sum(n) FROM batch');
 SELECT feed_apply('all', 'INSERT INTO sums SELECT 1 / 0 FROM batch') IS NULL AS nothing_new;
@@ -200,7 +204,7 @@ SELECT feed_apply('all', 'INSERT INTO sums SELECT a.n + b.n FROM batch AS a, bat
 SELECT * FROM sums;
 DROP TABLE sums;
 
--- Two steps: the batch stays until it is finished.
+-- In two steps: a batch remains until it is finished.
 SELECT feed_seek('late', 'now');
 SELECT (feed_take_batch('late', 'w')).number AS nothing_new;
 INSERT INTO events (n) SELECT generate_series(10, 14);
@@ -220,7 +224,7 @@ SELECT error_of($$SELECT feed_batch_rows('late', 1, null::events)$$);
 SELECT error_of($$SELECT feed_finish_batch('late', 0, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w')).number;
 SELECT n FROM feed_batch_rows('late', 2, null::events);
--- Taken from its worker, it comes again under the next number.
+-- A batch that is taken from its worker is given again under the next number.
 SELECT feed_seek('late', 'here');
 SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w', 2)).number;
@@ -230,8 +234,7 @@ SELECT n FROM feed_batch_rows('late', 3, null::events);
 SELECT feed_finish_batch('late', 3, token) FROM feed_take_batch('late', 'w');
 SELECT n FROM feed_read('late', null::events);
 
--- Seeking.
--- What was forgotten is not finished by a read.
+-- feed_seek(). A read does not finish batches that feed_seek() has discarded.
 SELECT feed_seek('late', 'beginning');
 SELECT (feed_take_batch('late', 'w', 1)).number;
 SELECT feed_seek('late', 'beginning');
@@ -252,7 +255,8 @@ SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{(,)}'::int8multirang
 SELECT error_of($$SELECT feed_seek('late', (SELECT range_agg(int8range(-2 * i, -2 * i + 1)) FROM generate_series(1, 10000) AS i))$$);
 SELECT error_of(format('SELECT feed_seek(''late'', NULL::%s)', t)) FROM unnest('{text,int8multirange}'::text[]) AS t;
 
--- Without state: what is empty moves nothing, also in the middle of a transaction and in an old snapshot.
+-- Positions kept by the reader: an empty batch does not move a position, even inside a transaction and in an old
+-- snapshot.
 CREATE TABLE kept (p feed_position);
 INSERT INTO kept SELECT reader_start('events');
 UPDATE kept SET p = reader_advance(p, reader_next_batch('events', p, 1));
@@ -264,7 +268,8 @@ DECLARE
     b feed_batch := reader_next_batch('events', ROW(1, (SELECT ended_transactions()), NULL, NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
 BEGIN
     ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM reader_batch_rows('events', b, null::events));
-    -- A snapshot that has not come so far as the position: all that has ended in it was read, but for the one it stopped in.
+    -- The snapshot is behind the position: every transaction that has ended in it was read, except one that was read in
+    -- part.
     was.transactions := ended_transactions() - int8multirange(int8range(was.partial, was.partial, '[]')) + '{[0,1)}';
     was.partial := xact_id();
     b := reader_next_batch('events', was);
@@ -283,13 +288,13 @@ SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(1, int8m
 SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(1, int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
--- Transactions that there cannot be: neither a position nor a batch has them, and reader_advance makes none.
+-- Impossible transaction numbers: they are refused in positions and batches, and reader_advance() does not return them.
 SELECT regexp_replace(error_of(format($$SELECT reader_next_batch('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
     regexp_replace(error_of(format($$SELECT reader_batch_rows('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
     regexp_replace(error_of(format($$SELECT reader_advance(ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
     regexp_replace(error_of(format($$SELECT reader_advance(ROW(1, '{}', NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, %L, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
 FROM unnest(ARRAY['{(,)}', '{[5,)}', '{(,5)}', '{[-1,5)}', '{[0,281474976710657)}']) AS t;
--- reader_advance refuses a batch that does not follow.
+-- reader_advance() refuses a batch that does not follow the position.
 SELECT reader_advance(ROW(1, '{[0,5)}', NULL, NULL, NULL, NULL, 'a')::feed_position, ROW(1, '{[5,9)}', NULL, NULL, 8, '{k}', NULL, NULL, 'b')::feed_batch);
 SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL, NULL)::feed_batch);
 SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL, NULL)::feed_batch);
@@ -331,7 +336,7 @@ SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
 CREATE INDEX ON bad (xact) WHERE id > 0;
 CREATE INDEX ON bad (id, xact);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
--- Rows that are in no batch.
+-- Rows without a number, which no batch contains.
 CREATE INDEX ON bad (xact) WHERE xact > 0;
 INSERT INTO bad VALUES (1, NULL);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
@@ -360,7 +365,7 @@ CREATE TABLE child () INHERITS (bad);
 SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
 DROP TABLE bad CASCADE;
 
--- Columns come and go.
+-- Columns are added and dropped.
 SELECT feed_seek('new', 'now');
 ALTER TABLE events ADD a text DEFAULT 'a', ADD b int;
 ALTER TABLE events DROP COLUMN b, ADD c int;
@@ -381,7 +386,8 @@ SELECT n FROM feed_read('new', null::elsewhere.moved);
 ALTER TABLE elsewhere.moved SET SCHEMA public;
 ALTER TABLE moved RENAME TO events;
 DROP SCHEMA elsewhere;
--- A column that it is read by is renamed: an error that says what to do, and the other feeds are still to be seen.
+-- The column by which the table is read is renamed: the error says what to do, and the view still shows the other
+-- feeds.
 ALTER TABLE events RENAME id TO ident;
 INSERT INTO events (n) VALUES (24);
 SELECT error_of($$SELECT feed_read('new', null::events)$$);
@@ -390,7 +396,7 @@ SELECT name, backlog_rows FROM feeds WHERE name = 'new';
 SELECT feed_enable('events');
 SELECT key_column FROM inorder_internal.feed_table WHERE relation = 'events'::regclass;
 SELECT n FROM feed_read('new', null::events);
--- A second index, another one, none: slower, and right.
+-- With a second index, with another index, and without an index, reads are slower, but correct.
 CREATE INDEX ON events (ident);
 ALTER TABLE events DROP CONSTRAINT events_pkey;
 INSERT INTO events (n) VALUES (25), (26);
@@ -398,7 +404,7 @@ SELECT n FROM feed_read('new', null::events, 1);
 SELECT feed_enable('events');
 SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'events'::regclass;
 SELECT n FROM feed_read('new', null::events, 1);
--- The table is dropped: its feeds are forgotten when the next is made.
+-- The table is dropped: its feeds are deleted when the next feed is created.
 SELECT oid AS gone FROM pg_class WHERE oid = 'events'::regclass \gset
 DROP TABLE events;
 SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1, token) FROM feed_take_batch('new', 'w')$$);
@@ -417,7 +423,7 @@ SELECT feed_disable('events');
 DELETE FROM events;
 DROP TABLE events;
 
--- Names with quotes, dots, capitals, percent signs, and as long as they may be.
+-- Names with quotes, dots, capitals and percent signs, and names of the greatest length.
 CREATE SCHEMA "S.x ""1""";
 CREATE TABLE "S.x ""1"""."T'q.%s" ("i""d %" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "N'" int);
 CREATE TABLE "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I" ("K'.%1$s" text, "b" int, "e" int, "numbers" int, "X %L" bigint DEFAULT xact_id(), PRIMARY KEY ("K'.%1$s", "numbers"));

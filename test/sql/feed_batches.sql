@@ -1,5 +1,5 @@
--- Batches of workers: several of one feed at once, each with a token; returned, dead, discarded.
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+-- Batches of workers: several batches of one feed at once, each with a token. Batches are returned, dead, or discarded.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'events');
@@ -8,7 +8,7 @@ INSERT INTO events (n) SELECT generate_series(4, 9);
 CREATE VIEW shown AS
 SELECT number, worker, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, dead_since IS NOT NULL AS is_dead
 FROM feed_batches ORDER BY number;
--- Each worker has its own, which it gets again, with another token.
+-- Each worker has its own batch. If the worker asks again, it gets that batch with another token.
 SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
 SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '599 s' AND clock_timestamp() + '10 min' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 min') \gset
@@ -17,7 +17,7 @@ SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);
 SELECT * FROM shown;
 SELECT worker_batches, dead_batches, unfinished_batch, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
--- Finished in any order; by the token, and once.
+-- Batches are finished in any order, by the token, and only once.
 SELECT feed_finish_batch('f', :b);
 SELECT feed_finish_batch('f', :b, :a_token);
 SELECT feed_finish_batch('f', :b, :b_token);
@@ -26,11 +26,11 @@ SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
 -- Transactions that the first batch shares with the second are not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
--- Readers of the whole feed wait for them.
+-- Functions that read the whole feed refuse while workers have batches.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');
--- Returned with a reason: to the next that asks, unless it shall wait.
+-- A batch is returned with a reason. The next worker that asks gets the batch, unless retry_after delays it.
 SELECT feed_fail_batch('f', :a, :b_token, 'poison');
 SELECT feed_fail_batch('f', :a, :a_token, 'poison', retry_after => '1 h');
 SELECT * FROM shown;
@@ -44,28 +44,28 @@ SELECT number AS c, token AS c_token, tries FROM feed_take_batch('f', 'c', 2, ma
 SELECT feed_fail_batch('f', :c, :c_token, repeat('x', 10000));
 SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits FROM feed_batches WHERE number = :c;
 SELECT * FROM feed_retry_batch('f', :c);
--- Dead: the feed goes on.
+-- A dead batch does not stop the feed.
 UPDATE inorder_internal.worker_batch SET dead_since = now() WHERE number = :c;
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
 SELECT worker_batches, dead_batches, unfinished_batch, backlog_rows FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
 SELECT number FROM feed_take_batch('f', 'b', 2);
--- Tried again.
+-- A dead batch is tried again.
 SELECT * FROM feed_retry_batch('f', :c);
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
--- A worker that asks again within the lease goes on with it. After that it may have crashed with it: the batch is dead
--- when it was tried too often.
+-- A worker that asks again within the lease keeps its batch, which is the same try. After the lease the worker may have
+-- crashed: asking again is another try, and after too many tries the batch is dead.
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 UPDATE inorder_internal.worker_batch SET tried = now();
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 SELECT number, tries, reason = repeat('x', 2000) AS reason, is_dead FROM shown;
--- Finished by hand.
+-- A dead batch is finished by hand.
 SELECT feed_finish_batch('f', :c);
 SELECT feed_finish_batch('f', :c);
 SELECT * FROM shown;
 SELECT feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed;
--- The lease is over: the token is valid until another has the batch.
+-- After the end of the lease, the token is valid until another worker has the batch.
 INSERT INTO events (n) VALUES (10);
 SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
 UPDATE inorder_internal.worker_batch SET lease_end = now();
@@ -78,7 +78,7 @@ SELECT feed_renew_batch('f', :a, :a_token);
 SELECT feed_fail_batch('f', :a, :a_token, 'late');
 SELECT feed_finish_batch('f', :a, :b_token);
 SELECT number FROM feed_take_batch('f', 'b', NULL);
--- In one transaction the same call has the same answer, and is one try. Another transaction gets another token.
+-- In one transaction the same call has the same result, and counts as one try. Another transaction gets another token.
 INSERT INTO events (n) VALUES (12);
 SELECT (feed_take_batch('f', 'a', 1)).number - :a AS later, (feed_take_batch('f', 'a', 1)).tries;
 BEGIN;
@@ -97,7 +97,7 @@ SELECT number = :a AS same, tries FROM feed_take_batch('f', 'a', 1);
 SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'a', 1);
 SELECT number FROM feed_take_batch('f', 'a', 1);
 COMMIT;
--- Ranges.
+-- Arguments out of range.
 SELECT feed_take_batch('f', '', 1);
 SELECT feed_take_batch('f', repeat('w', 10000), 1);
 SELECT feed_take_batch('f', NULL, 1);
@@ -115,14 +115,15 @@ SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => '-1 s');
 SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => NULL);
 SELECT feed_retry_batch('f', :a);
 SELECT feed_retry_batch('f', 99);
--- One that waits need not, if its worker, or the clock, was wrong.
+-- A batch that waits for retry_after can be retried at once.
 SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => '1 day');
 SELECT number FROM feed_take_batch('f', 'a', 1);
 SELECT feed_retry_batch('f', :a);
 SELECT number = :a AS same, token AS a_token, tries FROM feed_take_batch('f', 'a', 1) \gset
 \echo :same :tries
 SELECT feed_fail_batch('f', :a, :a_token, '');
--- feed_seek: 'here' gives them new numbers, 'beginning' delivers their rows again, others must not lose a dead one.
+-- feed_seek() with 'here' gives batches new numbers, and with 'beginning' delivers their rows again. Other positions
+-- must not lose the rows of a dead batch.
 SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', 1) \gset
 INSERT INTO events (n) VALUES (13);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
@@ -141,7 +142,8 @@ SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'beginning');
 SELECT count(*) FROM feed_batches;
 SELECT count(*) FROM feed_read('f', null::events);
--- In the order of a column one batch at a time: until it is finished, whatever becomes of it.
+-- In the order of a column there is one batch at a time: no other batch is given out until it is finished, even if it
+-- is dead.
 CREATE TABLE streams (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY);
 CREATE INDEX ON streams (seq);
 SELECT feed_create('ordered', 'streams', order_column => 'seq');
@@ -158,7 +160,7 @@ SELECT feed_retry_batch('ordered', number) FROM feed_batches WHERE name = 'order
 SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
 SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
 SELECT array_agg(seq) FROM feed_read('ordered', null::streams);
--- A feed that is renamed keeps them, one that is dropped says that it does not.
+-- A feed that is renamed keeps its batches. Dropping a feed warns of its dead batches.
 INSERT INTO events (n) VALUES (15);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_rename('f', 'g');
@@ -167,7 +169,7 @@ SELECT name, number = :b AS same FROM feed_batches;
 SELECT feed_drop('ordered');
 SELECT feed_drop('g');
 SELECT count(*) FROM inorder_internal.worker_batch;
--- Without their table they stay, for who calls the next function, until the feed is dropped or made again.
+-- Batches of a dropped table stay visible until the feed is dropped or created again.
 SELECT feed_create('f', 'events'), feed_create('read', 'events'), feed_create('pending', 'events');
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');

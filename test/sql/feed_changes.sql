@@ -1,5 +1,5 @@
--- A table changes after feed_enable: what readers relied on is gone, and they say so instead of missing rows.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- A table changes after feed_enable(). Readers relied on what was changed: they raise an error instead of missing rows.
+-- feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note uuid);
 CREATE TABLE d (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), other bigint NOT NULL DEFAULT 0);
@@ -16,7 +16,7 @@ INSERT INTO k (n) VALUES (1);
 INSERT INTO d VALUES (1);
 INSERT INTO g VALUES (1);
 
--- The guard is off, or is another kind.
+-- Triggers of the guard are disabled, dropped, or no longer ENABLE ALWAYS.
 ALTER TABLE k DISABLE TRIGGER zz_inorder_update;
 SELECT * FROM said('k');
 ALTER TABLE k ENABLE TRIGGER zz_inorder_update;
@@ -27,11 +27,11 @@ INSERT INTO k (n) VALUES (2);
 DROP TRIGGER zz_inorder_guard ON k;
 SELECT error_of($$SELECT feed_read('k', null::k)$$);
 SELECT feed_enable('k');
--- Rows may have come without it: the owner of the feed decides.
+-- Rows may have been written without the guard: the owner of the feed decides what to do.
 SELECT error_of($$SELECT feed_read('k', null::k)$$);
 SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);
--- Once more is nothing new.
+-- A second feed_enable() changes nothing.
 SELECT feed_enable('k');
 SELECT n FROM feed_read('k', null::k);
 INSERT INTO k (n) VALUES (3);
@@ -44,7 +44,7 @@ SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);
 SELECT feed_drop('again');
 
--- Names change places: rows carry the number in one column and would be read by the other.
+-- Two columns exchange their names: rows have the number in one column, and would be read by the other.
 BEGIN;
 ALTER TABLE d RENAME xact TO x;
 ALTER TABLE d RENAME other TO xact;
@@ -56,7 +56,7 @@ SELECT feed_enable('d');
 SELECT key_column FROM inorder_internal.feed_table WHERE relation = 'd'::regclass;
 SELECT id FROM feed_read('d', null::d);
 ROLLBACK;
--- Generated no more: values may be given, and nothing looks at them.
+-- The column is no longer generated: statements can supply values, which no trigger checks.
 ALTER TABLE g ALTER xact DROP EXPRESSION;
 INSERT INTO g VALUES (2, 7);
 SELECT * FROM said('g');
@@ -64,7 +64,7 @@ SELECT error_of($$SELECT feed_enable('g')$$);
 UPDATE g SET xact = xact;
 SELECT refused('UPDATE g SET xact = 8 WHERE id = 2');
 
--- The table is not permanent any more, or has children of its own.
+-- The table is no longer permanent, or has inheritance children.
 ALTER TABLE k SET UNLOGGED;
 SELECT * FROM said('k');
 ALTER TABLE k SET LOGGED;
@@ -84,7 +84,7 @@ SELECT * FROM said('p');
 SELECT feed_drop('p'), exact_count_stop('p'), feed_disable('p');
 DROP TABLE p;
 
--- The guard must see all rows that came before it.
+-- feed_enable() must see all rows that were inserted before the guard existed.
 SELECT feed_drop(name) FROM feeds;
 SELECT exact_count_stop(t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 SELECT feed_disable(t) FROM unnest('{k,d,g}'::regclass[]) AS t;
@@ -102,14 +102,14 @@ SELECT exact_count_start('k') = count(*) AS guarded_before FROM k;
 COMMIT;
 SELECT exact_count_stop('k');
 
--- Numbers beyond, for positions that readers keep themselves.
+-- feed_rebase() raises the base above the numbers in positions that readers keep.
 SELECT feed_rebase('k', 0) AS base, feed_rebase('k', 5000000000) > 4000000000 AS raised;
 INSERT INTO k (n) VALUES (5);
 SELECT uuid_xact_id(id) > 5000000000 AS beyond FROM k WHERE n = 5;
 SELECT feed_rebase('k', 6000000000) > feed_rebase('k') - 1000 AS once;
 SELECT error_of('SELECT feed_rebase(''k'', ' || b || ')') FROM unnest('{-1,281474976710656}'::bigint[]) AS b;
 SELECT regexp_replace(error_of('SELECT feed_rebase(''k'', 281474976710655)'), '\d{3,}', 'N', 'g');
--- A position that has stopped in a transaction beyond all others.
+-- A position is inside a transaction with a number above all other numbers.
 CREATE TABLE q (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(7000000000), n int);
 INSERT INTO q (n) VALUES (1), (2);
 SELECT feed_create('q', 'q');
@@ -119,7 +119,7 @@ TRUNCATE q;
 ALTER TABLE q ALTER id SET DEFAULT uuid_xact_nextval();
 WITH r AS MATERIALIZED (SELECT feed_rebase('q') AS base) SELECT inorder_internal.next_transaction(base) > (position).partial AS beyond FROM r, inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'q';
 INSERT INTO q (n) VALUES (3);
--- The guard was off.
+-- The guard was disabled before feed_rebase().
 SELECT feed_seek('q', 'here');
 SELECT n FROM feed_read('q', null::q);
 SELECT feed_disable('k'), feed_drop('q'), feed_disable('q');

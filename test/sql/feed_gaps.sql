@@ -1,18 +1,18 @@
--- Positions with many gaps: sets of hundreds of ranges, of which few have rows of the table.
+-- Positions with many gaps: sets of hundreds of ranges. Few of these transactions have rows in the table.
 SET client_min_messages = warning;
 CREATE TABLE byuuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE bybtree (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON bybtree (xact, n);
 CREATE TABLE bypart (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON bypart (xact) WHERE xact > 0;
--- The transactions below, in their order: others may have numbers between theirs.
+-- The transactions of the loop below, in order. Other transactions may have numbers in between.
 CREATE TABLE drawn (n int PRIMARY KEY, number bigint);
 CREATE TABLE byparts (n int, xact bigint DEFAULT xact_id(), PRIMARY KEY (n, xact)) PARTITION BY HASH (n);
 CREATE INDEX ON byparts (xact, n);
 SELECT format('CREATE TABLE byparts_%s PARTITION OF byparts FOR VALUES WITH (MODULUS 5, REMAINDER %1$s)', i) FROM generate_series(0, 4) AS i \gexec
 SELECT count(feed_create('of ' || t, t::regclass)) FROM unnest('{byuuid,bybtree,bypart,byparts}'::text[]) AS t;
 SELECT inorder_internal.next_transaction(0) AS first \gset
--- 600 transactions: one in three has rows, one of these up to 40, one in five rolls back.
+-- 600 transactions: every third has 1, 2 or 40 rows; every fifth rolls back.
 DO $$
 DECLARE
     t text;
@@ -30,7 +30,7 @@ BEGIN
     END LOOP;
     INSERT INTO drawn SELECT place - 1, number FROM unnest(numbers) WITH ORDINALITY AS u(number, place);
 END $$;
--- The rows due to a reader of a position with gaps at these numbers, in order.
+-- The rows that a reader must get after a position with these transactions, in order.
 CREATE FUNCTION wanted(passed int8multirange) RETURNS int[] LANGUAGE sql
 RETURN ARRAY(SELECT n FROM bybtree WHERE NOT passed @> xact ORDER BY xact, n);
 CREATE FUNCTION is_delivered(of_table regclass, passed int8multirange, max_rows int) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -71,14 +71,14 @@ SELECT label, array_agg(t || ' by ' || max_rows ORDER BY t, max_rows) FILTER (WH
        cardinality(wanted(passed)) AS rows
 FROM sets, (VALUES ('byuuid', 30), ('bybtree', 23), ('bybtree', 100000), ('bypart', 100), ('byparts', 30), ('byparts', 100000)) AS read (t, max_rows)
 GROUP BY label, passed ORDER BY label;
--- A transaction that is read in part, with gaps above it.
+-- A transaction is read in part, and the position has gaps above it.
 SELECT feed_seek('of bybtree', int8multirange(int8range(0, (SELECT number FROM drawn WHERE n = 89))) + (SELECT range_agg(int8range(number, number + 1)) FROM drawn WHERE n > 90 AND n % 2 = 1));
 SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*), min(n), max(n) FROM feed_read('of bybtree', null::bybtree, 15);
 SELECT count(*) AS rest FROM feed_read('of bybtree', null::bybtree);
 SELECT count(*) AS none FROM feed_read('of bybtree', null::bybtree);
--- A message shows a few ranges of a set, to every role.
+-- Messages show only a few ranges of a set, to every role.
 CREATE FUNCTION is_short(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE detail text;
 BEGIN

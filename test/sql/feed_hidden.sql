@@ -1,4 +1,4 @@
--- Rows and partitions that are hidden from a reader: all rows are delivered and counted, or none.
+-- Rows or partitions are hidden from a reader: either all rows are delivered and counted, or there is an error.
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_reader;
 CREATE SCHEMA private AUTHORIZATION inorder_owner;
@@ -13,7 +13,7 @@ SET ROLE inorder_reader;
 SELECT feed_create('events', 'private.events');
 SELECT (feed_take_batch('events', 'w', 1)).number;
 
--- Row security: hidden rows would be missed, and passed over.
+-- Row security: the position would move over hidden rows without delivering them.
 SET ROLE inorder_owner;
 ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
@@ -27,7 +27,7 @@ SELECT error_of($$SELECT feed_create('other', 'private.events')$$);
 SELECT error_of($$SELECT exact_count('private.events')$$);
 SELECT error_of($$SELECT reader_start('private.events')$$);
 SELECT error_of($$SELECT reader_batch_rows('private.events', ROW(1, '{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
--- Its owner is not subject to it.
+-- The owner of the table is not subject to row security, unless it is forced.
 SET ROLE inorder_owner;
 SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
 SELECT n FROM feed_read('events', null::private.events, 1);
@@ -35,7 +35,7 @@ ALTER TABLE private.events FORCE ROW LEVEL SECURITY;
 SELECT error_of($$SELECT exact_count('private.events')$$);
 SELECT error_of($$SELECT exact_count_fold('private.events')$$);
 SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
--- Nor are those to whom it does not apply.
+-- Roles with BYPASSRLS are not subject to row security.
 RESET ROLE;
 ALTER ROLE inorder_reader BYPASSRLS;
 SET ROLE inorder_reader;
@@ -49,7 +49,7 @@ ALTER ROLE inorder_reader NOBYPASSRLS;
 SET ROLE inorder_owner;
 ALTER TABLE private.events NO FORCE ROW LEVEL SECURITY;
 ALTER TABLE private.events DISABLE ROW LEVEL SECURITY;
--- That of a partition does not count for who reads through the table.
+-- Row security of a partition does not apply to roles that read through the table.
 ALTER TABLE private.e1 ENABLE ROW LEVEL SECURITY;
 GRANT SELECT ON private.e1 TO inorder_reader;
 INSERT INTO private.events (n) VALUES (2);
@@ -58,7 +58,7 @@ SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
 SELECT count(*) AS read FROM feed_read('events', null::private.events);
 RESET ROLE;
 
--- Partitions in a schema that the reader may not use, with bounds of a type from there.
+-- The partitions, and the type of their bounds, are in a schema that the reader may not use.
 CREATE SCHEMA hidden;
 CREATE TYPE hidden.kind AS ENUM ('a', 'b');
 CREATE TABLE deep (id uuid DEFAULT uuid_xact_nextval(), n int, numbers hidden.kind, PRIMARY KEY (id, n, numbers)) PARTITION BY LIST (numbers);
@@ -83,7 +83,7 @@ INSERT INTO deep (n, numbers) VALUES (14, 'a'), (15, 'b');
 SET ROLE inorder_reader;
 SELECT count(*) FROM feed_read('deep', null::deep);
 SELECT exact_count('deep') = count(*) AS exact FROM deep;
--- One that is attached there with rows that were passed.
+-- A partition in that schema is attached with rows of transactions that the feed has read.
 RESET ROLE;
 CREATE TABLE hidden.late (LIKE deep INCLUDING DEFAULTS);
 INSERT INTO hidden.late (n, numbers) VALUES (16, 'a');

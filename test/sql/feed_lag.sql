@@ -1,5 +1,5 @@
--- The exact answer to whether a feed has read all rows, and since when not: the columns polled, caught_up, caught_up_at
--- and lag.
+-- The columns polled, caught_up, caught_up_at and lag show exactly whether a feed has read all rows, and since when it
+-- has not.
 CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE p (k int GENERATED ALWAYS AS IDENTITY, n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (k, n)) PARTITION BY HASH (n);
 CREATE INDEX ON p (xact);
@@ -11,7 +11,7 @@ CREATE INDEX ON b (xact) WHERE xact > 0;
 CREATE TABLE other (n int);
 SELECT feed_create('u', 'u'), feed_create('p', 'p'), feed_create('b', 'b');
 CREATE VIEW lag AS SELECT name, caught_up, lag = '0' AS none, polled IS NOT NULL AS polled, caught_up_at = polled AS at, caught_up AND backlog_rows = 0 AS empty FROM feeds;
--- Rows of other tables change nothing, nor do rows that are not committed. Those of b lie in a partial index.
+-- Rows of other tables, and uncommitted rows, change nothing. Rows of b are found by a partial index.
 INSERT INTO other VALUES (1);
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 BEGIN;
@@ -24,14 +24,15 @@ INSERT INTO u (n) SELECT generate_series(1, 4);
 INSERT INTO p (n) SELECT generate_series(1, 4);
 INSERT INTO b (n) SELECT generate_series(1, 4);
 SELECT name, caught_up, none FROM lag ORDER BY name;
--- A batch that may not be all there was; then, within a transaction of which there are no more rows; then a poll that finds that.
+-- First a batch that may not have all rows. Then the position is inside a transaction without more rows. Then a poll
+-- finds no rows.
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 3)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 3)) AS b;
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 1)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 1)) AS b;
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, feed_apply('p', 'SELECT FROM batch', 1) AS p, (feed_take_batch('b', 'w', 1)).number AS b;
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
--- All that there was.
+-- A batch with all committed rows.
 INSERT INTO u (n) VALUES (5);
 INSERT INTO p (n) VALUES (5);
 INSERT INTO b (n) VALUES (5);
@@ -44,7 +45,7 @@ SELECT (feed_take_batch('u', 'w')).number;
 SELECT name, caught_up, none, at FROM lag WHERE name = 'u';
 SELECT (SELECT feed_finish_batch('u', 1, token) FROM feed_take_batch('u', 'w')), (SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w'));
 SELECT name, caught_up, none, at FROM lag ORDER BY name;
--- A poll that finds nothing is recorded once a minute, and not where it cannot be.
+-- A poll that finds nothing is recorded twice a minute at most, and not in a transaction in which this is impossible.
 CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, s.xmin AS id FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed;
 CREATE TABLE before AS SELECT * FROM written;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
@@ -62,7 +63,7 @@ SELECT count(*) FROM feed_peek('u', null::u);
 SELECT name, caught_up, lag BETWEEN '2 minutes' AND '1 hour' AS late FROM feeds ORDER BY name;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 SELECT name, at, now FROM written ORDER BY name;
--- In the order of a column: what is left of a set.
+-- In the order of a column, a set may have a rest that is not read yet.
 SELECT feed_drop('p'), feed_create('p', 'p', order_column => 'k');
 SELECT count(*) FROM feed_read('p', null::p, 3);
 SELECT * FROM lag WHERE name = 'p';
@@ -75,7 +76,7 @@ SELECT * FROM lag WHERE name = 'p';
 INSERT INTO p (n) VALUES (8);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM lag WHERE name = 'p';
--- A member of pg_monitor sees it without any right on the tables, and runs nothing of their owner's.
+-- A member of pg_monitor sees these columns without privileges on the tables, and runs no code of their owner.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON u (shout(n)) WHERE n < 0;
 CREATE INDEX ON u (id) WHERE shout(n) < 0;
@@ -85,13 +86,13 @@ SET ROLE inorder_watcher;
 SELECT name, caught_up FROM feeds ORDER BY name;
 SELECT count(*) FROM u;
 RESET ROLE;
--- Moved by hand: when it had all is not known.
+-- After feed_seek() it is unknown when the feed had read all rows.
 SELECT feed_seek('u', 'now'), feed_seek('p', 'beginning');
 SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
--- Without an index that could say it.
+-- Without an index that shows whether there are rows, caught_up is null.
 DROP INDEX p_xact_idx;
 SELECT name, caught_up FROM feeds WHERE name = 'p';
--- Nor by an index on text, which compares by other functions.
+-- An index on text does not show this, because it compares by other functions.
 CREATE TABLE changed (id bigint PRIMARY KEY DEFAULT xact_id());
 INSERT INTO changed DEFAULT VALUES;
 SELECT feed_create('changed', 'changed');
@@ -99,12 +100,12 @@ DROP TRIGGER zz_inorder_guard ON changed;
 DROP TRIGGER zz_inorder_update ON changed;
 ALTER TABLE changed ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text;
 SELECT name, caught_up FROM feeds WHERE name = 'changed';
--- Nor of a table that is gone.
+-- For a dropped table caught_up is null, too.
 SELECT (inorder_internal.backlog(jsonb_populate_record(t, '{"relation": "-"}'), s.position, '{}', false)).caught_up IS NULL AS unknown FROM inorder_internal.feed_table AS t JOIN inorder_internal.feed_state AS s ON s.relation = t.relation LIMIT 1;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE changed;
 DROP VIEW lag, written;
--- The same of a position that the reader keeps.
+-- reader_backlog() returns the backlog of a position that the reader keeps.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('k');
 CREATE TABLE places (i int PRIMARY KEY, p feed_position);

@@ -1,4 +1,5 @@
--- Transactions of many batches: each row once, in order, from wherever a batch begins. They are read by the key, not sorted whole.
+-- Transactions that are read in many batches: each row is delivered once, in order, wherever a batch begins. The rows
+-- are read by the key: a transaction is not sorted as a whole.
 CREATE TABLE b (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON b (xact) WHERE xact > 0;
 CREATE TABLE n (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
@@ -13,7 +14,8 @@ SELECT feed_enable(t) FROM unnest('{b,n,p}'::regclass[]) AS t;
 SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,2000,3,2,700,1500}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
 ANALYZE b, n, p;
--- Batches of so many rows from the start of a transaction on: how many there are, their rows, and whether these are all, in order.
+-- Reads batches of max_rows rows from the start of a transaction. Returns the number of batches, the number of rows,
+-- and whether all rows came in order.
 CREATE FUNCTION read(t regclass, max_rows int, whole boolean, first_size int, OUT batches int, OUT read int, OUT in_order boolean, OUT sizes text) LANGUAGE plpgsql AS $$
 DECLARE
     position feed_position := reader_start(t);
@@ -44,7 +46,7 @@ BEGIN
 END $$;
 SELECT t, max_rows, whole, first, (read(t, max_rows, whole, first)).*
 FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (500, false, 3), (500, false, 2000), (1000, false, 2000), (500, false, 1500), (2000, false, 2000), (500, true, 3), (500, true, 2000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
--- The first piece reads by the key, too: it does not sort the transaction.
+-- The first batch, too, is read by the key, without sorting the transaction.
 CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     position feed_position := reader_start(t);

@@ -1,11 +1,11 @@
 \set SHOW_CONTEXT never
--- The position moves over all rows that feed_read returns: a caller that may take fewer of them is refused.
+-- The position moves over all rows that feed_read() returns: a call that might fetch fewer rows is refused.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE got (n int);
 SELECT feed_create('f', 'events'), feed_create('g', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 5);
 INSERT INTO got VALUES (1), (2);
--- The outcome of a statement, and the number of unread rows after it; undone each time.
+-- The outcome of a statement, and the number of unread rows after it. The statement is rolled back.
 CREATE FUNCTION outcome(statement text, OUT answer text, OUT unread bigint) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE statement;
@@ -19,7 +19,7 @@ WHEN OTHERS THEN
 END $$;
 \set read 'feed_read(\'f\', null::events)'
 
--- LIMIT in all its forms, wherever it stands above the call.
+-- LIMIT in all its forms, anywhere above the call.
 SELECT n FROM :read LIMIT 2;
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT FROM READ LIMIT 10', 'SELECT FROM READ OFFSET 1', 'SELECT FROM READ ORDER BY n FETCH FIRST ROW ONLY', 'SELECT FROM READ ORDER BY n FETCH FIRST 2 ROWS WITH TIES',
@@ -33,7 +33,7 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'DELETE FROM got USING (SELECT n FROM READ OFFSET 1) AS r WHERE r.n = got.n', 'CREATE TABLE new AS SELECT * FROM READ LIMIT 1', 'CREATE MATERIALIZED VIEW new AS SELECT * FROM READ LIMIT 1',
     'EXPLAIN ANALYZE SELECT FROM READ LIMIT 1', 'SELECT (SELECT n FROM READ LIMIT 1)', 'SELECT ARRAY(SELECT n FROM READ LIMIT 1)', 'SELECT FROM got WHERE n IN (SELECT n FROM READ LIMIT 1)',
     'SELECT FROM feeds AS f, LATERAL feed_read(f.name, null::events) LIMIT 1', 'DO ''BEGIN PERFORM FROM feed_read(''''f'''', null::events) LIMIT 1; END''']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
--- Nobody lost a row by that: they take all.
+-- These statements fetch all rows, and are not refused.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT FROM READ', 'SELECT READ', 'SELECT (READ).*', 'SELECT FROM READ LIMIT ALL', 'SELECT FROM READ LIMIT NULL', 'SELECT FROM READ OFFSET 0', 'SELECT FROM READ LIMIT 0', 'SELECT n FROM READ WHERE n = 3',
     'SELECT FROM feed_read(''f'', null::events, 2)', 'SELECT count(*) FROM READ LIMIT 1', 'SELECT count(*) FROM (SELECT * FROM READ) AS s OFFSET 0 LIMIT 2', 'SELECT DISTINCT ON (n % 2) n FROM READ',
@@ -45,19 +45,21 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'CREATE TABLE new AS SELECT * FROM READ', 'SELECT FROM feeds AS f, LATERAL feed_read(f.name, null::events)', 'MERGE INTO got USING READ AS r ON r.n = got.n WHEN NOT MATCHED THEN INSERT VALUES (r.n)',
     'DO ''BEGIN PERFORM FROM feed_read(''''f'''', null::events); END''']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
 
--- EXISTS stops at the first row; unless it looks something up, as a join does.
+-- EXISTS stops at the first row, unless it is executed like a join.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT EXISTS (SELECT FROM READ)', 'SELECT FROM got WHERE EXISTS (SELECT FROM READ)', 'SELECT NOT EXISTS (SELECT READ)', 'SELECT FROM feeds AS f WHERE EXISTS (SELECT FROM feed_read(f.name, null::events))',
     'DO ''BEGIN IF EXISTS (SELECT FROM feed_read(''''f'''', null::events)) THEN NULL; END IF; END''', 'WITH r AS (SELECT * FROM READ) SELECT EXISTS (SELECT FROM r)',
     'SELECT EXISTS (SELECT count(*) FROM READ)', 'SELECT FROM got WHERE EXISTS (SELECT FROM READ AS r WHERE r.n = got.n)', 'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n = got.n) FROM got',
     'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n > got.n) FROM got']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
 
--- How many rows a query is run for is not seen, as docs/feed.md says: SELECT INTO keeps one of all that are passed.
+-- The number of rows that PL/pgSQL wants is not visible, as docs/feed.md says: SELECT INTO keeps one row, and the
+-- position moves over all.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT * INTO r FROM READ)', 'SELECT * INTO r FROM READ, 1)', 'SELECT n INTO v FROM READ) LIMIT 1', 'r := READ)', 'SELECT count(*) INTO v FROM READ)', 'SELECT array_agg(f) INTO r FROM READ) AS f', 'v := (SELECT count(*) FROM READ))',
     'v := (SELECT n FROM READ, 1))', 'v := (SELECT n FROM READ) LIMIT 1)', 'v := (SELECT n FROM READ))', 'WITH i AS (INSERT INTO got SELECT n FROM READ) RETURNING n) SELECT n INTO v FROM i',
     'INSERT INTO got SELECT n FROM READ, 1) RETURNING n INTO v', 'PERFORM FROM READ)']) AS s, outcome(format('DO %L', format('DECLARE r record; v int; BEGIN %s; END', replace(s, 'READ', 'feed_read(''f'', null::events'))));
--- Functions of SQL run their last query row by row, or for one row only; unless they are called in FROM. A LIMIT inside is seen, one above is not.
+-- SQL functions run their last query row by row, or for one row only, unless they are called in FROM. A LIMIT inside
+-- the function is noticed; a LIMIT above the function is not.
 CREATE FUNCTION one() RETURNS events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events)$$;
 CREATE FUNCTION first() RETURNS events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events, 1)$$;
 CREATE FUNCTION all_rows() RETURNS SETOF events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events)$$;
@@ -69,7 +71,7 @@ CREATE VIEW seen AS SELECT * FROM feed_read('f', null::events);
 SELECT s AS statement, answer, unread FROM unnest(ARRAY['SELECT one()', 'SELECT first()', 'SELECT all_rows()', 'SELECT FROM limited()', 'SELECT FROM all_rows()', 'SELECT FROM inlined()', 'SELECT FROM inlined() LIMIT 1',
     'SELECT FROM returned()', 'SELECT returned()', 'SELECT stored() LIMIT 1', 'SELECT FROM seen', 'SELECT FROM seen LIMIT 1', 'SELECT EXISTS (SELECT FROM seen)']) AS s, outcome(s);
 
--- A prepared statement, by a plan of its own and by a generic one.
+-- A prepared statement, with a custom plan and with a generic plan.
 PREPARE whole AS SELECT n FROM :read;
 PREPARE part(int) AS SELECT n FROM :read LIMIT $1;
 SET plan_cache_mode = force_custom_plan;
@@ -88,7 +90,7 @@ BEGIN;
 COPY (SELECT n FROM :read) TO STDOUT;
 ROLLBACK;
 
--- A cursor: fetched in part, behind a savepoint, over the end of the transaction, or in whole.
+-- A cursor that is fetched in part, after a savepoint, after the end of the transaction, or completely.
 BEGIN;
 DECLARE c CURSOR FOR SELECT n FROM :read;
 SAVEPOINT s;
@@ -105,23 +107,23 @@ DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n FROM :read;
 COMMIT;
 DO $$DECLARE c CURSOR FOR SELECT * FROM feed_read('f', null::events); r record; BEGIN OPEN c; FETCH c INTO r; END$$;
 DO $$DECLARE c refcursor; r record; BEGIN OPEN c FOR EXECUTE 'SELECT * FROM feed_read(''f'', null::events)'; MOVE c; END$$;
--- One over a function that reads inside is not known.
+-- No cursor above has moved the position. A cursor over a function that calls feed_read() would not be refused.
 SELECT count(*) FROM feed_peek('f', null::events);
--- FOR fetches as it goes, and takes all.
+-- A FOR loop fetches rows as needed, and fetches all rows.
 BEGIN;
 DO $$DECLARE r record; c CURSOR FOR SELECT n FROM feed_read('f', null::events); BEGIN FOR r IN SELECT n FROM feed_read('g', null::events) LOOP RAISE NOTICE 'g %', r.n; END LOOP;
     FOR r IN c LOOP RAISE NOTICE 'f %', r.n; END LOOP; END$$;
 SELECT count(*) FROM feed_peek('f', null::events);
 ROLLBACK;
 DO $$DECLARE r record; BEGIN FOR r IN SELECT n FROM feed_read('f', null::events) LIMIT 1 LOOP NULL; END LOOP; END$$;
--- After an error in an inner query, which is caught, the outer one is still known.
+-- After an inner query has failed and the error was caught, the outer query is still known.
 CREATE FUNCTION caught() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM 1 / n FROM (VALUES (0)) AS v(n); RETURN 0; EXCEPTION WHEN division_by_zero THEN RETURN 1; END$$;
 BEGIN;
 SELECT r.n, caught() FROM (SELECT caught() AS c) AS s, LATERAL feed_read('f', null::events, c) AS r, caught() AS d;
 ROLLBACK;
 SELECT r.n FROM (SELECT caught() AS c) AS s, LATERAL feed_read('f', null::events, c) AS r LIMIT 1;
 
--- Peek: the same rows, as often as one likes, and nothing else.
+-- feed_peek() returns the same rows, however often it is called, and changes nothing.
 SELECT n FROM feed_peek('f', null::events, 2);
 SELECT n FROM feed_peek('f', null::events) LIMIT 3;
 BEGIN READ ONLY;
@@ -136,12 +138,12 @@ SELECT array_agg(n ORDER BY n) FROM feed_peek('f', null::events);
 SELECT array_agg(n) FROM feed_read('f', null::events, 4);
 SELECT array_agg(n) FROM feed_peek('f', null::events, 1);
 SELECT s AS statement, answer FROM unnest(ARRAY['SELECT feed_peek(''f'', null::got)', 'SELECT feed_peek(''f'', null::events, 0)', 'SELECT feed_peek(''none'', null::events)', 'SELECT feed_peek(NULL, null::events)']) AS s, outcome(s);
--- An unfinished batch is an error, as for feed_read.
+-- With an unfinished batch feed_peek() raises an error, as feed_read() does.
 SELECT (feed_take_batch('f', 'w', 1)).number LIMIT 1;
 SELECT feed_peek('f', null::events);
 SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w') LIMIT 1;
 
--- feed_apply: LIMIT over the batch, too.
+-- feed_apply() also refuses LIMIT over the batch.
 SELECT feed_seek('f', 'beginning');
 SELECT feed_apply('f', 'INSERT INTO got SELECT n FROM batch LIMIT 2');
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
@@ -158,7 +160,7 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT FROM batch LIMIT ALL', 'SELECT FROM batch LIMIT NULL OFFSET 0', 'SELECT count(*) FROM batch LIMIT 1', 'SELECT FROM batch, LATERAL (SELECT FROM got LIMIT 1) AS s',
     'INSERT INTO got SELECT 1 WHERE EXISTS (SELECT FROM batch)',
     ', i AS (INSERT INTO got SELECT n FROM batch RETURNING n) SELECT FROM i LIMIT 1']) AS s, outcome(format('SELECT feed_apply(''f'', %L) LIMIT 1', s));
--- Nor one that does not read it at all.
+-- feed_apply() refuses a statement that does not read the batch.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT 1 LIMIT 1', 'VALUES (1)', 'TABLE got', 'SELECT FROM got AS batch', 'INSERT INTO got SELECT 1', 'DELETE FROM got', 'SELECT FROM (WITH batch AS (SELECT 1) SELECT FROM batch) AS s',
     'SELECT (WITH batch AS (TABLE got) SELECT count(*) FROM batch)', ', b AS (SELECT FROM batch) SELECT 1', 'SELECT n FROM feed_peek(''f'', null::events) AS batch', 'SELECT feed_apply(''f'', ''SELECT FROM batch'')']) AS s, outcome(format('SELECT feed_apply(''f'', %L)', s));

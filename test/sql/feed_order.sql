@@ -1,4 +1,4 @@
--- A feed in the order of a column: pieces of one set of transactions after the other.
+-- A feed in the order of a column delivers one set of transactions after the other, each in pieces.
 \set SHOW_CONTEXT never
 CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
 -- Requirements for the column.
@@ -13,7 +13,7 @@ SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'seq')$$);
 CREATE INDEX good ON e (seq, n);
 SELECT feed_create('o', 'e', order_column => 'seq'), feed_create('plain', 'e');
 SELECT name, key_column, order_column, position FROM feeds ORDER BY name;
--- A sequence that gives values in another order than that in which they are drawn.
+-- A sequence that returns values out of order, or several sequences.
 CREATE TABLE drawn (xact bigint PRIMARY KEY DEFAULT xact_id(), a bigserial, b bigint NOT NULL, c smallserial, d numeric NOT NULL, e bigint GENERATED ALWAYS AS (1) STORED NOT NULL,
     x bigint NOT NULL);
 CREATE INDEX ON drawn (a);
@@ -30,7 +30,7 @@ ALTER SEQUENCE drawn_a_seq CACHE 1 CYCLE;
 SELECT ordered_by('a');
 ALTER SEQUENCE drawn_a_seq NO CYCLE INCREMENT BY -1 MINVALUE -9;
 SELECT ordered_by('a');
--- Types and operators of an owner, whose functions would run as the reader.
+-- Types and operators of the owner of the table: their functions would run as the reader.
 CREATE DOMAIN big AS bigint CHECK (value > 0);
 CREATE FUNCTION compare(bigint, bigint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'run as %', current_user; END $$;
 CREATE OPERATOR CLASS own FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 compare(bigint, bigint);
@@ -39,7 +39,7 @@ CREATE INDEX ON drawn (f);
 CREATE INDEX ON drawn (g own);
 SELECT ordered_by('f'), ordered_by('g');
 
--- Pieces, whatever the size, and sets one after the other: what comes meanwhile is of the next.
+-- Pieces of any size, and one set after the other: rows that are inserted meanwhile belong to the next set.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 INSERT INTO e (n) SELECT generate_series(6, 10);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
@@ -50,12 +50,12 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('plain', null::e);
--- As many as there are, and one more.
+-- A batch of as many rows as the set has, and another batch.
 INSERT INTO e (n) SELECT generate_series(1, 6);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
--- A statement, and a sink outside.
+-- feed_apply(), and a sink outside the database.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 SELECT feed_apply('o', 'SELECT * FROM batch', 2);
 SELECT feed_wait('o', '0'), (feed_take_batch('o', 'w', 2)).number;
@@ -65,7 +65,7 @@ SELECT array_agg(seq) FROM feed_batch_rows('o', 1, null::e);
 SELECT (SELECT feed_finish_batch('o', 1, token) FROM feed_take_batch('o', 'w')), (feed_take_batch('o', 'w')).number;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 2, null::e);
 SELECT (SELECT feed_finish_batch('o', 2, token) FROM feed_take_batch('o', 'w')), (feed_take_batch('o', 'w')).number, feed_wait('o', '0');
--- To another place.
+-- feed_seek() moves the feed to another position.
 SELECT feed_seek('o', 'beginning');
 SELECT count(*), min(seq), max(seq) FROM feed_read('o', null::e, 10);
 SELECT feed_seek('o', 'here');
@@ -81,7 +81,7 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
 ROLLBACK;
 SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
 
--- Without state: positions and batches are text, or jsonb.
+-- Positions and batches kept by the reader, as text or jsonb.
 CREATE FUNCTION drained(t regclass, o name, size int, start text DEFAULT 'beginning') RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     p feed_position := reader_start(t, start, o);
@@ -100,7 +100,7 @@ BEGIN
 END $$;
 SELECT size, drained('e', 'seq', size) = (SELECT array_agg(seq ORDER BY seq) FROM e) FROM unnest('{1,2,3,7,1000,null}'::int[]) AS size;
 SELECT reader_wait('e', reader_start('e', 'beginning', 'seq'), '0'), reader_wait('e', reader_start('e', 'now', 'seq'), '0');
--- A batch that does not follow, or that no server writes.
+-- A batch that does not follow the position, and forged positions and batches.
 CREATE TABLE kept AS SELECT reader_start('e', 'beginning', 'seq') AS p;
 ALTER TABLE kept ADD b feed_batch;
 UPDATE kept SET b = reader_next_batch('e', p, 3);
@@ -115,11 +115,11 @@ FROM unnest(ARRAY['5, ''{x}''', '5, NULL', 'NULL, ''{x}''']) AS forged;
 SELECT error_of(format('SELECT reader_batch_rows(''e'', ROW(1, (b).transactions, NULL, NULL, NULL, NULL, %L::feed_order, (b).members, (b).origin)::feed_batch, null::e) FROM kept', forged))
 FROM unnest(ARRAY['(seq,3,,,,,)', '(none,0,,,,,)', '("seq ) OR (true",2,,,,,)']) AS forged;
 DROP TABLE kept;
--- Neither are these stored.
+-- Such positions cannot be stored either.
 SELECT split_part(error_of(format($$UPDATE inorder_internal.feed_state SET position.ordering = %L WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'o')$$, forged)), E'\n', 1)
 FROM unnest(ARRAY['(seq,,,,,,)', '(seq,2,,,1,,)', '(seq,2,"{[1,9)}",,1,,)', '(seq,2,"{[0,9)}",,,1,)', '(seq,2,{},,1,1,)', '(seq,-2,,,,,)', '(seq,2,"{[3,999999999999999)}",,1,1,)']) AS forged;
 
--- All forms of a number; in partitions; of an odd name; with values that are equal.
+-- All forms of the number, partitions, a column with an odd name, and equal values.
 CREATE TABLE f_number (id int GENERATED ALWAYS AS IDENTITY, "o""d %I $1" int NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON f_number (xact);
 CREATE TABLE f_partial (LIKE f_number INCLUDING ALL EXCLUDING INDEXES);
@@ -171,7 +171,7 @@ BEGIN
     END LOOP;
 END $$;
 SELECT t, s.* FROM unnest('{f_number,f_partial,f_generated,f_uuid,f_parts}'::text[]) AS t, sizes(t::regclass) AS s;
--- Sets with gaps, of few ranges and of many: of every n-th transaction the rows are read.
+-- Sets with gaps, of few and of many ranges: the rows of every n-th transaction are read.
 DO $$
 DECLARE
     t text;
@@ -233,14 +233,14 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 DROP INDEX good;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
 CREATE INDEX good ON e (seq);
--- A sink gets the batch that it was given, or an error.
+-- A worker reads the batch that it was given, or gets an error.
 SELECT (feed_take_batch('o', 'w', 2)).number;
 ALTER TABLE e RENAME seq TO was;
 SELECT error_of($$SELECT feed_batch_rows('o', 3, null::e)$$);
 ALTER TABLE e RENAME was TO seq;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 3, null::e);
 SELECT feed_finish_batch('o', 3, token) FROM feed_take_batch('o', 'w');
--- Made anew under its name, between two sets and within one.
+-- The column is dropped and created again under its name, between two sets and inside a set.
 SELECT count(*) FROM feed_read('o', null::e);
 ALTER TABLE e DROP seq;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
@@ -258,7 +258,7 @@ SELECT error_of($$SELECT feed_read('o', null::e, 1)$$);
 SELECT feed_seek('o', 'beginning');
 SELECT drained('e', 'seq', 4) = array_agg(seq) FROM feed_read('o', null::e);
 
--- The rest of a set goes with its partition: the next set comes, and the feed does not stand still.
+-- The rest of a set is dropped with its partition: the feed continues with the next set.
 CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int) PARTITION BY LIST (k);
 CREATE TABLE p_1 PARTITION OF p FOR VALUES IN (1);
 CREATE TABLE p_2 PARTITION OF p FOR VALUES IN (2);
@@ -273,7 +273,7 @@ SELECT array_agg(seq) FROM feed_read('r4', null::p, 2);
 DROP TABLE p_2;
 SELECT feed_wait('r', '0');
 SELECT array_agg(seq) FROM feed_peek('r', null::p);
--- A poll that finds nothing passes what is left, once it is noted.
+-- A poll that finds nothing moves the position over the rest, if the poll is recorded.
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
 SELECT array_agg(seq) FROM feed_read('r4', null::p);
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
@@ -287,7 +287,7 @@ SELECT (feed_take_batch('r2', 'w', 1)).number;
 SELECT array_agg(seq) FROM feed_batch_rows('r2', 1, null::p);
 SELECT feed_finish_batch('r2', 1, token) FROM feed_take_batch('r2', 'w');
 SELECT feed_apply('r3', 'SELECT seq FROM batch');
--- Partitions draw from sequences of their own.
+-- Each partition draws values from its own sequence.
 CREATE SEQUENCE one;
 CREATE SEQUENCE two;
 ALTER TABLE p ALTER seq SET DEFAULT nextval('one');
@@ -301,7 +301,7 @@ ALTER TABLE p_1 ALTER seq SET DEFAULT nextval('one');
 CREATE TABLE p_3 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);
 ALTER TABLE p ATTACH PARTITION p_3 FOR VALUES IN (3);
 SELECT array_agg(seq) FROM feed_read('r', null::p);
--- A partition comes with rows of the set that is read in part.
+-- A partition is attached with rows of the set that is read in part.
 INSERT INTO p (k) VALUES (1), (1), (1);
 SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
 CREATE TABLE p_4 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);

@@ -1,6 +1,5 @@
--- A feed belongs to a role, by its oid: another role of that name does not have it; nor, after a restore, another one of
--- that oid.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- A feed belongs to a role, by its OID: another role with this name does not own the feed, nor, after a restore, does
+-- another role with this OID. feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_a;
 CREATE ROLE "inorder 'B"" %s";
@@ -9,7 +8,7 @@ CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('events');
 INSERT INTO events (n) SELECT generate_series(1, 9);
 GRANT SELECT ON events TO PUBLIC;
--- Two of one name, which stand where their owners left them.
+-- Two feeds with one name, of different owners, have independent positions.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events');
 SELECT n FROM feed_read('f', null::events, 2);
@@ -28,7 +27,7 @@ SELECT feed_read('f', null::events, owner => 4294967295::oid::regrole);
 RESET ROLE;
 SELECT f.name, f.owner = r.oid AS oid, f.owner_name, (SELECT array_agg(m.name) FROM unnest(f.movers) AS m) AS movers
 FROM inorder_internal.feed AS f JOIN pg_roles AS r ON rolname = owner_name ORDER BY owner_name;
--- Granted to a role that its movers are members of.
+-- A feed is granted to a role whose members then may move it.
 CREATE ROLE inorder_team ROLE inorder_mover;
 SELECT feed_grant('f', 'inorder_team', 'inorder_a');
 SET ROLE inorder_mover;
@@ -48,7 +47,7 @@ SELECT error_of($$SELECT feed_grant('f', 4294967295::oid::regrole, 'inorder_a')$
 -- A feed cannot be granted to PUBLIC.
 SELECT error_of($$SELECT feed_grant('f', 'public', 'inorder_a')$$);
 
--- A mover that is dropped and made anew is another, and so is one that has another's name.
+-- A role that is dropped and created again loses the grant. A role that is renamed keeps it.
 GRANT inorder_a TO "inorder 'B"" %s";
 SELECT feed_grant('f', 'inorder_team', 'inorder_a'), feed_grant('f', 'inorder_mover', 'inorder_a');
 DROP ROLE inorder_team;
@@ -70,7 +69,7 @@ ALTER ROLE inorder_a RENAME TO inorder_c;
 SELECT name, owner FROM feeds ORDER BY owner;
 SET ROLE inorder_c;
 SELECT error_of($$SELECT feed_create('f', 'events')$$);
--- Another that takes the old name does not get them.
+-- Another role that takes the old name does not get these feeds.
 RESET ROLE;
 CREATE ROLE inorder_a;
 GRANT SELECT ON events TO inorder_a;
@@ -84,12 +83,13 @@ DROP ROLE inorder_a;
 ALTER ROLE inorder_c RENAME TO inorder_a;
 SET ROLE inorder_a;
 SELECT n FROM feed_read('f', null::events, 1);
--- A member of the owner owns them, and makes those of his own.
+-- A member of the owner can move its feeds, and has feeds of its own.
 SET ROLE "inorder 'B"" %s";
 SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
 SELECT n FROM feed_read('f', null::events, 1);
 RESET ROLE;
--- Dropped, the role leaves feeds that nobody has, which keep the table in use. The owner of the table may drop them, by the oid of the role.
+-- A dropped role leaves feeds without an owner, which keep the table in use. The owner of the table may drop these
+-- feeds, by the OID of the role.
 SET ROLE inorder_a;
 SELECT feed_create('g', 'events');
 RESET ROLE;
@@ -103,13 +103,13 @@ SELECT error_of($$SELECT feed_drop('f', 'inorder_a')$$);
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- Nor does the owner of the table give them to the role that has the name now, other than after a restore.
+-- feed_rebase() does not give these feeds to the role that has the name now, except after a restore.
 SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- For a dump from another server it does. A role that has made another feed of that name in the meantime keeps that
--- one, and gets the old one when it is gone.
+-- For a dump from another server, feed_rebase() gives feeds to roles by name. A role that has meanwhile created another
+-- feed of that name keeps its feed, and gets the restored feed after its own is dropped.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events', 'now');
 RESET ROLE;
@@ -127,7 +127,7 @@ SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT n FROM feed_read('f', null::events);
 RESET ROLE;
--- Without their table they are shown, until the next call that forgets them.
+-- Feeds of a dropped table are shown until the next call deletes them.
 DROP TABLE events;
 SELECT name, relation FROM feeds ORDER BY name;
 SET ROLE inorder_a;

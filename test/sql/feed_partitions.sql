@@ -1,7 +1,7 @@
--- Partitioned tables: rows come once, whichever partition they go to, and partitions come and go.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- Partitioned tables: each row is delivered once, from whichever partition, while partitions are attached and detached.
+-- feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), at date NOT NULL, n int, note text, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
 CREATE TABLE y2023 PARTITION OF events FOR VALUES FROM ('2023-01-01') TO ('2024-01-01');
 CREATE TABLE y2024 PARTITION OF events FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY RANGE (at);
@@ -14,7 +14,7 @@ CREATE VIEW guards AS SELECT tgrelid::regclass AS table, count(*) FILTER (WHERE 
 SELECT * FROM guards;
 SELECT n FROM feed_read('a', null::events, 2);
 SELECT n FROM feed_read('a', null::events, 2);
--- Straight into partitions, in one transaction with the others.
+-- Rows are inserted directly into partitions, and into the table, in one transaction.
 BEGIN;
 INSERT INTO y2024_rest (at, n) VALUES ('2024-06-01', 4);
 INSERT INTO y2023 (at, n) VALUES ('2023-06-01', 5);
@@ -23,10 +23,10 @@ INSERT INTO y2024 (at, n) VALUES ('2024-01-03', 7);
 COMMIT;
 SELECT n FROM feed_read('a', null::events, 3);
 SELECT n FROM feed_read('a', null::events, 3);
--- The guard holds in each.
+-- The guard protects each partition.
 SELECT refused(format('INSERT INTO %s VALUES (floor_key(7), ''2024-01-09'')', t)) FROM unnest('{events,y2024,y2024_1}'::regclass[]) AS t;
 SELECT refused('UPDATE y2023 SET id = uuid_xact_nextval()'), refused('DELETE FROM y2024_1'), refused('UPDATE events SET id = uuid_xact_nextval()');
--- Into another partition means deleting the row from this one.
+-- Moving a row to another partition would delete it from its present partition.
 SELECT refused('UPDATE events SET at = ''2023-07-01'' WHERE n = 1');
 UPDATE events SET at = '2024-01-20', note = 'within the partition' WHERE n = 1;
 SELECT refused('TRUNCATE ' || t) FROM unnest('{events,y2023,y2024,y2024_1,y2024_rest}'::regclass[]) AS t;
@@ -34,7 +34,8 @@ SET session_replication_role = replica;
 SELECT refused(format('INSERT INTO %s VALUES (floor_key(7), ''2024-01-09'')', t)) FROM unnest('{events,y2024,y2024_1}'::regclass[]) AS t;
 RESET session_replication_role;
 
--- Created later, also deeper, and read at once; its TRUNCATE is guarded after feed_enable.
+-- Partitions that are created later, also at a deeper level, are read at once. Their TRUNCATE is guarded after
+-- feed_enable().
 CREATE TABLE y2025 PARTITION OF events FOR VALUES FROM ('2025-01-01') TO ('2026-01-01') PARTITION BY RANGE (at);
 CREATE TABLE y2025_1 PARTITION OF y2025 FOR VALUES FROM ('2025-01-01') TO ('2025-07-01');
 INSERT INTO events (at, n) VALUES ('2025-01-01', 8);
@@ -45,7 +46,7 @@ SELECT feed_enable('events');
 SELECT refused('TRUNCATE y2025_1');
 SELECT * FROM guards;
 
--- Attached empty, with its columns in another order and one dropped before them.
+-- An empty partition is attached, with its columns in another order and a dropped column.
 CREATE TABLE y2026 (gone int, note text, n int, at date NOT NULL, id uuid DEFAULT uuid_xact_nextval() NOT NULL);
 ALTER TABLE y2026 DROP COLUMN gone;
 ALTER TABLE events ATTACH PARTITION y2026 FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
@@ -55,7 +56,8 @@ SELECT n, note FROM feed_read('a', null::events);
 SELECT refused('INSERT INTO y2026 (id, at) VALUES (floor_key(7), ''2026-01-09'')'), refused('UPDATE y2026 SET id = uuid_xact_nextval()'), refused('DELETE FROM y2026');
 UPDATE y2026 SET note = 'y';
 
--- Attached with rows of transactions that were passed: an error until they get new numbers, or are left out.
+-- A partition is attached with rows of transactions that feeds have read: reads fail until the rows get new numbers, or
+-- the feed skips them.
 CREATE TABLE y2027 (LIKE events INCLUDING DEFAULTS);
 INSERT INTO y2027 (at, n) VALUES ('2027-01-01', 12), ('2027-02-01', 13);
 INSERT INTO events (at, n) VALUES ('2023-08-01', 14);
@@ -65,7 +67,7 @@ INSERT INTO events (at, n) VALUES ('2023-08-02', 15);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT error_of($$SELECT (feed_take_batch('a', 'w')).number$$);
 SELECT error_of($$SELECT feed_apply('a', 'SELECT 1 FROM batch')$$);
--- A feed that has not passed them gets them as any others.
+-- A reader that has not read these transactions gets the rows like any others.
 SELECT count(*) FROM (SELECT FROM reader_batch_rows('events', reader_next_batch('events', reader_start('events')), null::events)) AS e;
 ALTER TABLE events DETACH PARTITION y2027;
 BEGIN;
@@ -82,7 +84,7 @@ INSERT INTO events (at, n) VALUES ('2028-08-03', 18);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- A position kept outside knows its partitions, too, also after batches without rows.
+-- A position kept by a reader also contains its partitions, even after batches without rows.
 CREATE TABLE kept AS SELECT reader_start('events', 'now') AS p;
 CREATE TABLE noise (n int);
 INSERT INTO noise VALUES (1);
@@ -94,7 +96,8 @@ ALTER TABLE events ATTACH PARTITION y2029 FOR VALUES FROM ('2029-01-01') TO ('20
 INSERT INTO noise VALUES (2);
 SELECT error_of($$SELECT reader_next_batch('events', p) FROM kept$$);
 ALTER TABLE events DETACH PARTITION y2029;
--- In the middle of a transaction: the part that was passed counts as passed, the rest comes.
+-- A position inside a transaction: attached rows of the part that was read are an error, rows of the rest are
+-- delivered.
 UPDATE kept SET p = reader_start('events', 'now');
 SET client_min_messages = warning;
 BEGIN;
@@ -113,7 +116,8 @@ UPDATE kept SET p = reader_advance(p, reader_next_batch('events', p));
 ALTER TABLE events DETACH PARTITION y2029;
 DROP TABLE kept, noise;
 
--- Detached and dropped: no longer read. A detached table is free of the guard of rows; feed_disable frees it of the other.
+-- Detached and dropped partitions are no longer read. A detached table has lost the row triggers of the guard;
+-- feed_disable() drops the other trigger.
 SELECT count(*) FROM feed_read('a', null::events);
 SELECT (feed_take_batch('steps', 'w')).number;
 INSERT INTO y2023 (at, n) VALUES ('2023-12-31', 30);
@@ -124,7 +128,7 @@ SELECT count(*) FROM feed_batch_rows('steps', 1, null::events);
 SELECT refused('INSERT INTO y2023 VALUES (floor_key(7), ''2023-01-09'')'), refused('TRUNCATE y2023');
 SELECT feed_disable('y2023');
 TRUNCATE y2023;
--- Made anew under the name of one that the feed knows, with rows that were passed.
+-- A partition is created again under a name that the feed knows, with rows of transactions that were read.
 INSERT INTO events (at, n) VALUES ('2025-01-02', 31);
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
@@ -136,7 +140,8 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 33);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- Detached, changed and attached again: the rows that came meanwhile have numbers that were passed. Not changed, it looks the same.
+-- A partition is detached and attached again: it may have got rows of transactions that were read. An unchanged
+-- partition looks the same.
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
 INSERT INTO y2028 SELECT id, '2028-05-06', 34 FROM events WHERE n = 31;
@@ -145,7 +150,7 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 35);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- So is one below it.
+-- The same applies to a partition below the one that was detached.
 ALTER TABLE events DETACH PARTITION y2024;
 INSERT INTO y2024_1 SELECT id, '2024-01-30', 36 FROM events WHERE n = 31;
 ALTER TABLE events ATTACH PARTITION y2024 FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');
@@ -153,11 +158,11 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 37);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- Renamed it is the same.
+-- A renamed partition is recognized.
 ALTER TABLE y2025_1 RENAME TO "Y 2025/1";
 INSERT INTO events (at, n) VALUES ('2025-01-02', 38);
 SELECT n FROM feed_read('a', null::events);
--- Only one of a tree has a guard of its own.
+-- Only one table of a partition tree has a guard of its own.
 SELECT error_of($$SELECT feed_create('b', 'y2024')$$);
 SELECT error_of($$SELECT feed_create('b', 'y2024_1')$$);
 SELECT feed_create('b', 'y2023');
@@ -176,7 +181,7 @@ TRUNCATE events;
 DROP TABLE events;
 DROP TABLE y2029;
 
--- The other forms, and partitions by the key itself.
+-- The other forms of the number, and partitions by the key itself.
 CREATE TABLE events (id int GENERATED ALWAYS AS IDENTITY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, PRIMARY KEY (n, id)) PARTITION BY HASH (n);
 CREATE TABLE p0 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1);
@@ -191,7 +196,7 @@ SELECT refused('DELETE FROM ' || t) FROM unnest('{events,p0}'::regclass[]) AS t;
 SELECT refused('UPDATE events SET n = n + 1');
 SELECT feed_drop('a');
 DROP TABLE events;
--- Rows without a number, or with one below all, are in no batch.
+-- Rows without a number, or with a negative number, are in no batch.
 CREATE TABLE events (n int, xact bigint DEFAULT xact_id()) PARTITION BY LIST (n);
 CREATE INDEX ON events (xact);
 CREATE TABLE p0 (n int, xact bigint);
@@ -223,7 +228,7 @@ SELECT n FROM feed_read('a', null::events, 1);
 SELECT n FROM feed_read('a', null::events, 1);
 SELECT feed_drop('a');
 DROP TABLE events;
--- One without partitions, and one that gets its first.
+-- A partitioned table without partitions, which then gets its first partition.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY RANGE (id);
 SELECT feed_create('a', 'events');
 SELECT n FROM feed_read('a', null::events);
@@ -236,7 +241,7 @@ DROP TABLE events;
 RESET client_min_messages;
 DROP VIEW guards;
 
--- Transactions of another server have numbers of their own.
+-- Rows of a foreign partition have transaction numbers of another server.
 CREATE FOREIGN DATA WRAPPER elsewhere;
 CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;
 CREATE TABLE far (id uuid DEFAULT uuid_xact_nextval(), k int) PARTITION BY LIST (k);

@@ -1,11 +1,11 @@
--- Queries are over those partitions only that have rows (src/ports/parts.c): no row is lost, whatever the bounds are.
+-- Queries read only partitions that have rows (src/ports/parts.c): no row is lost, whatever the bounds are.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET datestyle = 'German';
 SET timezone = 'Asia/Kathmandu';
 CREATE TYPE letter AS ENUM ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j');
 CREATE TABLE made (name text PRIMARY KEY, kind text, partitioned text, value text, bounds text);
--- The value of a row is made of r, 0 to 39; ten partitions have four values each, from a on, below b.
+-- The value of a row is computed from r, 0 to 39. Each of ten partitions has four values, from a to below b.
 INSERT INTO made VALUES
     ('by_day', 'date', 'RANGE (v)', $$date '2024-01-30' + r$$, $$FROM (date '2024-01-30' + <a>) TO (date '2024-01-30' + <b>)$$),
     ('by_time', 'timestamptz', 'RANGE (v)', $$timestamptz '2024-03-30 23:30+00' + r * interval '1 hour'$$,
@@ -48,7 +48,7 @@ CREATE TABLE by_int_9_a PARTITION OF by_int_9 FOR VALUES IN (6, NULL);
 CREATE TABLE by_int_9_b PARTITION OF by_int_9 DEFAULT;
 ALTER TABLE by_int ATTACH PARTITION by_int_9 FOR VALUES FROM (36) TO (40);
 SELECT count(feed_create(name, name::regclass)) FROM made;
--- Transactions of which most have rows of one partition or two, and one of all.
+-- Most transactions have rows in one or two partitions; one transaction has rows in all.
 SELECT setseed(0.5);
 DO $$
 DECLARE
@@ -64,7 +64,7 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
--- A role without privileges on partitions reads by a feed in pieces, and by batches of its own.
+-- A role without privileges on partitions reads by a feed in pieces, and by batches whose position it keeps.
 CREATE ROLE inorder_parts;
 GRANT SELECT ON made TO inorder_parts;
 DO $$
@@ -120,7 +120,8 @@ END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT name, condition(name) FROM made ORDER BY name;
 COMMIT;
--- Nothing but the server's functions are called, whatever the caller's search_path is; and the session's settings stay.
+-- Only functions of the server are called, whatever search_path the caller has. The settings of the session do not
+-- change.
 CREATE SCHEMA inorder_shadow;
 CREATE FUNCTION inorder_shadow.le(date, date) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''attack''; END';
 CREATE OPERATOR inorder_shadow.<= (FUNCTION = inorder_shadow.le, LEFTARG = date, RIGHTARG = date);

@@ -1,6 +1,6 @@
--- Name resolution: the statement of feed_apply runs with the caller's rights and path; functions that read for the
--- caller, or run with the rights of the state's owner, find the server's own objects.
--- feed_enable() warns of rows that were deleted or updated, which statistics report some time later.
+-- Name resolution: the statement of feed_apply() runs with the caller's privileges and search_path. Functions that read
+-- for the caller, or run as the owner of the state, find the server's own objects. feed_enable() warns of deleted and
+-- updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_reader;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -28,12 +28,12 @@ FROM unnest(ARRAY['', ';', 'VACUUM', 'COMMIT', 'SELECT 1; SELECT 2', ', batch AS
 SELECT error_of($$SELECT feed_apply('events', NULL)$$);
 SELECT feed_seek('events', 'beginning');
 SELECT feed_apply('events', ', more AS (SELECT n FROM batch) SELECT count(*) FROM more', 2) AS a_table_more;
--- A name of the caller's own does not hide the batch; a statement that reads that table only loses the batch.
+-- A table of the caller that is named batch does not hide the batch. A statement that reads only this table is refused.
 CREATE TEMP TABLE batch AS SELECT 7 AS n;
 SELECT feed_apply('events', 'SELECT FROM batch WHERE n = 7', 2) AS nothing, feed_apply('events', 'SELECT FROM pg_temp.batch AS b, batch', 2) AS two;
 SELECT error_of($$SELECT feed_apply('events', 'SELECT FROM pg_temp.batch', 2)$$);
 DROP TABLE batch;
--- Into a table with rules, and two statements.
+-- A table with rules, and a call that runs two statements.
 CREATE TEMP TABLE sums (n int);
 CREATE TEMP TABLE others (n int);
 CREATE RULE r AS ON INSERT TO sums DO INSTEAD INSERT INTO others VALUES (new.n);
@@ -47,7 +47,7 @@ SELECT (SELECT array_agg(n) FROM sums) AS sums, (SELECT array_agg(n) FROM others
 DROP TABLE sums, others;
 RESET ROLE;
 
--- Operators and functions before the server's on the reader's path.
+-- Operators and functions that precede the server's own in the search_path of the reader.
 CREATE SCHEMA evil;
 GRANT USAGE ON SCHEMA evil TO inorder_reader;
 DO $$
@@ -66,7 +66,7 @@ CREATE FUNCTION evil.lower(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGI
 CREATE FUNCTION evil.upper(int8range) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
 CREATE FUNCTION evil.unnest(int8multirange) RETURNS SETOF int8range LANGUAGE plpgsql AS $$ BEGIN RAISE 'caught as %', current_user; END $$;
 CREATE TYPE evil.int8multirange AS (x int);
--- With gaps in the set.
+-- Sets of transactions with gaps.
 SELECT int8range(xact, xact + 1)::int8multirange AS middle FROM numbers WHERE id = 4 \gset
 SET ROLE inorder_reader;
 SELECT feed_seek(f, (SELECT range_agg(int8range(xact, xact + 1)) FROM numbers WHERE id IN (4, 10))) FROM unnest('{events,numbers}'::text[]) AS f;
@@ -82,7 +82,7 @@ SET client_min_messages = warning;
 DROP SCHEMA evil CASCADE;
 RESET client_min_messages;
 
--- The same for those who own everything: names in a reader's schema, before the server's and temporary.
+-- The same for a superuser: names in a schema of a reader, which precede the server's own, and temporary names.
 CREATE SCHEMA trap AUTHORIZATION inorder_reader;
 SET ROLE inorder_reader;
 CREATE FUNCTION trap.lower(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
@@ -132,7 +132,7 @@ DROP SCHEMA trap CASCADE;
 DROP TABLE pg_temp.pg_class, pg_temp.pg_inherits, pg_temp.feed;
 RESET client_min_messages;
 
--- Changes that others can make around a read: settings and role are restored, whether the read succeeds or fails.
+-- Settings and role that a read changes are restored, whether the read succeeds or fails.
 SET ROLE inorder_reader;
 SET search_path = public;
 SET jit = on;
@@ -144,7 +144,7 @@ SELECT count(*) AS read, current_user, current_setting('search_path'), current_s
 RESET search_path;
 RESET ROLE;
 
--- A function of somebody's that reading would call, as a policy does, is not called.
+-- A read does not call functions of other roles, such as those of a policy.
 CREATE FUNCTION policy_of(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'called as %', current_user; END $$;
 ALTER TABLE events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON events USING (policy_of(n));

@@ -1,10 +1,9 @@
--- Making an existing table readable, of any key, without a rewrite.
--- psql would show the statements with their oids.
+-- Making an existing table with any key readable, without a rewrite.
 CREATE VIEW steps AS SELECT null::text AS step;
 CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
 INSERT INTO orders (n) SELECT generate_series(1, 1000);
 SELECT pg_relation_filenode('orders') AS before \gset
--- Names of indexes hold the table's oid.
+-- Names of indexes contain the OID of the table: it is masked here, and psql does not echo the statements below.
 CREATE FUNCTION prepared(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(s, '_\d{4,}_number', '_OID_number', 'g') FROM feed_prepare(relation, key_column) AS s
 $$;
@@ -15,7 +14,7 @@ SELECT feed_prepare('orders') \gexec
 \set ECHO all
 SELECT pg_relation_filenode('orders') = :before AS no_rewrite, attnotnull, atthasmissing FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'xact';
 SELECT prepared('orders');
--- Existing rows are one transaction, number 0.
+-- Existing rows count as one transaction, number 0.
 SELECT count(*), min(xact), max(xact) FROM orders;
 INSERT INTO orders (n) VALUES (1001), (1002);
 SELECT count(*) AS old, count(*) FILTER (WHERE xact > 0) AS new FROM orders;
@@ -26,7 +25,7 @@ SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 600);
 SELECT n FROM feed_read('new', null::orders);
 SELECT refused('INSERT INTO orders (n, xact) VALUES (1, 0)'), refused('UPDATE orders SET xact = 0 WHERE n = 1002');
 SELECT feed_drop('all'), feed_drop('new');
--- The index has no rows of number 0: they are read by the primary key, in pieces, before all others.
+-- The index does not contain rows of number 0: these rows are read first, in pieces, by the primary key.
 SELECT is_partial, order_columns FROM inorder_internal.feed_table WHERE relation = 'orders'::regclass;
 SELECT feed_create('all', 'orders'), exact_count_start('orders');
 SELECT exact_count('orders'), caught_up, backlog_rows FROM feeds;
@@ -38,7 +37,7 @@ SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 400);
 SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 400);
 SELECT caught_up, backlog_rows FROM feeds;
 SELECT array_agg((SELECT count(*) FROM reader_batch_rows('orders', p, null::orders))) FROM reader_split('orders', reader_next_batch('orders', reader_start('orders')), 4) AS p;
--- Another one on all rows takes its place; without either the table is not readable.
+-- An index on all rows replaces the partial index. Without either the table is not readable.
 CREATE INDEX whole ON orders (xact);
 SELECT feed_enable('orders');
 SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'orders'::regclass;
@@ -51,7 +50,7 @@ SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'orders'::re
 SELECT n FROM feed_read('all', null::orders);
 SELECT feed_drop('all');
 DROP TABLE orders;
--- Without a primary key they are one piece; and an index with another predicate is none.
+-- Without a primary key the existing rows are one piece. An index with another predicate is not used.
 CREATE TABLE keyless (n int);
 INSERT INTO keyless SELECT generate_series(1, 10);
 \set ECHO none
@@ -72,7 +71,7 @@ CREATE INDEX ON other_one (xact) WHERE xact <> 0;
 SELECT feed_enable('other_one');
 DROP TABLE other_one;
 
--- Half done before: an index, a column with another default, an index that is not valid.
+-- Part of the work is done already: an index, a column with another default, or an invalid index.
 CREATE TABLE half (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
 SELECT prepared('half');
 CREATE INDEX ON half (xact);
@@ -82,7 +81,7 @@ SELECT feed_prepare('half') \gexec
 \set ECHO all
 SELECT error_of($$SELECT feed_prepare('steps')$$);
 SELECT error_of($$SELECT feed_prepare('half_pkey')$$);
--- Nothing is done to a table that could not be read afterwards.
+-- A table that could not be read afterwards is not changed.
 CREATE UNLOGGED TABLE fleeting (k int);
 SELECT error_of($$SELECT feed_prepare('fleeting')$$);
 CREATE TABLE above (k int);
@@ -95,7 +94,7 @@ SELECT feed_enable('part');
 SELECT error_of($$SELECT feed_prepare('parted')$$);
 DROP TABLE fleeting, above, below, parted;
 SELECT count(*) AS null_for_null FROM feed_prepare(NULL);
--- A column of that name that says something else.
+-- A column has this name, but no transaction numbers.
 ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
 SELECT error_of(format('SELECT feed_prepare(''half'', %L)', c)) FROM unnest('{taken,text,id}'::name[]) AS c;
 DROP TABLE half;
@@ -116,7 +115,7 @@ SELECT indrelid::regclass AS table, indisvalid FROM pg_index WHERE indrelid::reg
 SELECT prepared('torn');
 DROP TABLE torn;
 
--- Partitioned, nested, with names that need quotes or are as long as they may be, in several schemas.
+-- Nested partitions in several schemas, with names that need quotes and names of the greatest length.
 CREATE SCHEMA "Other one";
 CREATE TABLE "Big 'un %s" (at int, n int) PARTITION BY RANGE (at);
 CREATE TABLE "Other one"."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-1234567%I" PARTITION OF "Big 'un %s" FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (at);
@@ -137,7 +136,7 @@ SET client_min_messages = warning;
 DROP TABLE "Big 'un %s";
 DROP SCHEMA "Other one" CASCADE;
 RESET client_min_messages;
--- Readable by its key, a table needs no other column. By another one a feed would pass rows that it has not read.
+-- A table that is readable by its key needs no other column. By another column a feed would skip rows.
 CREATE TABLE keyed (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('keyed');
 SELECT error_of($$SELECT feed_prepare('keyed')$$);
@@ -155,7 +154,7 @@ SELECT error_of($$SELECT feed_enable('keyed')$$);
 SELECT n FROM feed_read('keyed', null::keyed);
 SELECT feed_drop('keyed');
 DROP TABLE keyed;
--- Nor may the base be lower than in the numbers that a feed has passed.
+-- The base must not be lower than in the numbers that a feed has passed.
 CREATE TABLE lowered (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000), n int);
 SELECT feed_create('lowered', 'lowered', 'now');
 ALTER TABLE lowered ALTER id SET DEFAULT uuid_xact_nextval();

@@ -1,4 +1,4 @@
--- feed_passed and feed_passed_partitions return what no feed needs any more; feed_rename.
+-- feed_passed() and feed_passed_partitions() return what no feed needs any more; feed_rename() renames feeds.
 \set SHOW_CONTEXT never
 CREATE TABLE kept (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
 CREATE INDEX ON kept (id);
@@ -6,11 +6,11 @@ CREATE TABLE kept_1 PARTITION OF kept FOR VALUES IN (1);
 CREATE TABLE kept_2 PARTITION OF kept FOR VALUES IN (2);
 CREATE TABLE kept_3 PARTITION OF kept FOR VALUES IN (3);
 SELECT feed_enable('kept');
--- Without feeds: what has ended.
+-- Without feeds, all rows of transactions that have ended have passed.
 INSERT INTO kept (day) VALUES (1);
 SELECT feed_passed('kept') > uuid_xact_id(id) AS passed FROM kept;
 SELECT feed_passed_partitions('kept');
--- The slowest feed decides; an unfinished batch is not read.
+-- The slowest feed decides. Rows of an unfinished batch do not count as read.
 SELECT feed_create('fast', 'kept'), feed_create('slow', 'kept');
 SELECT feed_passed('kept') <= (SELECT uuid_xact_id(id) FROM kept) AS waits;
 SELECT feed_passed_partitions('kept');
@@ -23,18 +23,18 @@ SELECT feed_finish_batch('slow', 1, token) FROM feed_take_batch('slow', 'w');
 INSERT INTO kept (day) VALUES (2);
 SELECT feed_passed('kept') BETWEEN (SELECT uuid_xact_id(id) + 1 FROM kept_1) AND (SELECT uuid_xact_id(id) FROM kept_2) AS passed;
 SELECT feed_passed_partitions('kept');
--- An old partition gets a row once more.
+-- An old partition gets another row.
 INSERT INTO kept (day) VALUES (1);
 SELECT feed_passed_partitions('kept');
 SELECT day FROM feed_read('fast', null::kept);
 SELECT day FROM feed_read('slow', null::kept);
 SELECT feed_passed_partitions('kept') ORDER BY 1;
--- A row of the transaction itself is not read.
+-- A row of the calling transaction does not count as read.
 BEGIN;
 INSERT INTO kept (day) VALUES (2);
 SELECT feed_passed_partitions('kept') ORDER BY 1;
 ROLLBACK;
--- It may go.
+-- The partition may be dropped.
 BEGIN;
 LOCK TABLE kept_1 IN ACCESS EXCLUSIVE MODE;
 SELECT 'kept_1'::regclass IN (SELECT feed_passed_partitions('kept')) AS may_go \gset
@@ -45,12 +45,12 @@ COMMIT;
 SELECT feed_passed_partitions('kept') ORDER BY 1;
 INSERT INTO kept (day) VALUES (3);
 SELECT day FROM feed_read('slow', null::kept);
--- Inside a transaction that was read in part.
+-- A position is inside a transaction that was read in part.
 INSERT INTO kept (day) SELECT 3 FROM generate_series(1, 3);
 SELECT count(*) FROM feed_read('fast', null::kept, 2);
 SELECT count(*) FROM feed_read('slow', null::kept);
 SELECT feed_passed_partitions('kept');
--- Partitions that the role may not read by themselves; a partial index; a table without partitions.
+-- Partitions that the role may not read directly, a partial index, and a table without partitions.
 CREATE ROLE keeper;
 GRANT SELECT ON kept TO keeper;
 SET ROLE keeper;
@@ -65,12 +65,12 @@ SELECT feed_passed('plain'), count(*) FROM feed_passed_partitions('plain');
 SELECT k FROM feed_read('plain', null::plain);
 SELECT feed_passed('plain') > 0 AS passed, count(*) FROM feed_passed_partitions('plain');
 INSERT INTO plain VALUES (2);
--- Rows below it may have come without the guard.
+-- Without the guard, new rows may have numbers below the result: the call fails.
 BEGIN;
 ALTER TABLE plain DISABLE TRIGGER zz_inorder_guard;
 SELECT feed_passed('plain');
 ROLLBACK;
--- In the middle of an ordered set, nothing of it has passed.
+-- As long as an ordered set is read in part, no transaction of the set has passed.
 CREATE TABLE steps (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON steps (xact);
 SELECT feed_create('steps', 'steps', order_column => 'seq');
@@ -80,7 +80,7 @@ SELECT feed_passed('steps') <= min(xact) AS waits FROM steps;
 SELECT count(*) FROM feed_read('steps', null::steps, 3);
 SELECT feed_passed('steps') > max(xact) AS passed FROM steps;
 DROP TABLE steps;
--- Names.
+-- feed_rename(): valid and invalid names.
 SELECT (feed_take_batch('plain', 'w')).number;
 SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_rename(''plain'', ''fast'')', 'SELECT feed_rename(''plain'', NULL)', 'SELECT feed_rename(''plain'', '''')', 'SELECT feed_rename(''none'', ''new'')', 'SELECT feed_rename(NULL, ''new'')']) AS s;
 SELECT feed_grant('plain', 'keeper');

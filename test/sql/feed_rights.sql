@@ -1,5 +1,5 @@
--- Privileges for each action. Nothing runs with another role's rights.
--- feed_enable() warns of rows that were deleted or updated, which statistics report some time later.
+-- The privileges that each action needs. No code runs with the privileges of another role. feed_enable() warns of
+-- deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_member IN ROLE inorder_owner;
@@ -16,7 +16,7 @@ CREATE TABLE private.events (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY
 CREATE TABLE private.e1 PARTITION OF private.events FOR VALUES IN (1, 2, 3);
 CREATE TABLE private.plain (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE private.secret (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
--- Privileges on the table, but not on its partitions.
+-- Roles have privileges on the table, but not on its partitions.
 GRANT SELECT ON private.events, private.plain TO inorder_reader, inorder_feeder, inorder_mover;
 SELECT feed_create('theirs', 'private.events'), feed_create('secret', 'private.secret'), exact_count_start('private.events');
 SELECT feed_grant('theirs', r::regrole) FROM unnest('{inorder_mover,inorder_blind}'::text[]) AS r;
@@ -25,7 +25,7 @@ SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');
 RESET ROLE;
 
--- The result of a statement for a role, or its error; undone in any case.
+-- The result or the error of a statement that a role runs. The statement is always rolled back.
 CREATE FUNCTION attempt(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -78,7 +78,7 @@ GRANT SELECT ON attempts TO PUBLIC;
 SELECT what, attempt('inorder_member', statement) AS "owner, as a member", attempt('inorder_feeder', statement) AS feeder,
        attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
 FROM attempts ORDER BY place;
--- Functions that access nothing can be called by all, and their errors are readable, too.
+-- All roles can call functions that access no table, and get their errors.
 \set SHOW_CONTEXT never
 SET ROLE inorder_stranger;
 CREATE TEMP TABLE own AS SELECT ROW(1, '{[3,9)}', NULL, NULL, NULL, NULL, NULL)::feed_position AS p, ROW(1, '{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
@@ -91,7 +91,7 @@ RESET ROLE;
 SELECT what, attempt('inorder_reader', statement) AS reader, attempt('inorder_monitor', statement) AS monitor, attempt('inorder_stranger', statement) AS stranger,
        attempt('postgres', statement) AS superuser
 FROM attempts ORDER BY place;
--- In words.
+-- The messages of these errors.
 SET ROLE inorder_reader;
 SELECT error_of($$SELECT feed_read('theirs', null::private.events, owner => 'inorder_owner')$$);
 SELECT error_of($$SELECT feed_read('mine', null::private.events)$$);
@@ -99,7 +99,7 @@ SELECT error_of($$SELECT feed_drop('mine', 'inorder_feeder')$$);
 SELECT error_of($$SELECT feed_create('new', 'private.plain')$$);
 SET ROLE inorder_mover;
 SELECT error_of($$SELECT feed_drop('theirs', 'inorder_owner')$$);
--- With a hint to those whom it helps.
+-- Only roles for which the hint is useful get it.
 \set SHOW_CONTEXT never
 SELECT n FROM feed_read('theirs', null::private.events);
 SET ROLE inorder_stranger;
@@ -108,7 +108,7 @@ SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 SET ROLE inorder_blind;
 SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 
--- For real: a reader's feeds, those of others, and rows of partitions that come meanwhile.
+-- Without a rollback: feeds of a reader and of other roles, and rows of partitions that are created meanwhile.
 SET ROLE inorder_reader;
 SELECT feed_create('theirs', 'private.events'), feed_create('mine', 'private.events');
 SELECT name, owner, relation, key_column FROM feeds ORDER BY name, owner;
@@ -133,14 +133,14 @@ SELECT n FROM feed_batch_rows('mine', 1, null::private.events, 'inorder_reader')
 SELECT feed_finish_batch('mine', r.number, r.token, 'inorder_reader'), feed_finish_batch('mine', f.number, f.token, 'inorder_feeder')
 FROM feed_take_batch('mine', 'w', owner => 'inorder_reader') AS r, feed_take_batch('mine', 'w', owner => 'inorder_feeder') AS f;
 SELECT name, owner, unfinished_batch, isempty(position) AS at_beginning FROM feeds ORDER BY name, owner;
--- feed_create makes a feed of its caller's, also of one who owns the table.
+-- feed_create() creates a feed of its caller, also if the caller owns the table.
 SELECT error_of($$SELECT feed_create('theirs', 'private.events')$$);
 SELECT feed_create('mine', 'private.events', 'now'), feed_drop('mine');
 RESET ROLE;
 SELECT error_of($$SELECT feed_drop('theirs')$$);
 SELECT feed_drop('mine', 'inorder_feeder'), feed_drop('mine', 'inorder_reader');
 
--- Membership counts as it is now, and so does the right to read.
+-- The present membership in roles counts, and the present privilege to read.
 GRANT inorder_feeder TO inorder_stranger;
 SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');
@@ -160,7 +160,7 @@ SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_read(''mine'', null::private.e
 SELECT name FROM feeds;
 SELECT feed_drop('mine');
 RESET ROLE;
--- On some columns only is not enough.
+-- SELECT on some columns only is not sufficient.
 GRANT SELECT (id) ON private.events TO inorder_feeder;
 SET ROLE inorder_feeder;
 SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);
@@ -177,7 +177,8 @@ SELECT error_of(format('SELECT feed_create(''new'', %s::regclass)', relation::oi
 SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT reader_start(%s)', relation::oid)) AS same_error FROM feeds;
 RESET ROLE;
 
--- Nobody touches the state but by these functions: tables, functions and types of the internal schema.
+-- The state is accessible only through the public functions: privileges on tables, functions and types of the internal
+-- schema.
 CREATE FUNCTION denied(role text) RETURNS TABLE (place text, schema text, others text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('SET LOCAL ROLE %s', role);

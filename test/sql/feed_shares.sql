@@ -1,11 +1,13 @@
--- Workers that divide a feed by a column: shares, their order, what holds one back, and what such a feed refuses.
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+-- Workers divide a feed by a column: shares, their order, batches that hold a share back, and calls that such a feed
+-- refuses.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
 CREATE INDEX ON events (seq);
 CREATE VIEW queued AS
 SELECT number, share, rows, worker, tries, dead_since IS NOT NULL AS is_dead FROM feed_batches WHERE name = 'f' ORDER BY number, share, rows DESC;
--- Planned at each call: a plan that is kept, as that of a function in SQL on 19, has the types of columns that were.
+-- The query is planned at each call. A kept plan, such as that of an SQL function on version 19, would have the former
+-- types of columns.
 CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     found text;
@@ -13,7 +15,7 @@ BEGIN
     EXECUTE $q$SELECT string_agg(concat(stream, version), ' ') FROM feed_batch_rows('f', $1, null::events)$q$ INTO found USING number;
     RETURN found;
 END $$;
--- Refused.
+-- Columns and arguments that are refused.
 SELECT feed_create('f', 'events', partition_by => 'nothing');
 SELECT feed_create('f', 'events', partition_by => 'version');
 SELECT feed_create('f', 'events', partition_by => 'note');
@@ -31,37 +33,38 @@ SELECT partition_by, shares, blocked_shares FROM feeds;
 SELECT feed_drop('f');
 SELECT feed_create('f', 'events', order_column => 'seq', partition_by => 'stream', shares => 2);
 SELECT order_column, partition_by, shares, blocked_shares FROM feeds;
--- Two streams of one share, one of the other. No batch has rows of both shares, nor more than were asked for.
+-- Two streams are in one share, one stream is in the other. No batch has rows of both shares, or more rows than
+-- requested.
 INSERT INTO events (stream, version) SELECT s, v FROM generate_series(1, 4) AS v, unnest('{a,b,c}'::text[]) AS s ORDER BY v, s;
 SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT rows_of(:one);
 SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
--- All that is left waits for these two.
+-- All other rows wait for these two batches.
 SELECT * FROM feed_take_batch('f', 'u', 6);
 SELECT * FROM queued;
 SELECT feed_wait('f', '0');
--- Rows that come later are added to a batch that no worker has had, up to the number of rows.
+-- Later rows are added to a batch that no worker has had, up to max_rows.
 INSERT INTO events (stream, version) VALUES ('a', 5);
 INSERT INTO events (stream, version) VALUES ('b', 5);
 INSERT INTO events (stream, version) VALUES ('c', 5);
 SELECT * FROM feed_take_batch('f', 'u', 6);
 SELECT * FROM queued;
--- A worker keeps its share, as long as that has rows.
+-- A worker keeps its share as long as the share has rows.
 SELECT feed_finish_batch('f', :one, :one_token);
 SELECT feed_finish_batch('f', :two, :two_token);
 SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
 SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT rows_of(:one);
--- A batch that is returned holds back its share, also while it waits.
+-- A returned batch holds back its share, also while the batch waits for retry_after.
 INSERT INTO events (stream, version) SELECT s, 6 FROM unnest('{a,b,c}'::text[]) AS s;
 SELECT feed_fail_batch('f', :one, :one_token, 'later', retry_after => '1 h');
 SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
 UPDATE inorder_internal.worker_batch SET lease_end = now() WHERE number = :one;
 SELECT feed_wait('f', '0');
--- One that is dead, too. The other share goes on.
+-- A dead batch also holds back its share. The other share continues.
 SELECT b.number = :one AS same, feed_fail_batch('f', b.number, b.token, 'poison') FROM feed_take_batch('f', 'w', 6, max_tries => 2) AS b;
 SELECT number, tries FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM queued;
@@ -72,11 +75,11 @@ SELECT rows_of(:two);
 SELECT feed_finish_batch('f', :two, :two_token);
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_wait('f', '0');
--- Until it is finished by hand, or tried again.
+-- The share continues when the dead batch is finished by hand or tried again.
 SELECT rows_of(:one);
 SELECT feed_retry_batch('f', :one);
 SELECT * FROM queued;
--- A batch that is there is not given out of a table that cannot be read.
+-- Existing batches are not given out if the table cannot be read.
 BEGIN;
 ALTER TABLE events DISABLE TRIGGER zz_inorder_update;
 SELECT * FROM feed_take_batch('f', 'w', 6);
@@ -87,13 +90,14 @@ SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE strea
 SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT worker_batches, dead_batches, blocked_shares, caught_up IS NOT FALSE AS caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
--- The other forms of reading are refused.
+-- Other functions that read the feed are refused.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');
 SELECT (feed_take_batch('f', 'w')).number;
 SELECT feed_finish_batch('f', 1);
--- Renamed, and from the beginning: what workers have is discarded, and they get other numbers.
+-- After feed_rename() and feed_seek() to 'beginning', the batches of workers are discarded, and new batches get other
+-- numbers.
 SELECT feed_rename('f', 'g');
 SELECT feed_rename('g', 'f');
 INSERT INTO events (stream, version) SELECT s, 7 FROM unnest('{a,b,c}'::text[]) AS s;
@@ -104,10 +108,10 @@ SELECT rows_of(number) FROM feed_take_batch('f', 'w', 6);
 SELECT rows_of(number) FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT * FROM queued;
--- With no limit, a share's rows are one batch.
+-- Without a limit, all rows of a share are one batch.
 SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w');
 SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w');
--- A column that is another one now.
+-- Another column now has the name of the column that divides the feed.
 INSERT INTO events (stream, version) SELECT s, 8 FROM unnest('{a,b,c}'::text[]) AS s;
 SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 ALTER TABLE events RENAME stream TO key;
@@ -118,10 +122,10 @@ ALTER TABLE events ALTER stream DROP NOT NULL;
 SELECT rows_of(:one);
 ALTER TABLE events ALTER stream SET NOT NULL;
 SELECT rows_of(:one);
--- Varchar has the hashes of text; another type has others, so batches would have other rows.
+-- varchar has the hashes of text. Another type has other hashes: batches would have other rows.
 ALTER TABLE events ALTER stream TYPE varchar(10);
 SELECT rows_of(:one);
--- Nor does another feed prove it, to which the column had that type from the start.
+-- A proof made for another feed, for which the column has had the new type from the start, does not apply.
 BEGIN;
 ALTER TABLE events ALTER stream TYPE int USING 7;
 SELECT feed_create('g', 'events', 'now', partition_by => 'stream');
@@ -136,7 +140,7 @@ SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT number IS NOT NULL AS taken FROM feed_take_batch('f', 'v');
 SELECT rows FROM queued;
--- A server with another hash.
+-- A server has another hash function.
 UPDATE inorder_internal.feed SET shared_by.fingerprint = '0';
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'now');
@@ -144,7 +148,7 @@ SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_drop('f');
 SELECT count(*) FROM inorder_internal.share_worker;
 DROP VIEW queued;
--- One transaction, whose rows are in many pieces: in the order of its key, and none twice.
+-- The rows of one transaction are in many pieces: each row is delivered once, in the order of the key.
 CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int NOT NULL);
 CREATE INDEX ON numbered (xact);
 SELECT feed_create('n', 'numbered', partition_by => 'n', shares => 3);
@@ -173,7 +177,7 @@ DROP FUNCTION all_rows;
 SELECT worker_batches, partial IS NULL AS whole FROM feeds;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE numbered, events;
--- Equal keys of different bytes, where the server has such collations.
+-- Equal keys with different bytes, if the server has such collations.
 CREATE FUNCTION divide_by_equal_keys() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);

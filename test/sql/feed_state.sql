@@ -1,4 +1,4 @@
--- State that does not fit, as a dump, a restore or a hand may leave it: checked when it is used, never executed.
+-- Inconsistent state, as after a dump, a restore or a manual change: it is checked when it is used, and never executed.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE pairs (a text COLLATE "C", b int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b));
 CREATE INDEX ON pairs (xact);
@@ -17,21 +17,22 @@ SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRA
     'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}'' WHERE NOT is_uuid', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.feed SET created = ''infinity''', 'UPDATE inorder_internal.feed_state SET seq = -1', 'UPDATE inorder_internal.feed_state SET caught_up_at = ''-infinity''',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
--- State that the extension did not write is not used before the owner of the table accepts it: tables, and feeds.
+-- State of tables and feeds that the extension did not write is not used before the owner of the table accepts it.
 BEGIN;
 UPDATE inorder_internal.feed_state SET position.last_key = (position).last_key WHERE relation = 'pairs'::regclass;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT (feed_take_batch('pairs', 'w')).number$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;
 UPDATE inorder_internal.feed_table SET base = base;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT reader_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
 SELECT exact_count('events');
--- No higher than transactions in progress require, such as those of autovacuum.
+-- The base is no higher than transactions in progress require, such as those of autovacuum.
 SELECT feed_rebase('events') < 1000 AS events, feed_rebase('pairs') < 1000 AS pairs;
--- This feed moved here while its table was not accepted.
+-- This feed was moved on this server while its table was not accepted.
 SELECT feed_seek('events', 'here');
 SELECT n FROM feed_read('events', null::events);
 SELECT b FROM feed_read('pairs', null::pairs);
 ROLLBACK;
--- Undoes what it tried. As if the extension had written it: otherwise nothing of it is used.
+-- Changes the state, runs the statements, and rolls back. The change is marked as written by the extension: other state
+-- is not used.
 CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
@@ -46,7 +47,7 @@ EXCEPTION WHEN SQLSTATE 'IN000' THEN
 END $$;
 \set read_events 'SELECT feed_read(\'events\', null::events)'
 \set read_pairs 'SELECT feed_read(\'pairs\', null::pairs)'
--- A key to go on from that is not one of the columns'.
+-- Keys of a position that are not values of the key columns.
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{x''); DROP TABLE events; --}' WHERE relation = 'events'::regclass$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,2'' OR true --}' WHERE relation = 'pairs'::regclass$$, :'read_pairs', $$SELECT feed_apply('pairs', 'SELECT FROM batch')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{"'' || a || ''",2}' WHERE relation = 'pairs'::regclass$$, :'read_pairs');
@@ -57,13 +58,13 @@ SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{NULL}'$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = NULL$$, :'read_events', :'read_pairs');
--- A transaction to go on in that has been read, or was never there.
+-- Positions inside a transaction that has been read, or does not exist.
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transactions = (position).transactions + inorder_internal.one_number((position).partial)$$), 80) AS refused;
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;
--- Members that are no tables.
+-- Members that are not tables.
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');
--- Columns that the table does not have, or not so.
+-- Columns that the table lacks, or that have another type or purpose.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'n', order_columns = CASE WHEN is_uuid THEN '{n}' ELSE order_columns END$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'id"; --', order_columns = CASE WHEN is_uuid THEN '{"id\"; --"}'::name[] ELSE order_columns END$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_table SET order_columns = '{b,a}' WHERE NOT is_uuid$$, :'read_pairs');
@@ -71,14 +72,14 @@ SELECT with_state($$UPDATE inorder_internal.feed_table SET is_generated = true$$
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_uuid = false$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 7$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT feed_seek('events', 'now')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 281474976710655$$, :'read_events', $$SELECT * FROM feeds$$);
--- Another kind of index costs time, no rows.
+-- If the kind of index is wrong, reads take longer, but no rows are lost.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_partial = NOT is_partial$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
--- Tables that are none of ours, and a table that nobody enabled.
+-- Relations for which feeds are impossible, and a table that was not enabled.
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pg_class'$$, :'read_events', $$SELECT feed_seek('events', 'now')$$, $$SELECT * FROM feeds$$, $$SELECT feed_drop('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'feeds' WHERE name = 'events'$$, :'read_events', $$SELECT * FROM feeds$$);
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pairs' WHERE name = 'events'$$, :'read_events', $$SELECT feed_read('events', null::pairs)$$);
 SELECT with_state($$DELETE FROM inorder_internal.feed_table$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT * FROM feeds$$);
--- A number of another table's rows, or of transactions to come, counts for nothing.
+-- A stored count of another table, or of future transactions, is ignored.
 CREATE FUNCTION counted(change text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     answer bigint;

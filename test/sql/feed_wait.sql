@@ -1,5 +1,5 @@
--- feed_wait returns what a read would find; that it is woken is in test/python/test_feed_wait.py.
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+-- feed_wait() returns whether a read would find rows. test/python/test_feed_wait.py tests that it wakes up.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 \set SHOW_CONTEXT never
 CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'waited');
@@ -15,7 +15,7 @@ SELECT feed_wait('f', owner => CURRENT_USER::regrole);
 SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w');
 SELECT feed_wait('f', '10 ms'), reader_wait('waited', :'start', '10 ms');
 SELECT reader_wait('waited', reader_start('waited', 'now'), '10 ms');
--- A transaction without rows moves nobody.
+-- A transaction without rows in the table does not end the wait.
 CREATE TABLE unrelated ();
 SELECT feed_wait('f', '10 ms');
 SELECT feed_wait('f', '1.1 s');

@@ -12,7 +12,7 @@ SELECT name, order_column, whole_transactions FROM feeds ORDER BY name;
 \set ECHO none
 SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,10,1,1,5}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{u,b,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
--- The sizes of transactions in each batch, and whether a transaction is in several.
+-- The sizes of the transactions in each batch, and the number of transactions that are in several batches.
 CREATE FUNCTION read(feed text, max_rows int, OUT batches text, OUT parts bigint) LANGUAGE plpgsql AS $$
 DECLARE
     found text;
@@ -30,7 +30,7 @@ BEGIN
 END $$;
 SELECT f || k AS feed, (read(f || k, 4)).* FROM unnest('{u,b,p}'::text[]) AS f, unnest('{" whole"," cut"}'::text[]) AS k ORDER BY k, f;
 SELECT f || ' whole' AS feed, m AS max_rows, (read(f || ' whole', m)).* FROM unnest('{1,13,14}'::int[]) AS m, unnest('{u,b,p}'::text[]) AS f;
--- As what feed_peek, feed_apply and feed_take_batch read, and what a reader does that keeps its position.
+-- The same for feed_peek(), feed_apply() and feed_take_batch(), and for a reader that keeps its position.
 SELECT count(*) FROM feed_peek('b whole', null::b, 4);
 SELECT feed_apply('b whole', 'SELECT FROM batch', 4), (feed_take_batch('b whole', 'w', 1)).number;
 SELECT count(*) FROM feed_batch_rows('b whole', 1, null::b);
@@ -38,12 +38,12 @@ SELECT feed_finish_batch('b whole', 1, token) FROM feed_take_batch('b whole', 'w
 SELECT partial FROM feeds WHERE name = 'b whole';
 SELECT t, m, w, (SELECT count(*) FROM unnest((b).transactions)) > 0 AS some, (b).cut IS NOT NULL AS cut
 FROM unnest('{u,b,p}'::regclass[]) AS t, unnest('{4,13}'::int[]) AS m, unnest('{t,f,NULL}'::bool[]) AS w, reader_next_batch(t, reader_start(t), m, w) AS b ORDER BY t::text, m, w;
--- A position inside a transaction goes on with its rest, and with no more than that.
+-- After a position inside a transaction, the next batch is the rest of that transaction, and no more.
 CREATE TABLE kept AS SELECT t, reader_advance(s, reader_next_batch(t, s, 4)) AS p FROM unnest('{u,b,p}'::regclass[]) AS t, reader_start(t) AS s;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::u)) FROM kept WHERE t = 'u'::regclass;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::b)) FROM kept WHERE t = 'b'::regclass;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 10, true), null::p)) FROM kept WHERE t = 'p'::regclass;
--- Nothing of it in the order of a column.
+-- In the order of a column, whole transactions are refused.
 CREATE INDEX ON b (k);
 SELECT feed_create('no', 'b', order_column => 'k', whole_transactions => true);
 SELECT reader_next_batch('b', reader_start('b', order_column => 'k'), 1, true);

@@ -1,5 +1,5 @@
--- The view feeds, and who holds rows back.
-CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
+-- The view feeds, and the transactions that hold rows back.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 SELECT attname, format_type(atttypid, atttypmod) AS type FROM pg_attribute WHERE attrelid = 'feeds'::regclass AND attnum > 0 ORDER BY attnum;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY RANGE (id);
 CREATE TABLE part PARTITION OF events DEFAULT;
@@ -16,7 +16,8 @@ SELECT name, unfinished_batch, batch_worker FROM feeds ORDER BY name;
 SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w');
 SELECT count(*) FROM feed_read('a', null::events) AS a, feed_read('b', null::events) AS b;
 SELECT name, partial IS NOT NULL AS partial, unfinished_batch, batch_worker, backlog_rows FROM feeds ORDER BY name;
--- The own transaction holds back its rows; one that writes elsewhere, or has no id, does not.
+-- The calling transaction holds back its own rows. A transaction that writes into other tables, or has no id, holds
+-- nothing back.
 BEGIN;
 SELECT name, writers FROM feeds ORDER BY name;
 INSERT INTO other VALUES (1);
@@ -29,12 +30,12 @@ SELECT pid = pg_backend_pid() AS own, gid, application, number = xact_id() AS nu
 -- A prepared transaction has no pid.
 PREPARE TRANSACTION 'inorder feeds';
 SELECT name, writers, held_since IS NOT NULL AS since, holder_pid, holder_application, holder_gid, holder_query FROM feeds ORDER BY name;
--- The oldest of several.
+-- The view shows the oldest of several holders.
 BEGIN;
 INSERT INTO events (n) VALUES (2);
 SELECT name, writers, holder_gid FROM feeds ORDER BY name;
 SELECT pid = pg_backend_pid() AS own, gid FROM feed_holders('events');
--- A transaction that only holds a lock counts, too: it may write.
+-- A transaction that only holds a lock counts, too, because it may write.
 COMMIT;
 COMMIT PREPARED 'inorder feeds';
 SELECT name, writers FROM feeds ORDER BY name;
@@ -43,7 +44,7 @@ SELECT feed_drop('a'), feed_drop('b');
 SELECT count(*) FROM feeds;
 DROP TABLE events, other;
 
--- Rows are counted by the index, up to 10000, without ANALYZE. Of a transaction that was read in part all count.
+-- Rows are counted by the index, up to 10000, without ANALYZE. All rows of a transaction that was read in part count.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(5000000000), n int);
 CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
 CREATE INDEX ON p (id);
@@ -69,7 +70,7 @@ SELECT * FROM unread ORDER BY name;
 SELECT count(*) FROM feed_read('k', null::k);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM unread ORDER BY name;
--- Queries that are not planned are not evaluated: the table's functions are not called.
+-- The view plans no query over the table: functions of its indexes and constraints are not called.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON k (shout(n)) WHERE n < 0;
 ALTER TABLE k ADD CHECK (shout(1) = 1) NOT VALID;

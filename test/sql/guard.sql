@@ -1,5 +1,5 @@
--- The guard: a row carries the number of the transaction that inserts it, and keeps it, whatever the way in.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- The guard: a row has the number of the transaction that inserts it, and keeps this number, however it is inserted.
+-- feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE FUNCTION refused(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,7 +15,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 CREATE FUNCTION floor_key(number bigint) RETURNS uuid LANGUAGE sql AS $$ SELECT uuid_xact_floor(number) $$;
 
--- A key drawn ahead, by this session and by another transaction.
+-- Keys that this session generated earlier, in another transaction.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int UNIQUE, note text);
 CREATE TABLE d (id int, part int, xact bigint DEFAULT xact_id(), note text, PRIMARY KEY (part, id));
 CREATE INDEX ON d (xact) WHERE xact > 0;
@@ -24,14 +24,14 @@ CREATE INDEX ON g (xact);
 SELECT uuid_xact_nextval() AS drawn, xact_id() AS drawn_number \gset
 SELECT feed_enable('k'), feed_enable('d'), feed_enable('g');
 SELECT * FROM inorder_internal.feed_table ORDER BY relation::text;
--- Twice is once.
+-- A second feed_enable() changes nothing.
 SELECT count(*) FROM (SELECT feed_enable(t) FROM unnest('{k,d,g}'::regclass[]) AS t) AS enabled;
 SELECT tgrelid::regclass AS table, tgname, tgenabled, tgtype, tgattr FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc ORDER BY tgrelid::regclass::text, tgname;
 
 INSERT INTO k (n) VALUES (1), (2), (3);
 INSERT INTO d VALUES (1, 1), (2, 1), (3, 2);
 INSERT INTO g VALUES (1), (2), (3);
--- Keys that are not this transaction's.
+-- Keys that the current transaction has not generated are refused.
 SELECT refused(format('INSERT INTO k VALUES (%L, 4)', :'drawn'));
 SELECT refused('INSERT INTO k VALUES (floor_key(inorder_internal.next_transaction(0) + 5), 4)');
 SELECT refused('INSERT INTO k VALUES (floor_key(0), 4)');
@@ -39,7 +39,7 @@ SELECT refused('INSERT INTO k VALUES (NULL, 4)');
 SELECT refused('INSERT INTO k VALUES (gen_random_uuid(), 4)');
 SELECT refused('INSERT INTO k VALUES (uuid_v7_nextval(), 4)');
 SELECT refused('INSERT INTO k VALUES (uuid_xact_nextval(1), 4)');
--- The right number in a key of another version.
+-- A key of another version with the right number is refused.
 SELECT refused('INSERT INTO k SELECT overlay(uuid_xact_nextval()::text PLACING ''7'' FROM 15)::uuid, 4');
 SELECT refused('WITH moved AS (SELECT id FROM k WHERE n = 1) INSERT INTO k SELECT id, 4 FROM moved');
 SELECT refused(format('INSERT INTO d VALUES (4, 1, %s)', :'drawn_number'));
@@ -49,7 +49,7 @@ SELECT refused('INSERT INTO d VALUES (4, 1, xact_id() + 4294967296)');
 SELECT refused('INSERT INTO d VALUES (4, 1, xact_id(1))');
 SELECT refused(format('INSERT INTO g VALUES (4, %s)', :'drawn_number'));
 SELECT error_of($$INSERT INTO d VALUES (4, 1, 1)$$) ~ '23514 .*has 1, and the current transaction is \d+' AS detail;
--- Its own, drawn first or inserted straight, in savepoints too.
+-- Keys of the current transaction are accepted, generated before or by the INSERT, also in savepoints.
 BEGIN;
 SELECT uuid_xact_nextval() AS mine, xact_id() AS mine_number \gset
 SAVEPOINT s;
@@ -59,7 +59,7 @@ RELEASE s;
 COMMIT;
 SELECT refused(format('INSERT INTO k VALUES (%L, 5)', :'mine'));
 
--- Other ways in.
+-- Other statements that insert rows.
 SELECT refused('INSERT INTO k VALUES (floor_key(7), 1) ON CONFLICT DO NOTHING');
 SELECT refused('INSERT INTO k VALUES (floor_key(7), 1) ON CONFLICT (n) DO UPDATE SET note = ''upserted''');
 INSERT INTO k (n) VALUES (1) ON CONFLICT (n) DO UPDATE SET note = 'upserted';
@@ -109,7 +109,7 @@ UPDATE g SET note = 'other';
 SELECT refused('UPDATE g SET id = 10 WHERE id = 1');
 SELECT xact AS before FROM g WHERE id = 1 \gset
 UPDATE g SET xact = DEFAULT WHERE id = 1;
--- Early versions compute generated columns anew in MERGE: then it is refused, and nothing changed.
+-- Early versions recompute generated columns in MERGE. The statement is then refused, and nothing changes.
 SELECT refused('MERGE INTO g USING (VALUES (1)) AS v (id) ON g.id = v.id WHEN MATCHED THEN UPDATE SET note = ''merged''') IN ('no error', '23001 column "xact" of "g" must not change [xact]') AS known;
 SELECT xact = :before AS unchanged FROM g WHERE id = 1;
 SELECT refused('DELETE FROM ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
@@ -135,12 +135,12 @@ SELECT refused('DELETE FROM ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 SELECT refused('TRUNCATE ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 RESET session_replication_role;
 
--- A trigger of the user's that overwrites the number fires before ours.
+-- A trigger of the user that overwrites the number fires before the guard.
 CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.id := floor_key(7); RETURN new; END $$;
 CREATE TRIGGER z BEFORE INSERT OR UPDATE ON k FOR EACH ROW EXECUTE FUNCTION forge();
 SELECT refused('INSERT INTO k (n) VALUES (21)');
 SELECT refused('UPDATE k SET id = id WHERE n = 2');
--- The same holds if the statement names another column.
+-- Such a trigger overwrites the number even if the statement sets another column.
 SELECT refused('UPDATE k SET note = ''x'' WHERE n = 2');
 SELECT refused('MERGE INTO k USING (VALUES (2)) AS v (n) ON k.n = v.n WHEN MATCHED THEN UPDATE SET note = ''x''');
 SELECT refused('INSERT INTO k (n) VALUES (2) ON CONFLICT (n) DO UPDATE SET note = ''x''');
@@ -153,14 +153,14 @@ CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL;
 CREATE TRIGGER a BEFORE INSERT ON k FOR EACH ROW EXECUTE FUNCTION skip();
 INSERT INTO k (n) VALUES (22);
 DROP TRIGGER a ON k;
--- With a BEFORE UPDATE trigger the server computes generated columns anew.
+-- With a BEFORE UPDATE trigger the server recomputes generated columns.
 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
 CREATE TRIGGER touch BEFORE UPDATE ON g FOR EACH ROW EXECUTE FUNCTION keep();
 SELECT refused('UPDATE g SET note = ''touched'' WHERE id = 1');
 DROP TRIGGER touch ON g;
 UPDATE g SET note = 'touched' WHERE id = 1;
 
--- Columns: renamed, dropped before, of a wrong type, with a base.
+-- Columns that are renamed, that follow a dropped column, that have a wrong type, or that have a base.
 ALTER TABLE g RENAME id TO ident;
 UPDATE g SET note = note;
 SELECT refused('UPDATE g SET ident = 10 WHERE ident = 1');
@@ -174,7 +174,7 @@ SELECT feed_enable('b');
 SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (1);
 SELECT refused('INSERT INTO b VALUES (uuid_xact_nextval(), 2)');
--- Another default without feed_enable: nothing can be inserted until the two agree.
+-- If the default is changed without feed_enable(), no row can be inserted until both agree.
 ALTER TABLE b ALTER id SET DEFAULT uuid_xact_nextval(base => 2000);
 SELECT refused('INSERT INTO b (n) VALUES (2)');
 SELECT feed_enable('b');
@@ -182,7 +182,7 @@ SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (2);
 SELECT feed_disable('b');
 DROP TABLE b;
--- Made by hand, and wrongly.
+-- Triggers that were created by hand, and are wrong.
 CREATE TABLE b (id text);
 CREATE FUNCTION made(definition text, VARIADIC statements text[] DEFAULT '{"INSERT INTO b VALUES (''x'')"}') RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
@@ -203,7 +203,7 @@ SELECT made('AFTER UPDATE ON b FOR EACH ROW EXECUTE FUNCTION feed_guard()', 'UPD
 DROP FUNCTION made;
 DROP TABLE b;
 
--- feed_disable takes all of it away.
+-- feed_disable() removes the whole guard.
 SELECT feed_disable(t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 SELECT count(*) AS triggers FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc;
 INSERT INTO k VALUES (floor_key(7), 30);

@@ -1,11 +1,10 @@
--- The extension installs without superuser, and every function of it is
--- described and labelled as it behaves.
+-- A role that is not a superuser can install the extension. Every function has a comment, and the right labels.
 \set SHOW_CONTEXT never
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_other;
 CREATE DATABASE inorder_trusted OWNER inorder_owner;
 \c inorder_trusted
--- Whatever the superuser, whose rights the script has, gives away by default.
+-- The default privileges of the superuser, as whom the script runs, grant everything.
 ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO PUBLIC, inorder_other;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO inorder_other WITH GRANT OPTION;
@@ -13,7 +12,7 @@ ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO PUBLIC, inorder_other;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO inorder_other WITH GRANT OPTION;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO PUBLIC, inorder_other;
 SET ROLE inorder_owner;
--- A schema that others have filled is not taken over.
+-- The script does not take over an existing schema.
 CREATE SCHEMA inorder_internal;
 CREATE EXTENSION inorder;
 DROP SCHEMA inorder_internal;
@@ -23,7 +22,7 @@ CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'events');
 INSERT INTO events (n) VALUES (1);
 SELECT n FROM feed_read('f', null::events);
--- The extension is the installer's, all that it is made of is the superuser's.
+-- The extension belongs to the installer; all of its objects belong to the superuser.
 SELECT pg_describe_object(classid, objid, objsubid) AS belongs_to_installer FROM pg_shdepend
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND deptype = 'o' AND refobjid = 'inorder_owner'::regrole ORDER BY 1;
 CREATE TEMP VIEW members AS
@@ -46,7 +45,7 @@ WHERE pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> proowner 
 SELECT t.oid::regtype AS type, a.grantee::regrole FROM pg_type AS t, aclexplode(coalesce(typacl, acldefault('T', typowner))) AS a
 WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner AND t.typelem = 0
   AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r') ORDER BY 1, 2;
--- Everybody has at least SELECT on the view.
+-- All roles have SELECT on the view.
 SELECT has_table_privilege('inorder_other', 'feeds', 'SELECT') AS sees;
 -- The installer can dump and restore the state.
 SELECT name, owner_name, relation FROM inorder_internal.feed;
@@ -61,13 +60,13 @@ DROP TABLE inorder_internal.feed;
 DROP SCHEMA inorder_internal CASCADE;
 ALTER EXTENSION inorder DROP TABLE inorder_internal.feed;
 ALTER EXTENSION inorder SET SCHEMA pg_temp;
--- Rows that he adds for a table that does not exist are not seen, and removed later.
+-- Rows that the installer adds for a table that does not exist are ignored, and removed later.
 SELECT feed_enable('events');
 SELECT relation FROM inorder_internal.feed_table;
 SET ROLE inorder_other;
 SELECT count(*) FROM inorder_internal.feed;
 SET ROLE inorder_owner;
--- He drops it, and makes it again elsewhere.
+-- The installer drops the extension, and creates it again in another schema.
 SELECT feed_drop('f');
 DROP EXTENSION inorder;
 DROP TABLE events;
@@ -81,7 +80,7 @@ RESET ROLE;
 DROP DATABASE inorder_trusted;
 DROP ROLE inorder_owner, inorder_other;
 
--- In another encoding, and where nobody may do anything by default.
+-- A database in another encoding, in which default privileges grant nothing.
 CREATE DATABASE inorder_euc_jp TEMPLATE template0 ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C';
 \c inorder_euc_jp
 SET client_encoding = 'UTF8';
@@ -101,21 +100,22 @@ CREATE EXTENSION inorder;
 CREATE VIEW members AS
 SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'inorder';
--- Functions for users are immutable, strict and parallel safe, except for these and the aggregates.
+-- Functions for users are immutable, strict and parallel safe, except for the aggregates and these functions.
 SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel, proisstrict AS strict
 FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
 WHERE prokind = 'f' AND (provolatile, proparallel, proisstrict) <> ('i', 's', true)
   AND obj_description(p.oid, 'pg_proc') NOT LIKE 'Internal %'
 ORDER BY p.oid::regprocedure::text COLLATE "C";
--- Nothing that users see is without a comment.
+-- Every object that users see has a comment.
 SELECT pg_describe_object(classid, objid, 0) AS undescribed FROM members
 WHERE obj_description(objid, classid::regclass::name) IS NULL
   AND pg_describe_object(classid, objid, 0) !~ '^(function inorder_(internal|text)|type inorder_internal)\.'
   AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = typrelid WHERE t.oid = objid AND (typcategory = 'A' OR relkind <> 'c')));
--- Arguments by name need no quotes.
+-- Names of arguments need no quotes.
 SELECT p.oid::regprocedure AS function, a AS quoted FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass, unnest(proargnames) AS a
 WHERE quote_ident(a) <> a;
--- Nothing runs with the rights of its owner, nor finds anything by the caller's path: that of what only the owner can execute was pinned before.
+-- No function is SECURITY DEFINER, or finds objects by the search_path of the caller. For functions that only the owner
+-- can execute, the search_path was set before.
 SELECT p.oid::regprocedure AS runs_as_its_owner FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass WHERE prosecdef;
 SELECT p.oid::regprocedure AS by_path, lanname FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass JOIN pg_language l ON l.oid = prolang
 WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)
@@ -124,13 +124,13 @@ WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = A
    OR lanname = 'sql' AND prosqlbody IS NULL
    OR lanname NOT IN ('plpgsql', 'sql', 'c', 'internal');
 SELECT oid::regclass AS view, reloptions FROM members JOIN pg_class ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind = 'v';
--- State: what is dumped, and that every table has a primary key.
+-- The state: the parts that are dumped, and the primary key of each table.
 SELECT relname, c.condition FROM pg_extension, unnest(extconfig, extcondition) AS c(oid, condition) JOIN pg_class USING (oid) WHERE extname = 'inorder' ORDER BY relname;
 SELECT oid::regclass AS table, (SELECT pg_get_constraintdef(k.oid) FROM pg_constraint AS k WHERE k.conrelid = c.oid AND contype = 'p') AS key, relpersistence, relrowsecurity
 FROM members JOIN pg_class AS c ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind NOT IN ('v', 'c') ORDER BY relname;
 DROP VIEW members;
 
--- Parallel unsafe functions do not run in a worker, and parallel safe ones do.
+-- Parallel unsafe functions do not run in a parallel worker; parallel safe functions do.
 CREATE TABLE wide AS SELECT generate_series(1, 20000) AS n;
 ANALYZE wide;
 SET parallel_setup_cost = 0;
@@ -143,7 +143,7 @@ EXPLAIN (COSTS OFF) SELECT uuid_xact_nextval() FROM wide;
 EXPLAIN (COSTS OFF) SELECT xact_id() FROM wide;
 EXPLAIN (COSTS OFF) SELECT uuid_v7_nextval() FROM wide;
 EXPLAIN (COSTS OFF) SELECT uuid_time_nextval() FROM wide;
--- Labelled safe, and run in workers: 20,000 keys, none twice.
+-- A function that is parallel safe returns 20,000 different keys in parallel workers.
 WITH made AS MATERIALIZED (SELECT uuid_time_nextval() AS id FROM wide) SELECT count(DISTINCT id) FROM made;
 DROP TABLE wide;
 DROP SEQUENCE plan_seq;
@@ -151,8 +151,7 @@ DROP SEQUENCE plan_seq;
 -- All twelve bits after the milliseconds of a key are in use.
 SELECT count(DISTINCT substr(uuid_v7_nextval()::text, 16, 3)) > 2000 AS fractions FROM generate_series(1, 20000);
 
--- For the tests that follow: the first bytes of a key as a number, what a
--- statement fails with, and how it is planned.
+-- Functions for the following tests: the first bytes of a key as a number, the error of a statement, and its plan.
 CREATE FUNCTION prefix(id uuid, bytes int) RETURNS bigint LANGUAGE sql AS $$
     SELECT ('x' || lpad(left(replace(id::text, '-', ''), 2 * bytes), 16, '0'))::bit(64)::bigint
 $$;
@@ -172,5 +171,5 @@ BEGIN
     RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || statement;
 END $$;
 
--- The function of triggers, called as another.
+-- A trigger function cannot be called as an ordinary function.
 SELECT error_of('SELECT feed_guard()');

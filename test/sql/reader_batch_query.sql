@@ -1,5 +1,6 @@
 \set SHOW_CONTEXT never
--- The query for the rows of a batch, run by the reader: the same rows in the same order as by reader_batch_rows, and of no other relation.
+-- The reader runs the query for the rows of a batch: it returns the same rows in the same order as reader_batch_rows(),
+-- and reads no other relation.
 CREATE SCHEMA app;
 CREATE TABLE app.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int GENERATED ALWAYS AS IDENTITY);
 CREATE TABLE app.b (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
@@ -34,11 +35,12 @@ END $$;
 SELECT error_of($$SELECT pieces('app.u')$$);
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT t, (pieces(t)).* FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
--- Until the end of the transaction.
+-- The settings apply until the end of the transaction.
 SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather}'::text[]) AS name;
 COMMIT;
 SELECT current_setting('enable_seqscan');
--- A relation that takes the name of the table is not read as the reader, and the second text is another one.
+-- A relation that takes the name of the table is not read with the privileges of the reader. The second text is for the
+-- new name.
 CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('app.u', reader_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset
@@ -51,7 +53,7 @@ SELECT count(n) FROM (:query) AS e;
 ROLLBACK TO s;
 SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
--- A partition that is attached meanwhile, with rows of the batch.
+-- A partition with rows of the batch is attached meanwhile.
 CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL EXCLUDING IDENTITY);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('app.p', reader_start('app.p')) AS batch \gset
@@ -60,20 +62,20 @@ INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xac
 ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
 SELECT reader_batch_query('app.p', :'batch');
 ROLLBACK;
--- The function by which the text recognizes the table, whatever its name.
+-- The function by which the text recognizes the table, whatever name the table has.
 SET search_path = public, inorder_text, inorder_internal;
 SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
 FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)
 WHERE oid = 'app.u'::regclass;
 RESET search_path;
--- Columns of types of which there is no array.
+-- Columns of types without an array type.
 SELECT format('CREATE TABLE app.n (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), %s)', string_agg(format('%1$I %1$I', typname), ', ')) AS made,
        'pg_node_tree' = ANY (array_agg(typname)) AS several FROM pg_type
 WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typarray = 0 AND typcategory <> 'A' \gset
 :made;
 SELECT feed_enable('app.n');
 INSERT INTO app.n DEFAULT VALUES;
--- A position of a reader goes on with the guard as it is now.
+-- reader_seek() adapts a position to the present guard.
 SELECT reader_seek('app.n', reader_start('app.n')) = reader_start('app.n') AS same FROM feed_enable('app.n');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_batch_query('app.n', reader_next_batch('app.n', reader_start('app.n'))) AS query \gset

@@ -1,4 +1,4 @@
--- reader_batch_between and reader_split: batches for readers in parallel; positions and batches as jsonb.
+-- reader_batch_between() and reader_split(): batches for readers in parallel. Positions and batches as jsonb.
 \set SHOW_CONTEXT never
 CREATE TABLE a (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE b (xact bigint NOT NULL DEFAULT xact_id(), n int PRIMARY KEY);
@@ -10,9 +10,9 @@ CREATE INDEX ON d (id);
 CREATE TABLE d1 PARTITION OF d FOR VALUES FROM (0) TO (30);
 CREATE TABLE d2 PARTITION OF d DEFAULT;
 SELECT feed_enable(t) FROM unnest('{a,b,c,d}'::regclass[]) AS t;
--- Without numbers, also those of transactions that others have open.
+-- A text without numbers, including those of transactions that other sessions have open.
 CREATE FUNCTION masked(text) RETURNS text LANGUAGE sql RETURN regexp_replace(regexp_replace($1, '[0-9a-f]{8}-[0-9a-f-]+|[0-9]{3,}', '#', 'g'), '(,\[#,#\))+', '', 'g');
--- Sixty transactions of a row, with one of 300 in their midst.
+-- Sixty transactions with one row each, and one transaction with 300 rows in the middle.
 CREATE PROCEDURE fill(relation regclass) LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1..60 LOOP
@@ -22,7 +22,7 @@ BEGIN
     END LOOP;
 END $$;
 CALL fill('a'); CALL fill('b'); CALL fill('c'); CALL fill('d');
--- The rows of each part, and whether they are those of the batch, each once.
+-- The number of rows of each part, and whether the parts have each row of the batch exactly once.
 CREATE FUNCTION rows_of(relation regclass, batch feed_batch) RETURNS SETOF int LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY EXECUTE format('SELECT n FROM reader_batch_rows(%L, $1, null::%1$s)', relation) USING batch;
@@ -41,7 +41,7 @@ BEGIN
     same := every = ARRAY(SELECT rows_of(relation, batch));
 END $$;
 SELECT t, parts, s.* FROM unnest('{a,b,c,d}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, unnest('{1,2,4,9}'::int[]) AS parts, part_sizes(t, batch, parts) AS s;
--- From any position to any later one: inside of the large transaction, and at its ends.
+-- Batches from any position to any later position, inside the large transaction and at its ends.
 CREATE TABLE steps (t regclass, i int, p feed_position, PRIMARY KEY (t, i));
 INSERT INTO steps SELECT t, 0, reader_start(t) FROM unnest('{a,b,c}'::regclass[]) AS t;
 DO $$
@@ -57,11 +57,11 @@ FROM (SELECT f.t, f.p AS q, s.p FROM steps AS f JOIN steps AS s ON s.t = f.t AND
 SELECT f.t, f.i AS "from", s.i AS "to", z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 3) AS z
 WHERE f.t = 'a'::regclass ORDER BY 1, 2, 3;
 SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
--- More parts than rows, an empty batch, and rows without a key that distinguishes them.
+-- More parts than rows, an empty batch, and rows that no key distinguishes.
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
 SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW(1, '{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, NULL, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
--- With a key's name of 63 bytes, which leaves no room for a longer one, and with the name of the place that is counted.
+-- A key column with a name of 63 bytes, and one with the name that the query uses for places.
 SELECT repeat('本', 21) AS odd \gset
 CREATE TABLE long (n serial PRIMARY KEY, :"odd" bigint NOT NULL DEFAULT xact_id());
 CREATE TABLE placed (n serial PRIMARY KEY, place bigint NOT NULL DEFAULT xact_id());
@@ -73,9 +73,10 @@ INSERT INTO long SELECT FROM generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(301, 600);
 SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
--- An order that a batch does not show in its numbers: a transaction that ended late is cut after younger ones.
+-- A batch whose order its numbers do not show: a transaction that ended late is cut after transactions with higher
+-- numbers.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW(1, '{[0,5)}', 9, '{1}', NULL, NULL, NULL)::feed_position, ROW(1, '{[0,5),[6,20)}', 5, '{7}', NULL, NULL, NULL)::feed_position) AS f) AS b;
--- With an order column: inside of a set, or from set to set.
+-- With an order column: inside a set, or from set to set.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON e (xact);
 SELECT feed_enable('e');
@@ -98,7 +99,7 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT reader_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT reader_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL, NULL)::feed_batch, 2)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL, NULL)::feed_batch, 2)']) AS s) AS s;
--- As text, which is that of jsonb, and back.
+-- Conversions to text, which is the text of the jsonb, and back.
 SELECT t, bool_and(p::text = p::jsonb::text AND p::text::feed_position = p AND p::jsonb::feed_position = p AND p::jsonb = to_jsonb(p)) AS same FROM steps GROUP BY t ORDER BY t;
 SELECT bool_and(b::text = b::jsonb::text AND b::text::feed_batch = b AND b::jsonb::feed_batch = b AND b::jsonb = to_jsonb(b)) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);
@@ -109,7 +110,7 @@ SELECT count(*), bool_and(p::text::feed_position IS NOT DISTINCT FROM p AND p::j
 FROM sets, LATERAL (VALUES (ROW(1, numbers, NULL, NULL, NULL, NULL, NULL)::feed_position), (ROW(1, numbers, 7, ARRAY['a "b"', NULL, '{[1,2)}'], NULL, NULL, '1/2')::feed_position),
                            (ROW(1, '{}', NULL, NULL, ROW('s', 2, numbers, NULL, 5, 9, NULL)::feed_order, NULL, NULL)::feed_position),
                            (ROW(1, numbers, NULL, NULL, NULL, ARRAY[ROW(1, 'a "q" \ (', 's', '{1}', NULL, '{x}')::feed_member], '')::feed_position)) AS v(p);
--- A set is read as by its input function.
+-- A set is read as the input function of its type reads it.
 CREATE FUNCTION read_as(way text, written text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     numbers int8multirange;

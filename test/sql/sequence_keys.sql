@@ -28,16 +28,16 @@ FROM (SELECT bytes, expected_prefix(position, size, count) AS wanted,
                   THEN uuid_sequence_nextval('s', size, count) END AS id
       FROM cases) AS made;
 
--- One block: no prefix at all, every byte random.
+-- With one block, keys have no prefix, and every byte is random.
 SELECT setval('s', 1);
 SELECT count(DISTINCT prefix(uuid_sequence_nextval('s', 1, 1), 1)) > 100 AS first_byte_random
 FROM generate_series(1, 1000);
 
--- The defaults are 65536 values a block and 65536 blocks.
+-- The defaults are 65536 values per block and 65536 blocks.
 SELECT setval('s', 65536 * 65536::bigint + 3 * 65536 - 1);
 SELECT prefix(uuid_sequence_nextval('s'), 2) AS block;
 
--- A block is exactly as large as asked, also when that is no power of 256.
+-- A block has exactly the requested size, even if the size is not a power of 256.
 SELECT setval('s', 1000, false);
 SELECT block, count(*) FROM (SELECT prefix(uuid_sequence_nextval('s', 1000, 300), 2) AS block
                              FROM generate_series(1, 2500)) AS made
@@ -53,7 +53,7 @@ FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before
 CREATE SEQUENCE down INCREMENT -1 START 3 MAXVALUE 3;
 SELECT array_agg(prefix(uuid_sequence_nextval('down', 2, 256), 1)) AS blocks FROM generate_series(1, 8);
 
--- Bad parameters.
+-- Invalid parameters.
 SELECT error_of($$SELECT uuid_sequence_nextval('s', 0)$$);
 SELECT error_of($$SELECT uuid_sequence_nextval('s', -1)$$);
 SELECT error_of($$SELECT uuid_sequence_nextval('s', -2147483648)$$);
@@ -61,7 +61,7 @@ SELECT error_of($$SELECT uuid_sequence_nextval('s', 1, 0)$$);
 SELECT error_of($$SELECT uuid_sequence_nextval('s', 1, -1)$$);
 SELECT uuid_sequence_nextval(NULL) IS NULL AS null_for_null;
 
--- Bad sequences, with their codes.
+-- Invalid sequences, with the error codes.
 CREATE TABLE not_a_sequence (n int);
 SELECT error_of($$SELECT uuid_sequence_nextval('missing')$$);
 SELECT error_of($$SELECT uuid_sequence_nextval(4294967295)$$);
@@ -81,7 +81,7 @@ CREATE SEQUENCE short MAXVALUE 2;
 SELECT prefix(uuid_sequence_nextval('short', 1, 256), 1) FROM generate_series(1, 2);
 SELECT error_of($$SELECT uuid_sequence_nextval('short')$$);
 
--- As a column default it depends on nothing but the sequence.
+-- A column default with this function depends only on the sequence.
 CREATE TABLE t (id uuid DEFAULT uuid_sequence_nextval('s', 10) PRIMARY KEY, n int);
 INSERT INTO t (n) SELECT generate_series(1, 1000);
 SELECT count(DISTINCT id) FROM t;

@@ -1,5 +1,5 @@
--- ended_transactions says what the server's own snapshot says, but for the
--- transaction that asks; and xact_id_generated is right in a generated column.
+-- ended_transactions() agrees with the server's own snapshot, except for the calling transaction. xact_id_generated()
+-- returns the right number in a generated column.
 CREATE FUNCTION own() RETURNS bigint LANGUAGE sql AS $$
     SELECT pg_current_xact_id_if_assigned()::text::bigint
 $$;
@@ -12,7 +12,8 @@ CREATE TABLE t (step text, wanted bigint DEFAULT pg_current_xact_id()::text::big
 SELECT ended_transactions() = ended_by_snapshot() AS same, lower(ended_transactions()) AS lowest,
        upper(ended_transactions()) <= inorder_internal.next_transaction(0) AS below_next;
 
--- Own transaction: without an id, with one, and with one below the end of the snapshot, which a savepoint rolled back moves.
+-- The calling transaction has no id, has an id, or has an id below the end of the snapshot, which the rollback to a
+-- savepoint moves.
 BEGIN;
 SELECT ended_transactions() = ended_by_snapshot() AS same, own() IS NULL AS no_id;
 INSERT INTO t VALUES ('own');
@@ -35,7 +36,7 @@ SELECT own() AS aborted \gset
 ROLLBACK;
 SELECT ended_transactions() @> :aborted::bigint AS ended_too;
 
--- The first id of a transaction taken inside a savepoint is not the own number.
+-- If the first id of a transaction is assigned inside a savepoint, it is not the number of the transaction.
 BEGIN;
 SAVEPOINT a;
 SAVEPOINT b;
@@ -54,7 +55,7 @@ SELECT ended_transactions() @> :prepared::bigint AS ended, ended_transactions() 
 COMMIT PREPARED 'inorder snapshot';
 SELECT ended_transactions() @> :prepared::bigint AS ended;
 
--- One snapshot in REPEATABLE READ, a new one for each statement otherwise: procedures too.
+-- REPEATABLE READ has one snapshot; otherwise each statement has a new snapshot, also in procedures.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT ended_transactions() AS before \gset
 INSERT INTO t VALUES ('repeatable');
@@ -73,7 +74,7 @@ BEGIN
 END $$;
 CALL steps();
 
--- Base.
+-- Numbers with a base.
 SELECT upper(ended_transactions(1000)) - upper(ended_transactions()) AS base, lower(ended_transactions(1000)) AS from,
        inorder_internal.next_transaction(1000) - inorder_internal.next_transaction(0) AS same_base;
 SELECT upper(ended_transactions(281474976710655 - inorder_internal.next_transaction(0))) = 281474976710655
@@ -84,7 +85,7 @@ SELECT regexp_replace(error_of('SELECT ended_transactions(281474976710655)'), 'i
 SELECT regexp_replace(error_of('SELECT inorder_internal.next_transaction(281474976710655)'), 'id \d+', 'id N');
 SELECT ended_transactions(NULL) IS NULL AND inorder_internal.next_transaction(NULL) IS NULL AS null_for_null;
 
--- next_transaction returns the next id and takes none.
+-- next_transaction() returns the next id without assigning it.
 SELECT inorder_internal.next_transaction(0) AS next \gset
 BEGIN;
 SELECT inorder_internal.next_transaction(0) = :next AS unchanged, own() IS NULL AS no_id;
@@ -96,12 +97,12 @@ SET synchronous_commit = off;
 INSERT INTO t VALUES ('asynchronous');
 SELECT pg_current_wal_insert_lsn() AS place \gset
 SELECT inorder_internal.make_durable(false);
--- A new page's header is not yet written when nothing follows it: 40 bytes at most.
+-- The header of a new page, at most 40 bytes, is not written before a record follows.
 SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
 RESET synchronous_commit;
 SELECT inorder_internal.make_durable(false);
 
--- A generated column has the number of the inserting transaction, whatever inserts.
+-- A generated column has the number of the inserting transaction, whichever statement inserts.
 CREATE TABLE g (step text, wanted bigint, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
 CREATE VIEW wrong AS SELECT * FROM g WHERE xact IS DISTINCT FROM wanted;
 CREATE FUNCTION current_id() RETURNS bigint LANGUAGE sql AS $$ SELECT pg_current_xact_id()::text::bigint $$;
@@ -124,7 +125,7 @@ BEGIN
 EXCEPTION WHEN division_by_zero THEN
     INSERT INTO g VALUES ('handler', current_id());
 END $$;
--- Plans kept from one transaction to the next.
+-- Plans that are kept from one transaction to the next.
 SET plan_cache_mode = force_generic_plan;
 PREPARE add (text) AS INSERT INTO g VALUES ($1, current_id());
 EXECUTE add('prepared 1');
@@ -159,7 +160,7 @@ PREPARE TRANSACTION 'inorder generated';
 INSERT INTO g VALUES ('in between', current_id());
 COMMIT PREPARED 'inorder generated';
 MERGE INTO g USING (VALUES ('merged')) AS v (step) ON g.step = v.step WHEN NOT MATCHED THEN INSERT (step, wanted) VALUES (v.step, current_id());
--- UPDATE leaves it alone.
+-- UPDATE does not change the number.
 UPDATE g SET step = step || '.';
 PREPARE change AS UPDATE g SET step = step || '.';
 EXECUTE change;
@@ -174,7 +175,8 @@ SELECT xact_id_generated(1000) - xact_id() AS base;
 DROP VIEW wrong;
 DROP TABLE g, t;
 
--- Sets of transactions are compared in C: as the server does it, and in the form in which it stores them.
+-- Operations on sets of transactions in C have the same results as those of the server, in the form in which the server
+-- stores sets.
 CREATE FUNCTION drawn(seed int, size int) RETURNS int8multirange LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(range_agg(int8range(n, n + 1 + abs(hashint8(n)) % 3)), '{}')
         FROM (SELECT abs(hashint8(seed * 1000 + i)) % (4 * size) AS n FROM generate_series(1, size) AS i) AS s);

@@ -1,17 +1,17 @@
--- Comparing keys with moments: rewritten for the index, and right at each border.
+-- Comparisons of keys with times: they are rewritten for the index, and right at each border.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 
--- Plans depend on statistics, which are not to change while a slow machine runs this.
+-- Plans depend on statistics, which must not change while a slow machine runs the test.
 CREATE TABLE k1 (id uuid_v1 PRIMARY KEY) WITH (autovacuum_enabled = off);
 CREATE TABLE k7 (id uuid PRIMARY KEY) WITH (autovacuum_enabled = off);
 INSERT INTO k1 SELECT uuid_v1_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(0, 2000) AS n;
 INSERT INTO k7 SELECT uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(0, 2000) AS n;
 ANALYZE k1, k7;
 
--- Every operator, the key on either side.
+-- Every operator, with the key on either side.
 SELECT side, operator, string_agg(trim(line), ' | ' ORDER BY n) AS plan
 FROM unnest(ARRAY['id %s t', 't %s id']) AS side, unnest(ARRAY['<~', '<=~', '>~', '>=~', '=~', '<>~']) AS operator,
      plan_of(format('SELECT id FROM k1 WHERE ' || replace(side, 't', '%L::timestamptz'),
@@ -58,7 +58,7 @@ END $$;
 SELECT estimate($$SELECT FROM k1 WHERE id <~ timestamptz '2026-01-01' + interval '500 hours'$$) BETWEEN 450 AND 550 AS v1,
        estimate($$SELECT FROM k7 WHERE id <~ timestamptz '2026-01-01' + interval '500 hours'$$) BETWEEN 450 AND 550 AS v7;
 
--- BRIN is served, too.
+-- BRIN indexes are used, too.
 CREATE INDEX k1_brin ON k1 USING brin (id);
 ALTER TABLE k1 DROP CONSTRAINT k1_pkey;
 SET enable_bitmapscan = on;
@@ -76,8 +76,8 @@ EXPLAIN (COSTS OFF) EXECUTE pruned('2026-03-01');
 RESET plan_cache_mode;
 DROP TABLE parts;
 
--- At the borders: the operators agree with the definition, for keys around each
--- microsecond and for moments beyond what keys hold, rewritten or not.
+-- At the borders, the operators agree with the definition, rewritten or not: for keys around each microsecond, and for
+-- times outside the range of keys.
 CREATE TABLE m AS SELECT moment::timestamptz FROM unnest(ARRAY['-infinity', '4713-01-01 BC', '1582-10-14 23:59:59.999999+00', '1582-10-15 00:00:00+00',
     '1582-10-15 00:00:00.000001+00', '1969-12-31 23:59:59.999999+00', '1970-01-01 00:00:00+00', '1970-01-01 00:00:00.000001+00',
     '2026-01-01 00:00:00+00', '2026-01-01 00:00:00.000001+00', '2026-01-01 00:00:00.001+00', '5236-03-31 21:21:00.684696+00',
@@ -99,7 +99,7 @@ SELECT count(*) > 200 AS many, count(*) FILTER (WHERE
     (moment <~ id) <> (moment < time) OR (moment <=~ id) <> (moment <= time) OR (moment >~ id) <> (moment > time) OR
     (moment >=~ id) <> (moment >= time) OR (moment =~ id) <> (moment = time) OR (moment <>~ id) <> (moment <> time)) AS wrong
 FROM b7, m, LATERAL (SELECT uuid_v7_time(id)) AS t (time);
--- The functions themselves, unrewritten: the same code, declared without its support function.
+-- The functions without rewriting: the same code, declared without the support function.
 SELECT format('CREATE FUNCTION raw_%2$s_%1$s(%3$s, timestamptz) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('uuid_%s_%s_time', type, name)),
        format('CREATE FUNCTION raw_%2$s_%1$s(timestamptz, %3$s) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('time_%s_uuid_%s', name, type))
 FROM unnest(ARRAY['lt', 'le', 'ge', 'gt', 'eq', 'ne']) AS name, (VALUES ('v1', 'uuid_v1'), ('v7', 'uuid')) AS k (type, key) \gexec
@@ -115,13 +115,13 @@ SELECT count(*) FILTER (WHERE
     raw_v7_lt(moment, id) <> (moment < time) OR raw_v7_le(moment, id) <> (moment <= time) OR raw_v7_gt(moment, id) <> (moment > time) OR
     raw_v7_ge(moment, id) <> (moment >= time) OR raw_v7_eq(moment, id) <> (moment = time) OR raw_v7_ne(moment, id) <> (moment <> time)) AS wrong
 FROM b7, m, LATERAL (SELECT uuid_v7_time(id)) AS t (time);
--- Ranges: open and closed, unbounded, empty, beyond.
+-- Ranges that are open, closed, unbounded, empty, or outside the range of keys.
 CREATE TABLE r AS SELECT tstzrange(a.moment, b.moment, bounds) AS range FROM m a, m b, unnest(ARRAY['[)', '[]', '(]', '()']) AS bounds WHERE a.moment <= b.moment
     UNION SELECT unnest(ARRAY['empty', '(,)', '[2026-01-01,)', '(,2026-01-01]']::tstzrange[]);
 SELECT count(*) > 5000 AS many, count(*) FILTER (WHERE (id <@~ range) <> (uuid_v1_get_timestamp(id) <@ range) OR (range @>~ id) <> (range @> uuid_v1_get_timestamp(id))) AS wrong FROM b1, r;
 SELECT count(*) > 5000 AS many, count(*) FILTER (WHERE (id <@~ range) <> (uuid_v7_time(id) <@ range) OR (range @>~ id) <> (range @> uuid_v7_time(id))) AS wrong FROM b7, r;
 
--- The server's own operators over ranges mean what they meant before.
+-- The server's own operators on ranges have the same meaning as before.
 SELECT tstzrange('2026-01-01', '2026-02-01') @> '[2026-01-05,2026-01-06)' AS literal, '[2026-01-05,2026-01-06)' <@ tstzrange('2026-01-01', '2026-02-01') AS other_side;
 PREPARE untyped AS SELECT tstzrange('2026-01-01', '2026-02-01') @> $1;
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
@@ -143,7 +143,7 @@ SET ROLE inorder_guest;
 INSERT INTO "Its Own".checked VALUES ('019b76da-a800-7000-8000-000000000000');
 SELECT * FROM "Its Own".seen;
 RESET ROLE;
--- Where the bounds may not be executed, the comparison is left as it is.
+-- If a role may not execute the bounds, the comparison is not rewritten.
 REVOKE EXECUTE ON FUNCTION uuid_v7_time_bound FROM PUBLIC;
 SET ROLE inorder_guest;
 EXPLAIN (COSTS OFF) SELECT * FROM "Its Own".seen;
@@ -156,19 +156,19 @@ DROP SCHEMA "Its Own" CASCADE;
 RESET client_min_messages;
 DROP ROLE inorder_guest;
 
--- A bound above all values is in no plan of constants, and nobody can obtain it.
+-- No plan contains a bound above all values as a constant, and no query can return such a bound.
 SELECT form, error_of('SELECT ' || form) FROM unnest(ARRAY['uuid_v1_time_bound(''infinity'', false)', 'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', true)',
     'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', false)', 'uuid_v1_range_bound(''empty'', false)', 'uuid_v1_range_bound(''(,)'', true)', 'uuid_v1_range_bound(''(,)'', false)',
     'max(b) FROM (SELECT uuid_v1_time_bound(''infinity'', false) AS b) AS s']) AS form;
 SELECT error_of('CREATE TABLE made AS SELECT uuid_v1_time_bound(moment, true) AS id FROM m') LIKE '22008%' AS refused;
--- Constants beyond the range, in a plan.
+-- Constants outside the range of keys, in a plan.
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id >=~ 'infinity'::timestamptz;
 SELECT count(*) FROM k1 WHERE id >=~ 'infinity'::timestamptz;
 SELECT count(*) FROM k1 WHERE id <~ 'infinity'::timestamptz;
 SELECT count(*) FROM k7 WHERE id >~ '-infinity'::timestamptz;
 
--- A key that carries no time is refused by every operator, on either side and in ranges.
+-- Every operator refuses a key without a time, on either side and in ranges.
 CREATE SEQUENCE numbers;
 CREATE TABLE kinds AS SELECT * FROM (VALUES ('v4', gen_random_uuid()), ('xact', uuid_xact_nextval()), ('sequence', uuid_sequence_nextval('numbers')),
     ('time', uuid_time_nextval()), ('v1', uuid_v1_nextval()::uuid), ('nil', '00000000-0000-0000-0000-000000000000'),
@@ -182,11 +182,11 @@ CREATE TABLE forms AS
 SELECT kind, count(*) AS statements, array_agg(DISTINCT substr(replace(error_of(format('SELECT ' || form, id)), id::text, '…'), 1, 67)) AS errors
 FROM kinds, forms GROUP BY kind ORDER BY kind;
 SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
--- In the list of results no row is passed over; NULL is unknown, as ever.
+-- In the select list no row is skipped. The result for NULL is NULL.
 SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
 SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
 
--- Among the rows of a table it is refused where the comparison would take it: by every scan and every join alike.
+-- In a table such a key is an error if the comparison would select it, with every scan and every join.
 CREATE TABLE mixed (n int, id uuid) WITH (autovacuum_enabled = off);
 INSERT INTO mixed SELECT n, uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(1, 1000) AS n;
 INSERT INTO mixed VALUES (0, '00000000-0001-8000-8000-000000000000'), (2000, 'ffffffff-0000-4000-8000-000000000000');
@@ -225,7 +225,7 @@ SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k
 -- A comparison negated by NOT skips no row: its index condition uses the other operator.
 SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
     'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
--- The check changes no estimate, and hides no partial index.
+-- The check does not change estimates, or the use of partial indexes.
 SELECT estimate($$SELECT FROM mixed WHERE id <~ timestamptz '2026-01-01' + interval '250 hours'$$) BETWEEN 230 AND 270 AS estimated;
 DELETE FROM mixed WHERE n NOT BETWEEN 1 AND 1000;
 CREATE INDEX mixed_late ON mixed (n) WHERE id >=~ timestamptz '2026-02-01';
@@ -234,7 +234,7 @@ EXPLAIN (COSTS OFF) SELECT n FROM mixed WHERE n = 900 AND id >=~ timestamptz '20
 RESET enable_seqscan;
 DROP TABLE mixed, since, kinds, forms;
 
--- A column whose default makes keys without a time is refused altogether, wherever it is met.
+-- A column whose default generates keys without a time is always refused, wherever it is compared.
 CREATE TABLE defaults (v7 uuid DEFAULT uuid_v7_nextval(), v4 uuid DEFAULT gen_random_uuid(), xact uuid DEFAULT uuid_xact_nextval(100), sequence uuid DEFAULT uuid_sequence_nextval('numbers'),
                        time uuid DEFAULT uuid_time_nextval(), v1 uuid DEFAULT uuid_v1_nextval()::uuid, wrapped uuid DEFAULT coalesce(NULL, uuid_xact_nextval()), none uuid);
 SELECT name, error_of(format('SELECT FROM defaults WHERE %I >=~ now()', name)) FROM unnest(ARRAY['v7', 'v4', 'xact', 'sequence', 'time', 'v1', 'wrapped', 'none']) AS name;
@@ -252,7 +252,7 @@ SELECT statement, left(error_of(statement), 64) AS error FROM unnest(ARRAY[
     'SELECT (SELECT count(*) FROM looks AS i WHERE o.id >=~ now()) FROM looks AS o', 'SELECT id >=~ now() FROM looks', 'SELECT FROM looks AS a JOIN looks AS b ON a.id >=~ now()',
     'DELETE FROM defaults WHERE xact <~ now()', 'UPDATE defaults SET v7 = NULL WHERE xact <~ now()', 'INSERT INTO defaults (v7) SELECT v7 FROM defaults WHERE xact <~ now()',
     'SELECT FROM typed WHERE id >=~ now()', 'SELECT FROM leaves WHERE id >=~ now()', 'SELECT FROM leaf WHERE id >=~ now()', 'SELECT FROM defaults WHERE xact >= uuid_v7_floor(now())']) AS statement;
--- When the default changes, so does what a kept plan may do.
+-- A kept plan is checked again when the default changes.
 SET plan_cache_mode = force_generic_plan;
 PREPARE kept AS SELECT count(*) FROM defaults WHERE none >=~ now();
 EXECUTE kept;
@@ -260,7 +260,8 @@ ALTER TABLE defaults ALTER none SET DEFAULT uuid_xact_nextval();
 EXECUTE kept;
 RESET plan_cache_mode;
 DEALLOCATE kept;
--- A CHECK constraint, which the planner simplifies as if it were of the first table of a query, is not about a column of that one.
+-- The planner simplifies a CHECK constraint as if it belonged to the first table of the query. The constraint is not
+-- taken for one on a column of that table.
 SET constraint_exclusion = on;
 CREATE TABLE checked (id uuid CHECK (id >=~ '2020-01-01'), last uuid CHECK (last >=~ '2020-01-01'));
 SELECT FROM typed, checked WHERE checked.id >= uuid_v7_floor('2020-01-01');
@@ -271,7 +272,7 @@ DROP TABLE defaults, typed, leaves, checked;
 DROP DOMAIN of_xact;
 DROP SEQUENCE numbers;
 
--- Floor and ceiling, for use by hand.
+-- Floor and ceiling, called directly.
 SELECT uuid_v1_floor('2026-01-01 00:00:00.000001+00'), uuid_v1_ceiling('2026-01-01 00:00:00.000001+00'), uuid_v7_ceiling('2026-01-01 00:00:00.000001+00');
 SELECT error_of($$SELECT uuid_v1_floor('1582-10-14 23:59:59.999999+00')$$);
 SELECT error_of($$SELECT uuid_v1_ceiling('5236-03-31 21:21:00.684698+00')$$);

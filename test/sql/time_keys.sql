@@ -24,10 +24,10 @@ FROM unnest(ARRAY[1, 60, 65537, 16777217, 2147483647]) AS length,
 WHERE bytes > 0
 ORDER BY 1, 2;
 
--- The defaults are a minute and 65536 blocks.
+-- The defaults are intervals of one minute, and 65536 intervals.
 SELECT abs(prefix(uuid_time_nextval(), 2) - block_at(clock_timestamp(), 60, 65536)) IN (0, 1, 65535) AS defaults;
 
--- One interval: no prefix, every byte random.
+-- With one interval, keys have no prefix, and every byte is random.
 SELECT count(DISTINCT prefix(uuid_time_nextval(60, 1), 1)) > 100 AS first_byte_random FROM generate_series(1, 1000);
 
 SELECT error_of($$SELECT uuid_time_nextval(0)$$);

@@ -27,19 +27,19 @@ SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2026-02-01', '-
 SELECT error_of($$SELECT uuid_v7_partition_bounds('1969-12-31', '1970-02-01', '1 day')$$);
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '294276-12-31', '100000 years')$$);
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-01-01', '2027-01-01', '-178000000 years')$$);
--- A step that no timestamp holds ends at the last moment, like any that is too long.
+-- A step beyond the range of timestamps ends at "last", like any step that is too long.
 SELECT step, count(*) FROM unnest(ARRAY['2 years', '30000 years', '300000 years', '178000000 years']::interval[]) AS step,
     uuid_v7_partition_bounds('2026-01-01', '2027-01-01', step) GROUP BY step ORDER BY step;
 SELECT name, upper FROM uuid_v7_partition_bounds('1970-01-01', '10889-08-02 05:31:50.655999', '8000 years');
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-03-01', '2026-04-01', '-1 month 31 days')$$);
--- Names are unique where clocks are turned back.
+-- Names are unique even when clocks are turned back.
 SET timezone = 'Europe/Berlin';
 SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-24', '2026-10-27', '1 hour');
 SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '24 hours');
 SELECT count(*), count(DISTINCT name), min(name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '1 day');
 DROP TABLE k, events;
 
--- A home-made min is left alone.
+-- An existing min() of the user is not replaced.
 SET client_min_messages = warning;
 CREATE SCHEMA other;
 SET search_path = other;

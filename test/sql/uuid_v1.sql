@@ -1,9 +1,8 @@
--- The type uuid_v1: text, casts, parts, order, and every kind of index built
--- over rows that exist already, shuffled.
+-- The type uuid_v1: text, casts, parts, order, and every kind of index, built over existing rows in random order.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 
--- Exactly the forms that uuid accepts, and only version 1.
+-- The input function accepts exactly the forms that uuid accepts, and only version 1.
 SELECT form, form::uuid_v1
 FROM unnest(ARRAY['fb2893ae-9265-11e8-90d8-e03f496e733b', 'FB2893AE-9265-11E8-90D8-E03F496E733B',
                   'fb2893ae926511e890d8e03f496e733b', '{fb2893ae-9265-11e8-90d8-e03f496e733b}',
@@ -21,14 +20,16 @@ FROM unnest(ARRAY['', ' ', 'infinity', 'fb2893ae-9265-11e8-90d8-e03f496e733', 'f
                   'fb2893ae-9265-41e8-90d8-e03f496e733b', 'fb2893ae-9265-11e8-10d8-e03f496e733b',
                   'fb2893ae-9265-11e8-d0d8-e03f496e733b', '00000000-0000-0000-0000-000000000000',
                   'ffffffff-ffff-ffff-ffff-ffffffffffff']) AS form;
--- Two digits' worth of a character whose bytes are those of digits but for the highest bit: C2 B0, against 42 30.
+-- A character instead of two digits, whose bytes equal those of digits except for the highest bit: C2 B0 instead of 42
+-- 30.
 SELECT error_of(format('SELECT %L::uuid_v1', form)) LIKE '22P02 invalid input syntax%' AS refused
 FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-9265-11e8-90d8-e03f496e733b', U&'fb2893ae926511e890d8e03f496e73\00B0']) AS form;
 
--- Casts go both ways, with the check on the way in.
+-- Casts work in both directions. The cast to uuid_v1 checks the version.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid::uuid_v1, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1::uuid;
 SELECT error_of($$SELECT '919108f7-52d1-4320-9bac-f847db4148a8'::uuid::uuid_v1$$);
--- The old extension's name converts either way, by the type of the argument, which a bare literal does not have.
+-- The function of the old extension converts in both directions, by the type of its argument. A literal without a type
+-- is ambiguous.
 SELECT uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid)),
        uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1)),
        uuid_v1_convert(NULL::uuid) IS NULL AS none, uuid_v1_convert(NULL::uuid_v1) IS NULL AS none_either;
@@ -40,17 +41,17 @@ DROP TABLE assigned;
 SELECT count(*) FILTER (WHERE uuid(uuid_v1(v)) <> v OR v::uuid_v1 <> uuid_v1(v) OR uuid_v1_convert(uuid_v1_convert(v)) <> v) AS changed
 FROM (SELECT overlay(overlay(md5(n::text) PLACING '1' FROM 13) PLACING '8' FROM 17)::uuid AS v FROM generate_series(1, 10000) AS n) AS made;
 
--- Parts.
+-- The parts of a value.
 SELECT id, uuid_v1_get_timestamp(id), uuid_v1_get_epoch(id), uuid_v1_get_clockseq(id), uuid_v1_get_node(id)
 FROM unnest(ARRAY['fb2893ae-9265-11e8-90d8-e03f496e733b', 'c232ab00-9414-11ec-b3c8-9f6bdeced846', '13814000-1dd2-11b2-8000-000000000000',
                   '00000000-0000-1000-8000-000000000000', 'ffffffff-ffff-1fff-bfff-ffffffffffff']::uuid_v1[]) AS id;
--- The epoch is rounded once: the nearest there is to the exact quotient.
+-- The epoch is rounded once: it is the float8 nearest to the exact quotient.
 SELECT count(*) FILTER (WHERE uuid_v1_get_epoch(id) <> (x - 122192928000000000)::numeric / 10000000) AS not_nearest
 FROM (SELECT x, (lpad(to_hex(x & 4294967295), 8, '0') || lpad(to_hex(x >> 32 & 65535), 4, '0') || '1' || lpad(to_hex(x >> 48), 3, '0') || '8000000000000000')::uuid_v1 AS id
       FROM (SELECT 139000000000000000 + n * 7919000003 AS x FROM generate_series(1, 20000) AS n) AS t) AS v;
 
--- Time first, then clock sequence, then node: the three examples of P4 are in
--- order, though the third has the smallest time_low; and six neighbours are, too.
+-- Values are ordered by time, then clock sequence, then node. The three examples of P4 are in order, though the third
+-- has the smallest time_low. Six neighbouring values are in order, too.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1 < 'fb2c3d2e-9265-11e8-a131-e03f49777cbb' AS first,
        'fb2c3d2e-9265-11e8-a131-e03f49777cbb'::uuid_v1 < '00393a28-9266-11e8-af1b-e03f4957fa73' AS second;
 CREATE TABLE ladder AS SELECT rank, id::uuid_v1 FROM unnest(ARRAY[
@@ -64,7 +65,7 @@ FROM ladder a, ladder b;
 SELECT min(id), max(id) FROM ladder;
 DROP TABLE ladder;
 
--- Shuffled rows, many with equal times. The oracle sorts by the parts.
+-- Rows in random order, many with equal times. The expected order is that of the parts.
 CREATE TABLE v (n int, id uuid_v1);
 INSERT INTO v SELECT n, (lpad(to_hex(n % 997 * 4000037::bigint), 8, '0') || '-' || lpad(to_hex(n % 7), 4, '0') || '-11e' || n % 10 || '-9'
                          || lpad(to_hex(n % 4096), 3, '0') || '-' || lpad(to_hex(n), 12, '0'))::uuid_v1
@@ -121,8 +122,8 @@ SELECT count(*) FILTER (WHERE tableoid = 'parts0'::regclass) BETWEEN 2000 AND 30
 DROP TABLE parts;
 SELECT bool_and(amvalidate(oid)) AS valid, count(*) FROM pg_opclass WHERE opcname LIKE 'uuid\_v1\_%';
 
--- The generator: version 1, a node with the multicast bit kept for the session,
--- ticks never repeated, and the clock's time.
+-- The generator returns version 1, one node per session with the multicast bit, no tick twice, and the time of the
+-- clock.
 CREATE TABLE made AS SELECT n, uuid_v1_nextval() AS id FROM generate_series(1, 50000) AS n;
 SELECT count(*) FILTER (WHERE id <= before) AS not_later, count(DISTINCT uuid_v1_get_node(id)) AS nodes,
        count(DISTINCT uuid_v1_get_clockseq(id)) AS clock_sequences, count(DISTINCT left(id::text, 18)) AS ticks,

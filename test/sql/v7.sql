@@ -1,9 +1,9 @@
--- uuid_v7_nextval, its time and its bound.
+-- uuid_v7_nextval(), and the time and the bound of its keys.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 
--- Version and variant, and every key greater than the last, as fast as a
--- session can make them and across statements.
+-- Keys have the right version and variant. Every key is greater than the previous one, however fast a session generates
+-- keys, and across statements.
 CREATE TABLE made AS SELECT n, uuid_v7_nextval() AS id FROM generate_series(1, 10000) AS n;
 INSERT INTO made SELECT n, uuid_v7_nextval() FROM generate_series(10001, 10100) AS n;
 SELECT count(*) FILTER (WHERE substr(id::text, 15, 1) <> '7') AS wrong_version,
@@ -12,7 +12,7 @@ SELECT count(*) FILTER (WHERE substr(id::text, 15, 1) <> '7') AS wrong_version,
        count(*) FILTER (WHERE uuid_v7_time(id) < uuid_v7_time(before)) AS earlier
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS pairs;
 
--- The time is the clock's, to the microsecond.
+-- The time is that of the clock, to the microsecond.
 DO $$
 DECLARE
     before timestamptz;
@@ -28,10 +28,10 @@ END $$;
 
 DROP TABLE made;
 
--- A key made elsewhere: the test vector of RFC 9562, appendix A.6.
+-- A key of another generator: the test vector of RFC 9562, appendix A.6.
 SELECT date_trunc('milliseconds', uuid_v7_time('017f22e2-79b0-7cc3-98c4-dc0c0c07398f'));
 
--- The bound: the smallest key of that microsecond.
+-- The bound is the smallest key of the microsecond.
 SELECT moment, uuid_v7_floor(moment), uuid_v7_time(uuid_v7_floor(moment)) = moment AS same
 FROM unnest(ARRAY['1970-01-01 00:00:00+00', '1970-01-01 00:00:00.000001+00', '1970-01-01 00:00:00.000999+00',
                   '1970-01-01 00:00:00.001+00', '1999-12-31 23:59:59.999999+00', '2000-01-01 00:00:00+00',
@@ -40,7 +40,8 @@ SELECT count(*) FILTER (WHERE uuid_v7_time(uuid_v7_floor(moment)) <> moment) AS 
        count(*) FILTER (WHERE uuid_v7_floor(moment) <= uuid_v7_floor(moment - interval '1 microsecond')) AS not_above
 FROM (SELECT timestamptz '2026-01-01' + n * interval '1 microsecond' AS moment
       FROM generate_series(1, 2000) AS n) AS m;
--- Nothing of an earlier microsecond is at or above it: the fraction below reads as the one before.
+-- No key of an earlier microsecond is at or above the bound: the next lower fraction belongs to the previous
+-- microsecond.
 SELECT uuid_v7_time('01920000-0000-7004-bfff-ffffffffffff') < uuid_v7_time('01920000-0000-7005-8000-000000000000') AS before,
        uuid_v7_floor(uuid_v7_time('01920000-0000-7005-8000-000000000000')) AS floor;
 

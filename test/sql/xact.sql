@@ -1,5 +1,4 @@
--- uuid_xact_nextval and xact_id carry the top-level transaction id, however
--- the row comes in.
+-- uuid_xact_nextval() and xact_id() contain the top-level transaction id, however a row is inserted.
 CREATE FUNCTION current_number() RETURNS bigint LANGUAGE sql AS $$
     SELECT pg_current_xact_id()::text::bigint
 $$;
@@ -8,7 +7,7 @@ CREATE VIEW wrong AS SELECT * FROM t WHERE uuid_xact_id(id) <> wanted OR number 
 
 INSERT INTO t (step, wanted) VALUES ('autocommit', current_number());
 
--- Savepoints, kept and rolled back, and what comes after them.
+-- Rows in savepoints that are kept or rolled back, and rows after them.
 BEGIN;
 INSERT INTO t (step, wanted) VALUES ('before savepoint', current_number());
 SAVEPOINT a;
@@ -59,7 +58,7 @@ END $$;
 CALL add_many();
 SELECT count(DISTINCT number) AS transactions FROM t WHERE step LIKE 'procedure%';
 
--- COPY, and a prepared transaction committed by another one.
+-- COPY, and a prepared transaction that another transaction commits.
 BEGIN;
 COPY t (step) FROM stdin;
 copied 1
@@ -77,8 +76,8 @@ SELECT count(*) AS rows FROM t;
 SELECT * FROM wrong;
 SELECT a.id > b.id AS later_transaction_later_key FROM t a, t b WHERE a.step = 'in between' AND b.step = 'two-phase';
 
--- Keys of one transaction ascend in the order they were made, over statements
--- and savepoints, and they are version 8.
+-- Keys of one transaction ascend in the order in which they were generated, across statements and savepoints. They have
+-- version 8.
 CREATE TABLE made (n bigserial, id uuid);
 BEGIN;
 INSERT INTO made (id) SELECT uuid_xact_nextval() FROM generate_series(1, 20000);
@@ -90,8 +89,8 @@ COMMIT;
 SELECT count(*) FILTER (WHERE id <= before) AS not_greater, count(DISTINCT uuid_xact_id(id)) AS transactions,
        count(*) FILTER (WHERE substr(id::text, 15, 1) <> '8' OR substr(id::text, 20, 1) !~ '[89ab]') AS wrong_layout
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS pairs;
--- The steps between them are as good as random, below 2^43 = 2048 * 2^32. One in 40,000 runs has two that are the
--- same, and less than one in 10^9 more; the mean is within 7 deviations.
+-- The steps between keys are pseudo-random, below 2^43 = 2048 * 2^32. One of 40,000 runs has two equal steps, and less
+-- than one of 10^9 runs has more; the mean is within 7 standard deviations.
 CREATE FUNCTION tail(id uuid) RETURNS numeric LANGUAGE sql AS $$
     SELECT ('x' || lpad(substr(h, 14, 3), 16, '0'))::bit(64)::bigint::numeric * 2::numeric ^ 62
          + mod(('x' || substr(h, 17))::bit(64)::bigint::numeric + 2::numeric ^ 64, 2::numeric ^ 62)
@@ -102,12 +101,12 @@ SELECT count(step) - count(DISTINCT step) <= 1 AS differ, min(step) >= 1 AS at_l
 FROM (SELECT tail(id) - lag(tail(id)) OVER (ORDER BY n) AS step FROM made WHERE n <= 20000) AS steps;
 DROP TABLE made;
 
--- The first key of a transaction says nothing of the next one's.
--- Ten transactions of one session by chance in ascending order would be 1 in 10!, or 3,628,800.
+-- The first key of a transaction does not show the first key of the next. The chance that ten transactions are in
+-- ascending order is 1 in 10!, or 3,628,800.
 SELECT count(DISTINCT tail(id)), bool_and(tail(id) > before) AS ascending
 FROM (SELECT id, lag(tail(id)) OVER (ORDER BY number) AS before FROM t WHERE step LIKE 'procedure%') AS pairs;
 
--- Base.
+-- Numbers with a base.
 SELECT uuid_xact_id(uuid_xact_nextval(1000)) - current_number() AS base, xact_id(1000) - xact_id() AS same_base;
 SELECT uuid_xact_id(uuid_xact_nextval(281474976710655 - current_number())) AS highest,
        xact_id(281474976710655 - current_number()) AS highest_number;
@@ -120,7 +119,7 @@ SELECT regexp_replace(error_of('SELECT uuid_xact_nextval(281474976710655)'), 'id
 SELECT regexp_replace(error_of('SELECT xact_id(281474976710655)'), 'id \d+', 'id N');
 SELECT uuid_xact_nextval(NULL) IS NULL AND xact_id(NULL) IS NULL AS null_for_null;
 
--- Readers.
+-- Functions that read keys.
 SELECT uuid_xact_floor(0), uuid_xact_floor(281474976710655), uuid_xact_id(uuid_xact_floor(8775));
 SELECT count(*) FILTER (WHERE id < uuid_xact_floor(uuid_xact_id(id)) OR id >= uuid_xact_floor(uuid_xact_id(id) + 1)) AS outside
 FROM t;
@@ -129,12 +128,12 @@ SELECT error_of($$SELECT uuid_xact_floor(281474976710656)$$);
 SELECT error_of($$SELECT uuid_xact_id('017f22e2-79b0-7cc3-98c4-dc0c0c07398f')$$);
 SELECT error_of($$SELECT uuid_xact_id('017f22e2-79b0-8cc3-08c4-dc0c0c07398f')$$);
 
--- A read-only transaction may ask, as it may ask pg_current_xact_id().
+-- A read-only transaction may call the functions, as it may call pg_current_xact_id().
 BEGIN READ ONLY;
 SELECT xact_id() = current_number() AS same;
 COMMIT;
 
--- xact_id() is stable, so an index on the number serves it.
+-- xact_id() is stable: an index on the number can be used.
 CREATE INDEX t_number ON t (number);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -1,4 +1,4 @@
--- For the tests of both editions, which read by feed_read: with it the SQL edition does what they ask of the C extension.
+-- A feed_read() for tests of both editions: with it the SQL edition has the function of the C extension that they call.
 CREATE OR REPLACE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 )
