@@ -6,15 +6,16 @@
 SET LOCAL search_path TO pg_catalog, pg_temp;
 
 -- Public functions are in the schema that the user chooses. State and internal functions are in a separate schema,
--- owned by the superuser who runs this script: no other role can create objects in it. If it already exists, the
--- script fails.
+-- owned by the superuser who runs this script: no other role can create objects in it. If the schema already exists,
+-- the script fails.
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- This schema has functions that the texts of reader_batch_query call, which the reader runs, and functions with
--- anyelement that the tool calls. In the schema of public functions, other roles might create a function that matches
--- better. In this schema only a superuser can create objects. The schema contains no state, and need not be locked.
+-- Functions that are called outside the extension: by the queries that reader_batch_query() returns, and, if an
+-- argument is anyelement, by the tool. In the schema of public functions, another role might create a function that
+-- matches the arguments better. In this schema only a superuser can create objects. The schema contains no state: every
+-- role has USAGE.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that are called by the texts of queries of the extension inorder, and by its tool.';

@@ -23,7 +23,8 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 
--- Functions that public functions and the view call: they read the catalog, and return nothing that it does not show.
+-- Functions that public functions and the view call: they read the catalog, and return nothing that the catalog does
+-- not show.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
@@ -35,7 +36,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.by_index(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_batch(regclass, @extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema@.feed_position,
                                                            @extschema@.feed_batch) TO PUBLIC;
--- Functions that reader_advance() calls: they access nothing.
+-- Functions that reader_advance() calls: they access no table.
 GRANT EXECUTE ON FUNCTION inorder_internal.are_numbers(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.say_not_following(
     @extschema@.feed_position, @extschema@.feed_batch, text, text) TO PUBLIC;
@@ -89,10 +90,10 @@ ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CH
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
--- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. They are
--- called only after become_owner() has set the search_path (state.c). Setting it again in each function took a tenth of
--- the time of a call. (In the SQL edition callers can execute all functions, with any search_path. PL/pgSQL resolves
--- the types of variables once per session, perhaps when a function of another role makes the call.)
+-- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. These
+-- functions are called only after become_owner() has set the search_path (state.c). Setting it again in each function
+-- took a tenth of the time of a call. (In the SQL edition callers can execute all functions, with any search_path.
+-- PL/pgSQL resolves the types of variables once per session, perhaps when a function of another role makes the call.)
 DO $$
 DECLARE
     function regprocedure;

@@ -8,23 +8,23 @@ CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     relation regclass := (SELECT y.typrelid FROM pg_type AS y WHERE y.oid = row_type);
-    present regclass;
+    present_log regclass;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind IN ('r', 'p')) THEN
         RAISE 'row_type must be null::the_table, not of type %', row_type::regtype USING ERRCODE = 'datatype_mismatch';
     END IF;
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE'),
             inorder_internal.check_reader(caller, relation);
-    present := inorder_internal.log_of(relation);
-    IF present IS DISTINCT FROM log THEN
+    present_log := inorder_internal.log_of(relation);
+    IF present_log IS DISTINCT FROM log THEN
         RAISE 'table % is not the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
-                          ELSE format('The log is %s.', present) END;
+              HINT = CASE WHEN present_log IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
+                          ELSE format('The log is %s.', present_log) END;
     ELSIF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'changes of table % may be missing from its log', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its columns, key, triggers or partitions have changed since the last changes_enable() or '
+              DETAIL = 'Columns, key, triggers or partitions have changed since the last changes_enable() or '
                        'changes_resync().',
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
@@ -33,7 +33,7 @@ BEGIN
     IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
-        PERFORM inorder_internal.say_columns_changed(relation, 'Its snapshot does not see them.');
+        PERFORM inorder_internal.say_columns_changed(relation, 'The snapshot of the query does not see the changes.');
     END IF;
     RETURN relation;
 END $$;
@@ -106,9 +106,9 @@ BEGIN
            | is_there::int;
 END $$;
 
--- The query for changes, made from the query for the rows of a batch of the log. It returns the operation (op), the
--- version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: no trigger has
--- written them. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come first,
+-- The query for changes, made from the query for the rows of a batch of the log. The query returns the operation (op),
+-- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: no trigger
+-- has written them. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come first,
 -- because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked up by
 -- the index, however many the planner expects.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
@@ -200,18 +200,19 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Let the owner call changes_enable(%L).', relation);
     END IF;
-    -- This locks the log.
+    -- query_of_batch() locks the log.
     keys := inorder_internal.query_of_batch(caller, log, batch);
     PERFORM inorder_internal.check_position(from_position);
     missing := inorder_internal.minus(
         inorder_internal.plus(inorder_internal.passed_by(from_position),
                               inorder_internal.one_number(from_position.partial)),
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
-    -- Otherwise the copy would get an older version of a row.
+    -- If the position includes such transactions, the copy would get older versions of rows.
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;
-    -- The rows of the table are those of this snapshot, which may be newer than that in which the batch was found.
+    -- The rows of the table are read in this snapshot, which may be newer than the snapshot in which the batch was
+    -- found.
     PERFORM inorder_internal.followed(caller, log, row_type), inorder_internal.make_durable(false);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),

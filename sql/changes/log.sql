@@ -1,11 +1,11 @@
--- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
+-- The log of the changes of a table: the keys of rows that were inserted, updated or deleted. Feeds read this log.
 --
 -- Triggers on the table and on each of its partitions write the log (logging_triggers()), with the privileges of the
 -- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
--- columns of a log are identified by their order, since a key may have columns of any name: the transaction number, the
--- primary key, the kind of the change. A row contains up to 32 keys of a statement, in one array per column: with a row
--- for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy must
--- replace all of its rows by those of the table.
+-- columns of a log (the transaction number, the primary key, the kind of the change) are identified by their order,
+-- since a key may have columns of any name. A row contains up to 32 keys of a statement, in one array per column: with
+-- a row for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy
+-- must replace all of its rows by the rows of the table.
 
 -- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
 -- if equal values of the type are identical. Equal values of other types are distinguished by their text.
@@ -42,7 +42,7 @@ BEGIN
                      JOIN pg_partitioned_table AS p ON p.partrelid = a.attrelid)
         THEN 'is partitioned, and has a generated column in its primary key'
         WHEN type IS NOT NULL
-        THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
+        THEN format('has a column of type %s in its primary key, which is not supported', type) END);
 END $$;
 
 -- The first argument of a trigger, if it is an OID; otherwise null.
@@ -51,8 +51,8 @@ LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
 -- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any table
--- as the log. The log must therefore also name the table, and belong to the same owner. It names the table by a trigger
--- that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
+-- as the log. The log must therefore also name the table, and belong to the same owner. A log names its table by a
+-- trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -123,8 +123,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that mark a table as the log of another table, and store the present fingerprint of that table. They
--- create the trigger that names it.
+-- The statements that mark a table as the log of another table, and store the present fingerprint of that table. These
+-- statements create the trigger that names the table.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -139,15 +139,15 @@ LANGUAGE sql STABLE
 RETURN true;
 
 -- True if no change of a table since changes_enable() or changes_resync() can be missing from its log. The key columns
--- of the log must have the types of those of the table, because comparing values of other types could run code of the
--- owner of these types.
+-- of the log must have the same types as those of the table, because comparing values of other types could run code of
+-- the owner of such a type.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
     log regclass := inorder_internal.log_of(relation);
 BEGIN
     RETURN EXISTS (SELECT FROM pg_trigger AS m WHERE m.tgrelid = log AND m.tgname = 'zz_inorder_changes'
-                   -- The arguments end with zeros, which are written as four characters.
+                   -- Each argument ends with a zero byte, which encode() writes as four characters.
                    AND substring(encode(m.tgargs, 'escape'), '^[0-9]+.000(-?[0-9]+).000$')
                        = inorder_internal.table_fingerprint(relation)::text)
        AND inorder_internal.is_written(relation, log)

@@ -18,10 +18,10 @@ BEGIN
         USING ERRCODE = CASE WHEN problem LIKE '% primary key%' THEN 'object_not_in_prerequisite_state'
                              ELSE 'wrong_object_type' END,
               HINT = CASE WHEN problem LIKE '% no primary key'
-                          THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by it.', relation)
+                          THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by this key.', relation)
                           WHEN problem LIKE '% partition, %' THEN 'Log the changes of the table above it.'
                           WHEN problem LIKE '% type %'
-                          THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
+                          THEN 'Supported are types of numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'The table must be permanent, and have no children except partitions.' END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
@@ -72,9 +72,9 @@ END $$;
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    strange record;
+    offender record;
 BEGIN
-    SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO strange
+    SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO offender
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
       AND (g.tgqual IS NOT NULL AND f.pronamespace <> 'inorder_internal'::regnamespace
@@ -91,14 +91,14 @@ BEGIN
                         AND p.oid IS DISTINCT FROM inorder_internal.guard_function()))
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
-        PERFORM inorder_internal.say_strange_trigger(strange.relation, strange.name);
+        PERFORM inorder_internal.say_strange_trigger(offender.relation, offender.name);
     END IF;
-    SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO strange FROM pg_rewrite AS r
+    SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO offender FROM pg_rewrite AS r
     WHERE r.ev_class = ANY (inorder_internal.tree(log)::oid[]) ORDER BY r.rulename LIMIT 1;
     IF FOUND THEN
-        RAISE 'table % has a rule "%"', strange.relation, strange.name
-        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It could keep changes from the log.',
-              HINT = format('DROP RULE %I ON %s', strange.name, strange.relation);
+        RAISE 'table % has a rule "%"', offender.relation, offender.name
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'The rule could keep changes out of the log.',
+              HINT = format('DROP RULE %I ON %s', offender.name, offender.relation);
     END IF;
 END $$;
 
@@ -112,13 +112,13 @@ BEGIN
     IF (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation)
        <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
         RAISE 'table % does not belong to the owner of %', log, relation
-        USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table; then call changes_enable() again.';
+        USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table, then call changes_enable() again.';
     ELSIF columns.types <> columns.wanted THEN
         RAISE 'table % cannot be the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Its columns have the types (%s); a log has (%s).',
+              DETAIL = format('The columns have types (%s); those of a log have types (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
-              HINT = 'Rename that table, which keeps its feeds; then call changes_enable() again.';
+              HINT = 'Rename that table, then call changes_enable() again. Feeds of that table remain.';
     END IF;
     IF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
                WHERE g.tgrelid = log) THEN
@@ -132,7 +132,7 @@ BEGIN
     IF logged_table IS NOT NULL THEN
         RAISE 'table % is the log of the changes of %', log, logged_table
         USING ERRCODE = 'duplicate_table',
-              HINT = format('Rename %s; or, if it was a part of %2$s, call changes_resync(%2$L).',
+              HINT = format('Rename %s or, if it was a partition of %2$s, call changes_resync(%2$L).',
                             relation, logged_table);
     END IF;
 END $$;
@@ -142,7 +142,7 @@ CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regcl
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that let the roles that may write into a table also write into its log, and the statements that revert
+-- The statements that allow roles to write into a log if they may write into its table, and the statements that revert
 -- this. The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
@@ -215,7 +215,8 @@ DECLARE
     log_name text;
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
-            inorder_internal.require_read_committed('changes_enable', 'It would not see what changed since.'),
+            inorder_internal.require_read_committed(
+                'changes_enable', 'Changes since this transaction began would not be seen.'),
             inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE');
     PERFORM inorder_internal.check_loggable(caller, relation);
     log_name := inorder_internal.log_name(relation);
@@ -241,7 +242,7 @@ BEGIN
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'the log of the changes of % is not as changes_enable() makes it', relation
-        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes the log.';
     END IF;
     RETURN log;
 END $$;
@@ -258,7 +259,7 @@ BEGIN
     END IF;
     IF inorder_internal.has_own_guard(relation) THEN
         RAISE WARNING 'table % stays insert-only', relation
-        USING ERRCODE = 'restrict_violation', DETAIL = 'It has the guard of feeds and exact counts, too.',
+        USING ERRCODE = 'restrict_violation', DETAIL = 'The table also has the guard of feeds and exact counts.',
               HINT = format('Call feed_disable(%L) if its rows are to be deleted.', relation);
     END IF;
     IF log IS NULL OR NOT inorder_internal.is_enabled(log, NULL) OR NOT inorder_internal.is_logged(relation) THEN
@@ -299,7 +300,7 @@ COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
-'Log each TRUNCATE, and the keys of inserted, updated and deleted rows; return the log.';
+'Log each TRUNCATE of a table, and the keys of inserted, updated and deleted rows; return the log.';
 
 CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

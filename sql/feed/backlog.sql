@@ -15,7 +15,8 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- The numbers of this table are used up. An error would keep the view from showing other feeds.
+    -- If the numbers of this table are used up, the result is null: an error would keep the view from showing other
+    -- feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
@@ -25,8 +26,8 @@ BEGIN
     IF isempty(numbers) THEN
         rows := 0;
     ELSE
-        -- A rollback to a savepoint releases the locks. The error that causes it is raised here, or is that of a table
-        -- that cannot be locked or read.
+        -- A rollback to a savepoint releases the locks. The rollback is caused by the error that is raised here, or by
+        -- that of a table that cannot be locked or read.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(

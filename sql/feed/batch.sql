@@ -13,7 +13,8 @@ CREATE FUNCTION inorder_internal.batch_query(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- A condition that all rows of the batch satisfy, by their partitions (parts.c); null to read all partitions.
+    -- "parts" is a condition that all rows of the batch satisfy, derived from their partitions (parts.c); null to read
+    -- all partitions.
     source text := inorder_internal.whole_table(t) || coalesce('(' || parts || ') AND ', '');
     query text;
 BEGIN
@@ -36,7 +37,7 @@ BEGIN
     RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
 END $$;
 
--- The number that a query over a table finds; null if it has no row.
+-- The number that a query over a table returns; null if the query returns no row.
 CREATE FUNCTION inorder_internal.find_number(
     t inorder_internal.feed_table, query text, walks boolean, caller oid
 ) RETURNS bigint
@@ -59,8 +60,8 @@ BEGIN
     RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, b.transactions), b, columns, in_order);
 END $$;
 
--- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. Its query then
--- reads by the key.
+-- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. The query for the
+-- rows then reads by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -2,11 +2,12 @@
 -- view feed_batches.
 --
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
--- prolong the lease. A worker that asks under the same name gets the batch again at once, with another token: this is a
--- restart, in any session. If two processes use one name, the process that asked last has the batch. Another worker
--- gets the batch after it was returned, or after the lease has expired by the clock of the server. If the clock jumps,
--- leases expire early or late, which does no other harm: the token decides which worker may finish the batch. After a
--- limited number of tries a batch is dead: no worker gets it any more, until feed_retry_batch().
+-- prolong the lease. A worker that asks under the same name, in any session, gets the batch again at once, with another
+-- token: this allows a worker to restart. If two processes use one name, the process that asked last has the batch.
+-- Another worker gets the batch after it was returned, or after the lease has expired by the clock of the server. If
+-- the clock jumps, leases expire early or late. This does no other harm, because the token decides which worker may
+-- finish the batch. After a limited number of tries a batch is dead: no worker gets it any more, until
+-- feed_retry_batch().
 
 -- The unfinished batches of the workers of a feed. The search begins at the first of them: as long as an older
 -- transaction is open, row versions of finished batches remain in the table.
@@ -36,12 +37,13 @@ END $$;
 -- Workers that get a batch
 
 -- True if a worker got the batch in this transaction. Repeated calls in one transaction return this batch, even if the
--- worker has another one that a session was finishing or prolonging during the first call.
+-- worker has another batch, which a session was finishing or prolonging during the first call.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, unless it is dead. No other batch of the share may overtake it.
+-- The first unfinished batch of each share of a feed, unless it is dead. No other batch of the share may overtake this
+-- first batch.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -193,15 +195,15 @@ BEGIN
 END $$;
 
 -- Give a worker an unfinished batch, its own or a free batch; null if there is none. Batches that were tried too often
--- die. A batch that the worker got in this transaction stays unchanged, because (feed_take_batch(...)).* calls the
--- function once for each column of the result.
+-- become dead. A batch that the worker got in this transaction stays unchanged, because (feed_take_batch(...)).* calls
+-- the function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
-    before bigint;
+    stored_number bigint;
 BEGIN
     LOOP
         b := inorder_internal.free_batch(feed, worker, least_rows);
@@ -214,7 +216,7 @@ BEGIN
         WHERE w.feed = take_unfinished_batch.feed AND w.number = b.number;
     END LOOP;
     IF b.number IS NOT NULL THEN
-        before := b.number;
+        stored_number := b.number;
         -- An open batch gets its number when its first worker gets it. If the server is later replaced by an earlier
         -- copy of it, the batch on the copy has no number yet, and perhaps fewer rows. That batch must then get another
         -- number.
@@ -231,7 +233,7 @@ BEGIN
         UPDATE inorder_internal.worker_batch AS w
         SET (number, worker, token, taken, tries, tried, max_tries, lease_end)
             = ROW(b.number, b.worker, b.token, b.taken, b.tries, b.tried, b.max_tries, b.lease_end)
-        WHERE w.feed = b.feed AND w.number = before;
+        WHERE w.feed = b.feed AND w.number = stored_number;
         IF b.share IS NOT NULL THEN
             PERFORM inorder_internal.note_turn(b);
         END IF;
@@ -258,19 +260,19 @@ BEGIN
         hint := 'Pass a number and a token of one call of feed_take_batch().';
     ELSIF batch > (inorder_internal.state_of(feed)).batch IS NOT FALSE THEN
         detail := 'The feed has no batch of this number yet.';
-        hint := 'A promotion or a restore took it back: its rows are delivered in another batch. ' || hint;
+        hint := 'If a promotion or a restore undid the batch, its rows are delivered in another batch. ' || hint;
     ELSIF b.number IS NULL THEN
-        detail := 'It was finished, or discarded by feed_seek().';
+        detail := 'The batch was finished, or discarded by feed_seek().';
         hint := 'An earlier call, whose answer was lost, may have finished it. ' || hint;
     ELSIF b.dead_since IS NOT NULL THEN
-        detail := format('It is dead after %s tries.', b.tries);
+        detail := format('The batch is dead after %s tries.', b.tries);
         hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
     ELSIF b.worker IS NULL THEN
-        detail := 'It was returned, and no worker has it.';
+        detail := 'The batch was returned, and no worker has it.';
         hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it '
                 'from its worker. ' || hint;
     ELSE
-        detail := format('Worker "%s" has it, by a later call of feed_take_batch().', b.worker);
+        detail := format('Worker "%s" has the batch, by a later call of feed_take_batch().', b.worker);
         hint := format('If this worker has another name, its lease has expired: pass a longer lease, or call '
                        'feed_renew_batch(). If this is worker "%s", it has asked for a batch again, or another process '
                        'has the same name: give each process its own name.', b.worker);
@@ -331,16 +333,17 @@ CREATE FUNCTION inorder_internal.discard_batches(
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    lost bigint;
+    dead_batch bigint;
 BEGIN
     IF written_here THEN
-        SELECT min(b.number) INTO lost FROM inorder_internal.worker_batch AS b
+        SELECT min(b.number) INTO dead_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = f.id AND b.dead_since IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
-        IF lost IS NOT NULL THEN
+        IF dead_batch IS NOT NULL THEN
             RAISE 'feed "%" has dead batches, whose rows would count as read', f.name
-            USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('The first one is %s.', lost),
-                  HINT = 'Finish them by feed_finish_batch(), or let workers have them by feed_retry_batch(): the view '
-                         'feed_batches shows them.';
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('The first dead batch is %s.', dead_batch),
+                  HINT = 'Finish these batches by feed_finish_batch(), or let workers have them by feed_retry_batch(). '
+                         'The view feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
         PERFORM inorder_internal.warn_of_dead(f);  -- on this server their transactions have other numbers
@@ -357,7 +360,7 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed AND w.written_here IS NOT TRUE;
-    -- They get new numbers, because they may now have the rows of partitions that were attached.
+    -- The batches get new numbers, because they may now have rows of partitions that were attached.
     FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed ORDER BY w.number
              FOR UPDATE LOOP
         IF coalesce((b.batch).resumed, (b.batch).cut) IS NOT NULL THEN
@@ -415,7 +418,7 @@ COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'number of tries so far';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS
 'number of tries after which the batch is dead; null for no limit';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'time from which another worker, or any worker if no worker has the batch, can get it; null for at once';
+'time from which another worker can get the batch (any worker, if no worker has it); null for at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when the batch last failed; null if never';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';

@@ -10,14 +10,14 @@ CREATE FUNCTION inorder_internal.refuse_column(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     name text := quote_ident(column_name);
-    detail text := CASE WHEN divides THEN 'Workers divide its feed by the hash of that column.'
-                        ELSE 'Its feed delivers rows in the order of that column.' END;
+    detail text := CASE WHEN divides THEN 'Workers divide the feed by the hash of that column.'
+                        ELSE 'The feed delivers rows in the order of that column.' END;
     code text := 'object_not_in_prerequisite_state';
 BEGIN
     CASE fault
         WHEN 'type' THEN
             RAISE 'column % of table % is not a smallint, integer or bigint', name, relation
-            USING ERRCODE = code, DETAIL = detail, HINT = 'Choose another column, or give it such a type.';
+            USING ERRCODE = code, DETAIL = detail, HINT = 'Choose another column, or give this column such a type.';
         WHEN 'key type' THEN
             RAISE 'column % of table % is not a smallint, integer, bigint, uuid, text or varchar', name, relation
             USING ERRCODE = code, DETAIL = detail, HINT = 'Choose another column.';
@@ -33,16 +33,15 @@ BEGIN
         WHEN 'collation' THEN
             RAISE 'column % of table % has a nondeterministic collation', name, relation
             USING ERRCODE = code, DETAIL = detail,
-                  HINT = 'Keys that are equal by it may be in different shares. Choose a column whose equal values '
-                         'have equal bytes.';
+                  HINT = 'Keys that are equal by this collation may be in different shares. Choose a column whose '
+                         'equal values have equal bytes.';
         WHEN 'index' THEN
             RAISE 'column % of table % is not the first column of a valid btree index', name, relation
             USING ERRCODE = code, DETAIL = detail, HINT = format('CREATE INDEX ON %s (%s)', t.relation, name);
     END CASE;
 END $$;
 
--- Error unless a column of a proved table can define an order or, if rows are divided by it, keeps each row in one
--- share.
+-- Error unless a column of a proved table can define an order (or, if divides is true, keeps each row in one share).
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -77,7 +76,7 @@ BEGIN
     PERFORM inorder_internal.refuse_column(t, c.relation, column_name, divides, c.fault);
 END $$;
 
--- The hash function of the server for keys of this type; null for types without one.
+-- The hash function of the server for keys of this type; null if the type is not supported.
 CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
@@ -104,8 +103,8 @@ DECLARE
 BEGIN
     SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
-    -- If the column is missing or has an unsuitable type, its number is set to an impossible one. Each read then
-    -- reports this.
+    -- If the column is missing or has an unsuitable type, its number is set to 0, which no column has. Each read then
+    -- raises an error.
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;
@@ -118,12 +117,12 @@ BEGIN
     IF divides THEN
         RAISE 'column % of table % is not the column by which its feed was divided', quote_ident(column_name), relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Workers divide its feed by the hash of that column.',
-              HINT = 'It was renamed, dropped or created again, or its type was changed' || remedy;
+              DETAIL = 'Workers divide the feed by the hash of that column.',
+              HINT = 'The column was renamed, dropped or created again, or its type was changed' || remedy;
     END IF;
     RAISE 'column % of table % is not the column by which its feed is ordered', quote_ident(column_name), relation
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its feed delivers rows in the order of that column.',
-          HINT = 'It was renamed, dropped or created again' || remedy;
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'The feed delivers rows in the order of that column.',
+          HINT = 'The column was renamed, dropped or created again' || remedy;
 END $$;
 
 -- A table whose rows are read in the order of this column, or in shares by a hash of this column. Error if the column

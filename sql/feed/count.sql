@@ -90,7 +90,7 @@ BEGIN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = CASE WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
-                          THEN format('Its owner starts one by exact_count_start(%L).', relation)
+                          THEN format('Let the owner start a count by exact_count_start(%L).', relation)
                           ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     RETURN t;
@@ -264,7 +264,8 @@ DECLARE
     known inorder_internal.known_count := inorder_internal.known_count(t, caller);
     is_known boolean := known.amount IS NOT NULL;
 BEGIN
-    -- Rows that were folded since the last call need not be counted again.
+    -- If folds have stored more rows than this session has counted, the session starts again from the stored number.
+    -- Otherwise the session would count the rows of those folds a second time.
     IF is_known AND known.more IS NULL THEN
         is_known := (SELECT coalesce(sum(p.rows), 0) <= known.amount FROM inorder_internal.count_part AS p
                      WHERE p.relation = t.relation);

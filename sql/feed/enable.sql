@@ -1,7 +1,7 @@
 -- Functions by which the owner of a table makes the table readable, or reverts that.
 --
--- DDL statements run with the privileges of the caller. Their result is checked afterwards, by the OIDs of the table
--- and of the guard's function.
+-- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
+-- of the function of the guard.
 
 -- Lock a table with its partitions. When the lock is granted, the table may have another owner, or may have been
 -- dropped.
@@ -13,8 +13,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Create the triggers of the guard again. If they replace an intact guard, the feeds of the table remember the new
--- guard.
+-- Create the triggers of the guard again. If the new triggers replace an intact guard, the positions of feeds on the
+-- table get the versions of the new triggers.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -61,8 +61,8 @@ BEGIN
                                                   inorder_internal.unnumbered_query(t)), role);
 END $$;
 
--- The part of feed_enable() for a table that was not restored. It waits for writers: then all rows that were inserted
--- without the guard are visible to the checks.
+-- The part of feed_enable() for a table that was not restored. This function waits for writers: then all rows that were
+-- inserted without the guard are visible to the checks.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -102,8 +102,8 @@ BEGIN
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Call feed_enable() unless the table is already enabled. If it is enabled, no writer has to wait, and the caller need
--- not be the owner.
+-- Call feed_enable() unless the table is already enabled. For an enabled table no writer has to wait, and the caller
+-- need not be the owner.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -192,7 +192,7 @@ BEGIN
         RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
     ELSIF whole_transactions AND partition_by IS NOT NULL THEN
         RAISE 'whole_transactions and partition_by are mutually exclusive' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'The rows of a transaction may have several keys, and these may be in different batches.';
+              DETAIL = 'The rows of a transaction may have several keys, whose rows may be in different batches.';
     END IF;
     PERFORM inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);

@@ -13,7 +13,7 @@ BEGIN
                                   'numbers.', inorder_internal.next_transaction(0)),
                   HINT = format('If the rows were restored, call feed_rebase(%1$L): new numbers are then above those '
                                 'in the table. Keys of another kind have no transaction number: feed_prepare(%1$L, '
-                                '''xact'') shows how to add a column with one.', t.relation);
+                                '''xact'') returns statements that add a column with this number.', t.relation);
         WHEN 'unnumbered' THEN
             RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
             USING ERRCODE = 'check_violation', DETAIL = 'No batch would include them, and no feed would deliver them.',
@@ -24,15 +24,15 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has delivered its rows, or may skip them, continue by feed_seek(name, ''here'') '
-                         'or, if the reader keeps the position, by reader_seek(table, position). Otherwise detach it, '
-                         'then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it again in one '
-                         'transaction.';
+                  HINT = 'If the feed has delivered the rows of the partition, or may skip them, continue by '
+                         'feed_seek(name, ''here'') or, if the reader keeps the position, by reader_seek(table, '
+                         'position). Otherwise detach the partition, then give its rows new numbers (UPDATE ... SET '
+                         'column = DEFAULT) and attach it again in one transaction.';
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'The same applies to the expression of a generated column. Rows may have been written '
-                           'without the guard, or may have got numbers of transactions that the feed has already read.',
+                  DETAIL = 'A trigger of the guard, or the expression of a generated number, was changed. Rows may '
+                           'have been written without the guard, or with numbers of transactions that were read.',
                   HINT = 'If there are no such rows, or the feed may skip them, call feed_seek(name, ''here'') or, if '
                          'the reader keeps the position, reader_seek(table, position). Otherwise start again.';
         WHEN 'joined' THEN
@@ -72,14 +72,14 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hidden boolean;
 BEGIN
-    -- Checking the row security of a partition locks it, so the result cannot change.
+    -- Checking the row security of a partition also locks the partition: the result stays valid.
     IF member <> relation THEN
         hidden := inorder_internal.hides_rows(caller, member);
     END IF;
     IF member = relation OR NOT hidden AND inorder_internal.may_read(caller, member) THEN
         RETURN format('ONLY %s WHERE ', inorder_internal.named(member));
     END IF;
-    -- A role that may read a table may read its partitions through it, without privileges on the partitions.
+    -- A role that may read a table may read its partitions through the table, without privileges on the partitions.
     RETURN format('%s WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
                   inorder_internal.named(relation), member::oid,
                   inorder_internal.partition_bounds(relation, member));
@@ -163,7 +163,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this position on % is ahead of the server', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = format('It has read transactions up to %s, and the next transaction is %s.', highest, next),
+          DETAIL = format('Transactions up to %s have been read, and the next transaction is %s.', highest, next),
           HINT = format('After a restore call feed_rebase(%L, %s): new numbers are then above these.', relation,
                         highest);
 END $$;
@@ -181,10 +181,10 @@ BEGIN
                                              WHERE k.system = inorder_internal.server_system()) THEN
         RETURN;
     END IF;
-    RAISE 'this % is of another table than %', what, t.relation
+    RAISE 'this % belongs to another table, not to %', what, t.relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The table was dropped, restored or renamed, and this table has its name now. Rows of this table '
-                   'may have numbers that were read in the other table.',
+          DETAIL = 'The other table was dropped, restored or renamed, and this table now has its name. Rows of this '
+                   'table may have numbers that were read in the other table.',
           HINT = format('Start with a new position, by reader_start(%L). If this table has the rows of the other '
                         'table, with the same numbers and no other rows, copy the members of a new position into this '
                         'position instead.', t.relation);
@@ -201,8 +201,8 @@ BEGIN
     ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'A partition attached with rows of transactions that were read, a guard that was disabled, or '
-                       'another primary key would not be noticed.',
+              DETAIL = 'It would not be noticed that a partition was attached with rows of transactions that were '
+                       'read, that the guard was disabled, or that the primary key was replaced.',
               HINT = format('If there was no such change, continue by reader_seek(%L, position). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;

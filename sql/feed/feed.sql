@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
--- The public functions find the feed, check the caller's privileges, and lock the feed. They read its state after that,
--- because another reader may change the state before the lock is granted: see take.sql.
+-- The public functions find the feed, check the caller's privileges, and lock the feed. The state of the feed is read
+-- after the lock is granted, because another reader may change the state before: see take.sql.
 
 -- Error unless the text is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
@@ -61,7 +61,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
 BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    SELECT * INTO f FROM inorder_internal.feed AS k WHERE k.id = feed;
     IF f.id IS NULL THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
@@ -85,9 +85,9 @@ CREATE FUNCTION inorder_internal.say_no_batch(feed_name text, number bigint) RET
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'feed "%" has no unfinished batch %', feed_name, number
-    USING ERRCODE = 'invalid_parameter_value', DETAIL = 'It was finished or discarded, or there was none.',
-          HINT = 'If the batch was discarded, or a promotion or a restore took it back, its rows are delivered in '
-                 'another batch.';
+    USING ERRCODE = 'invalid_parameter_value', DETAIL = 'The batch was finished or discarded, or never existed.',
+          HINT = 'If the batch was discarded, or a promotion or a restore undid it, its rows are delivered in another '
+                 'batch.';
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
@@ -104,7 +104,7 @@ BEGIN
     ELSIF NOT isempty(unended) THEN
         RAISE 'transactions % have not ended', inorder_internal.few_of(unended)
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = 'A feed that had read them would miss their rows.';
+              DETAIL = 'If these transactions counted as read, the feed would miss their rows.';
     END IF;
     PERFORM inorder_internal.discard_batches(f, seek_to.written_here, transactions);
     UPDATE inorder_internal.feed_state AS s
@@ -128,7 +128,7 @@ DECLARE
     f inorder_internal.feed;
 BEGIN
     PERFORM inorder_internal.proved_members(t, caller);
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    SELECT * INTO f FROM inorder_internal.feed AS k WHERE k.id = feed;
     IF start NOT IN ('beginning', 'now', 'here') THEN
         RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
         USING ERRCODE = 'invalid_parameter_value';
@@ -143,10 +143,10 @@ BEGIN
         SET position = inorder_internal.with_table(t, s.position) WHERE s.feed = f.id;
         PERFORM inorder_internal.renew_batches(state, t);
     END IF;
-    UPDATE inorder_internal.feed AS known
+    UPDATE inorder_internal.feed AS k
     SET shared_by = inorder_internal.new_share_key(t.relation, (f.shared_by).column_name, (f.shared_by).shares)
-    WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
-      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
+    WHERE k.id = f.id AND (f.shared_by).shares IS NOT NULL
+      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = k.id AND b.written_here);
     PERFORM inorder_internal.checked_feed(feed, caller, true, true);
 END $$;
 
@@ -192,7 +192,7 @@ BEGIN
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
         RAISE 'must be owner of feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     END IF;
-    UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
+    UPDATE inorder_internal.feed AS k SET name = new_name WHERE k.id = feed;
     UPDATE inorder_internal.feed_state AS s SET batch = greatest(s.batch, inorder_internal.first_number())
     WHERE s.feed = feed;
 EXCEPTION WHEN unique_violation THEN
@@ -221,7 +221,7 @@ BEGIN
     IF allowed THEN
         new_movers := new_movers || ROW(role, inorder_internal.role_name(role))::inorder_internal.role_ref;
     END IF;
-    UPDATE inorder_internal.feed AS known SET movers = new_movers WHERE known.id = feed;
+    UPDATE inorder_internal.feed AS k SET movers = new_movers WHERE k.id = feed;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole) RETURNS void
@@ -254,7 +254,7 @@ BEGIN
                   WHERE w.feed = f.feed_id AND w.number = number AND w.written_here) THEN
         RAISE 'batch % of feed "%" was given to a worker', number, name
         USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Pass the token that feed_take_batch() returned with it.';
+              HINT = 'Pass the token that feed_take_batch() returned with the batch.';
     END IF;
     PERFORM inorder_internal.say_no_batch(name, number);
     RETURN NULL;
@@ -346,8 +346,8 @@ CREATE FUNCTION @extschema@.feed_batch_rows(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
 'Return the rows of the unfinished batch with this number, in the order of feed_read.';
--- The function that inorder tail calls. If it were in the public schema, a function with the type of the table would
--- match better than one with anyelement.
+-- The function that inorder tail calls. In the public schema, another function with the type of the table would match
+-- better than this function with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

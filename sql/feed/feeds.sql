@@ -1,8 +1,8 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
 -- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
--- owner. It does not wait for a lock on a user table, because the owner could then block all readers of the view. Locks
--- that it takes are released at once: see backlog().
+-- owner. The view does not wait for a lock on a user table, because the owner could then block all readers of the view.
+-- Locks that it takes are released at once: see backlog().
 
 -- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
@@ -51,7 +51,7 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
--- The function is not STRICT, which lets the planner inline it; null has no holders.
+-- The function is not STRICT, because the planner could not inline it. For null it returns no rows.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     -- The locks are read once instead of joined: the planner expects few locks, and would compare each lock with all
@@ -84,8 +84,8 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Return the transactions in progress that delay rows of a table, because they have written to it or may do so; the '
-'oldest first.';
+'Return the transactions in progress, oldest first, that delay rows of a table: they have written to the table, or may '
+'write to it.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (

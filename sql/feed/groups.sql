@@ -2,16 +2,18 @@
 -- reads the table.
 --
 -- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
--- fold replaces the deltas that it sees by their sums. It records which transactions have ended: all below "bound"
--- except those in "open". A snapshot that sees the fold sees everything that it has counted. The groups are therefore
+-- fold replaces the deltas that it sees by their sums. A fold records which transactions have ended: all below "bound"
+-- except those in "open". A snapshot that sees the fold also sees all rows that the fold has counted. The groups are
+-- therefore
 --
 --     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of "open" ones
 --
 -- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
 -- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
 -- they differ, the view counts the table. Deltas of a partitioned table record the partitions at the time of the
--- statement: if a delta that is added has other partitions than the fold, the view counts the table, too. All of these
--- objects belong to the owner of the table. A set of groups is found by the function that its triggers call.
+-- statement: if a delta that is added has other partitions than the fold, the view also counts the table. The view, the
+-- table of deltas and the functions belong to the owner of the table. A set of groups is found by the function that its
+-- triggers call.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
 -- the columns of the table; and the part of trigger names that distinguishes the set. The function of the triggers has
@@ -41,7 +43,8 @@ RETURN (SELECT inorder_internal.group_set(
                 concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The sets of groups of a table. Their columns are those of the views, which keep their names.
+-- The sets of groups of a table. The columns of a set are those of its view, which keep their names if columns of the
+-- table are renamed.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -88,11 +91,11 @@ RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
         WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 
 -- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
--- inheritance children, or a trigger that may move rows unnoticed (late_trigger). Files and partitions are the present
--- ones, as the planner sees them; everything else is as the snapshot sees it. The last word, if any, is the text by
--- which deltas identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of
--- its rows. Adding the first child also changes the row of the table in pg_class (relhassubclass), which stays so until
--- an ANALYZE resets it.
+-- inheritance children, or a trigger that may move rows unnoticed (late_trigger). The files and partitions are those
+-- that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text by which
+-- deltas identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of its
+-- rows. Adding the first child also changes the row of the table in pg_class (relhassubclass), and relhassubclass stays
+-- true until ANALYZE resets it.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -124,7 +127,7 @@ BEGIN
         RETURN true;
     END IF;
     RAISE 'permission denied for the counts of table %', relation USING ERRCODE = 'insufficient_privilege',
-          DETAIL = 'Only roles that may write into a table write its counts.';
+          DETAIL = 'A role may write the counts of a table only if it may write into the table.';
 END $$;
 
 -- The first part of the function that writes deltas: it checks the table of deltas. After a swap by rename, the name of
@@ -220,9 +223,10 @@ RETURN (SELECT '
                               THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- The rows of a fold have as "xact" its "bound" plus this number, so that one index finds deltas and folds. With two
--- indexes, each with a condition, a statement of one row took a tenth longer. As the index does not have the group, a
--- read of one of 5,000 groups takes 2.6 ms instead of 1.6; with 100 groups there is no difference.
+-- In the rows of a fold, "xact" is the "bound" of the fold plus this number: one index then finds deltas and folds.
+-- With two indexes, each with a condition, a statement of one row took a tenth longer. The index does not contain the
+-- group: a read of one of 5,000 groups therefore takes 2.6 ms instead of 1.6 ms; with 100 groups there is no
+-- difference.
 CREATE FUNCTION inorder_internal.fold_base() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '9223372036854775808'::text;
@@ -299,17 +303,17 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
 -- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
 -- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. Triggers on the
--- deltas skip what neither a trigger nor a fold writes: deltas of a publisher or of a dump, whose rows are counted as
--- they come. Triggers without a definition are clones: the server creates them with the trigger of the table, and
+-- deltas skip deltas that come from a publisher or a dump: the rows to which they belong are counted when they are
+-- inserted here. Triggers without a definition are clones: the server creates them with the trigger of the table, and
 -- drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
 -- transition tables contain each row as the partition stores it. Without such a trigger, they contain the row before
--- generated columns were computed. After MERGE has inserted a row, 18.6 also puts that row in the place of each row
--- that it updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
+-- generated columns were computed. After MERGE has inserted a row, PostgreSQL 18.6 also puts that row in the place of
+-- each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
 -- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table.
--- Statements on that other table would fire no trigger of this table, and leave no trace.
+-- Otherwise statements on that other table would change rows of this table without firing its triggers.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -354,9 +358,9 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that create the table of deltas. The default of a column checks the privileges of the writer. If a
--- trigger with a condition did so, it would take half of the time of writing a delta, because the server parses the
--- condition for each statement.
+-- The statements that create the table of deltas. The default of a column checks the privileges of the writer. A
+-- trigger with a condition that checks them would take half of the time of writing a delta, because the server parses
+-- the condition for each statement.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -386,8 +390,9 @@ LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The view. It is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a tenth of
--- the rows. Three nested LIMITs keep it from planning workers and JIT compilation for a part that is seldom read.
+-- The view, which is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a tenth
+-- of the rows. Three nested LIMITs therefore keep the planner from using workers and JIT compilation for a part of the
+-- query that seldom runs.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
@@ -458,9 +463,9 @@ BEGIN
                 WHEN a.atttypid = ANY ('{float4, float8}'::regtype[]::oid[])
                 THEN 'has a floating-point type, whose values are not exact'
                 WHEN a.atttypid <> ALL (inorder_internal.order_types()) AND y.typtype <> 'e'
-                THEN format('is of type %s, whose values others may compare', a.atttypid::regtype)
-                WHEN NOT l.collisdeterministic THEN 'has a nondeterministic collation, so that groups have no one name'
-                WHEN a.attgenerated = 'v' THEN 'is computed when it is read' END
+                THEN format('is of type %s, which is not supported', a.atttypid::regtype)
+                WHEN NOT l.collisdeterministic THEN 'has a nondeterministic collation: equal values may differ as text'
+                WHEN a.attgenerated = 'v' THEN 'is a virtual generated column' END
             FROM pg_class AS c
             LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = column_name AND a.attnum > 0
                                        AND NOT a.attisdropped
@@ -474,8 +479,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
     problem text := coalesce(inorder_internal.statement_problem(relation),
-        'has a trigger whose name comes after those that count: ' || inorder_internal.late_trigger(relation), (
-        SELECT 'had children: ANALYZE it first' FROM pg_class AS c
+        'has a trigger that fires after the triggers that count: ' || inorder_internal.late_trigger(relation), (
+        SELECT 'had child tables, and has not been analyzed since' FROM pg_class AS c
         WHERE c.oid = relation AND c.relkind = 'r' AND c.relhassubclass));
 BEGIN
     PERFORM inorder_internal.check_local(relation);
@@ -495,8 +500,8 @@ BEGIN
         RAISE 'cannot count % by group: %', relation, problem
         USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column'
                              ELSE 'feature_not_supported' END,
-              HINT = 'Groups can be numbers except floating-point ones, texts, times, uuid, bool, bytea, bit strings, '
-                     'addresses and enumerations.';
+              HINT = 'Supported are exact numbers, texts, times, uuid, bool, bytea, bit strings, addresses and '
+                     'enumerations.';
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
@@ -564,11 +569,12 @@ RETURN format('
     inorder_internal.group_list((s).columns, 'NULL, '), inorder_internal.fold_base());
 
 -- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
--- In a transaction that has written into the table it raises an error, because deltas of a statement that has not ended
--- may be missing. The proof is computed before the table is checked for faults, and again at the end. The sums are
--- valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed. A
--- partition cannot be removed once its rows were counted, because counting locks it. A fold that does not wait is made
--- only if more transactions have passed since the newest fold than it has groups, because a fold writes all groups.
+-- If the transaction has written into the table, that fold raises an error instead, because deltas of a statement that
+-- has not ended may be missing. The proof is computed before the table is checked for faults, and again at the end. The
+-- sums are valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed.
+-- A partition cannot be removed once its rows were counted, because counting locks it. A fold writes all groups. A fold
+-- that does not wait is therefore made only if the number of transactions since the newest fold exceeds the number of
+-- groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -599,9 +605,10 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- Fold a set: with "waits" for its owner, otherwise for a writer. A transaction that has locked the table as statements
--- do that change what the proof covers could make further changes that the proof would not show. If the proof of the
--- newest fold still holds, the set has no fault: a writer need not look for one, which takes longer than to fold.
+-- Fold a set: with "waits" for its owner, otherwise for a writer. Error if the transaction holds a lock on the table
+-- that DDL statements take: the transaction could change the table again, which the proof would not show. If the proof
+-- of the newest fold still holds, the set has no fault: a writer does not look for faults, because that takes longer
+-- than to fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -612,19 +619,20 @@ DECLARE
         WHERE l.pid = pg_backend_pid() AND l.relation = ANY (inorder_internal.tree(s.relation)::oid[])
           AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 BEGIN
-    PERFORM inorder_internal.require_read_committed('exact_count_fold', 'Its sums would not be those of now.');
+    PERFORM inorder_internal.require_read_committed(
+        'exact_count_fold', 'Changes since this transaction began would not be counted.');
     IF fault IS NOT NULL THEN
         PERFORM inorder_internal.say_fault(s, fault, format(
             'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', s.relation, s.columns));
     ELSIF modes && '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}' THEN
-        RAISE 'cannot fold the counts of % in a transaction that has locked it', s.relation
+        RAISE 'cannot fold the counts of % in a transaction that has locked the table', s.relation
         USING ERRCODE = 'active_sql_transaction',
               DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',
-              HINT = format('Commit first; then call exact_count_fold(%L).', s.relation);
+              HINT = format('Commit first, then call exact_count_fold(%L).', s.relation);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.fold_statement(
         s, proof, waits, CASE WHEN 'RowExclusiveLock' = ANY (modes) THEN format(
-            'cannot fold the counts of %s in a transaction that has locked it', s.relation) END)], caller);
+            'cannot fold the counts of %s in a transaction that has locked the table', s.relation) END)], caller);
 END $$;
 
 -- Fold the sets of groups of a table. Returns the number of sets.
@@ -658,23 +666,23 @@ CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) 
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.group_set := inorder_internal.new_group_set(relation, columns);
-    known inorder_internal.group_set;
-    taken text;
+    existing_set inorder_internal.group_set;
+    existing_object text;
 BEGIN
-    SELECT * INTO known FROM inorder_internal.group_sets(set_to_make.relation) AS g
+    SELECT * INTO existing_set FROM inorder_internal.group_sets(set_to_make.relation) AS g
     WHERE g.columns = set_to_make.columns OR g.deltas = s.deltas LIMIT 1;
     IF FOUND THEN
-        known.columns := columns;
-        RETURN known;
+        existing_set.columns := columns;
+        RETURN existing_set;
     END IF;
-    SELECT t INTO taken FROM unnest(ARRAY[
+    SELECT t INTO existing_object FROM unnest(ARRAY[
         to_regclass(s.view)::text, to_regclass(s.deltas)::text, to_regprocedure(concat(s.deltas, '()'))::text,
         to_regprocedure(concat(s.folding, '()'))::text]) AS t
     WHERE t IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        RAISE '% already exists, and does not belong to the counts of %', taken, relation
+        RAISE '% already exists, and does not belong to the counts of %', existing_object, relation
         USING ERRCODE = 'duplicate_table',
-              HINT = 'Rename it; or drop it, if it is of a table that was dropped.';
+              HINT = 'Rename it, or drop it if it belonged to a table that was dropped.';
     END IF;
     RETURN s;
 END $$;
@@ -689,9 +697,10 @@ BEGIN
     IF by IS NULL OR cardinality(by) > 4 OR array_position(by, NULL) > 0
        OR cardinality(by) <> (SELECT count(DISTINCT c) FROM unnest(by) AS c) THEN
         RAISE 'by must be at most four different columns, not %', coalesce(quote_literal(by), 'NULL')
-        USING ERRCODE = 'invalid_parameter_value', HINT = 'Without columns, ''{}'', all rows are one group.';
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'Pass ''{}'' to count all rows as one group.';
     END IF;
-    PERFORM inorder_internal.require_read_committed('exact_count_start', 'It would not see what changed since.'),
+    PERFORM inorder_internal.require_read_committed(
+                'exact_count_start', 'Changes since this transaction began would not be seen.'),
             inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
             inorder_internal.check_groups(caller, relation, by);
     s := inorder_internal.set_to_make(relation, by);
@@ -704,7 +713,7 @@ BEGIN
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
             PERFORM inorder_internal.say_fault(
-                s, fault, 'Another object has its name, or an event trigger changed it.');
+                s, fault, 'Another object has this name, or an event trigger changed the object.');
         END IF;
     END IF;
     RETURN s.view::regclass;

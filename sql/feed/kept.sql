@@ -55,11 +55,11 @@ BEGIN
         RETURN f;
     END IF;
     -- A feed whose role belongs to another server is visible to the owner of the table only.
-    SELECT * INTO f FROM inorder_internal.feed AS known
-    WHERE known.name = feed_name AND known.owner = find_feed.owner
-      AND (pg_get_userbyid(known.owner) = known.owner_name OR known.system = inorder_internal.server_system()
-           OR inorder_internal.owns(caller, known.relation))
-    ORDER BY known.system = inorder_internal.server_system() DESC LIMIT 1;
+    SELECT * INTO f FROM inorder_internal.feed AS k
+    WHERE k.name = feed_name AND k.owner = find_feed.owner
+      AND (pg_get_userbyid(k.owner) = k.owner_name OR k.system = inorder_internal.server_system()
+           OR inorder_internal.owns(caller, k.relation))
+    ORDER BY k.system = inorder_internal.server_system() DESC LIMIT 1;
     IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
         RETURN f;
     -- A role that may not see a feed gets the error for a missing feed.
@@ -67,7 +67,7 @@ BEGIN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     END IF;
     RAISE 'permission denied for feed "%"', feed_name USING ERRCODE = 'insufficient_privilege',
-          HINT = 'Its owner or the owner of its table may call feed_grant().';
+          HINT = 'The owner of the feed or of its table may call feed_grant().';
 END $$;
 
 CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed) RETURNS void
@@ -76,13 +76,13 @@ BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
         RAISE 'feed "%" was restored from a dump, and the numbers of its table were recomputed', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its position does not apply to the new numbers: it is unknown which rows the feed has read.',
-              HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
+              DETAIL = 'The position does not apply to the new numbers: it is unknown which rows the feed has read.',
+              HINT = format('Let the feed read all rows by feed_seek(%L, ''beginning''), or none of them by '
                             'feed_seek(%1$L, ''now'').', f.name);
     END IF;
     RAISE 'feed "%" was restored from a dump, and cannot be moved yet', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its position is of another server, or of another time.',
+          DETAIL = 'The position is of another server, or of another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
 
@@ -95,7 +95,7 @@ DECLARE
     f inorder_internal.feed;
     s inorder_internal.feed_state := inorder_internal.state_of(feed);
 BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    SELECT * INTO f FROM inorder_internal.feed AS k WHERE k.id = feed;
     IF f.id IS NULL OR s.feed IS NULL THEN
         RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
@@ -103,7 +103,7 @@ BEGIN
         RAISE 'permission denied for feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     ELSIF has_table_privilege(f.relation::oid, 'SELECT') IS NULL THEN
         RAISE 'the table of feed "%" was dropped', f.name USING ERRCODE = 'undefined_table',
-              HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
+              HINT = format('The views feeds and feed_batches show unfinished batches until feed_drop(%L).', f.name);
     ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
     END IF;
@@ -129,7 +129,7 @@ DECLARE
 BEGIN
     IF f.feed_id IS NULL THEN
         PERFORM inorder_internal.checked_feed(feed, caller, must_read, false);
-        -- The privilege was granted in the meantime.
+        -- If there was no error, the privilege was granted in the meantime.
         RETURN inorder_internal.read_state(feed, relation, caller, must_read);
     END IF;
     RETURN f;
@@ -147,21 +147,21 @@ END $$;
 
 -- Numbers of batches
 
--- The microseconds since 1970. Until the year 2255 they are below 2^53, so a double, such as a number in JavaScript,
--- can hold them exactly.
+-- The microseconds since 1970. Until the year 2255 they are below 2^53: a double, such as a number in JavaScript,
+-- represents them exactly.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- The number from which the batches of a new or renamed feed count. It is higher than all numbers of earlier feeds of
--- this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
+-- The number from which the batches of a new or renamed feed count. This number is higher than all numbers of earlier
+-- feeds of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
--- The number of the batch that follows the given one. On the same server and timeline it is the next number. The state
--- of another server or timeline may lack the last numbers that were given out, but fewer than 10^9. In this case 10^9
+-- The number of the batch after the given batch. On the same server and timeline it is the next number. The state of
+-- another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this case 10^9
 -- is added, or the present time is taken if it is higher.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -195,7 +195,7 @@ BEGIN
         caught_up_at = CASE WHEN is_all THEN f.asked ELSE s.caught_up_at END,
         batch = CASE WHEN gives THEN inorder_internal.next_number(s.batch, s.batch_origin) ELSE s.batch END,
         batch_origin = CASE WHEN gives THEN past_batch.origin ELSE s.batch_origin END,
-        -- This is not updated when a batch is finished, because the feed is not locked then.
+        -- first_batch is not updated when a batch is finished, because the feed is not locked then.
         first_batch = CASE WHEN gives THEN coalesce(
             (SELECT w.number FROM inorder_internal.worker_batch AS w
              WHERE w.feed = s.feed AND w.dead_since IS NULL AND w.written_here
@@ -208,8 +208,8 @@ BEGIN
     RETURN CASE WHEN gives THEN number END;
 END $$;
 
--- A position with the present partitions of its table. If it is in the middle of a set that is read in the order of a
--- column, it keeps that order.
+-- A position with the present partitions of its table. A position in the middle of a set that is read in the order of a
+-- column keeps that order.
 CREATE FUNCTION inorder_internal.with_table(
     t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
 )

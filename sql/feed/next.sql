@@ -5,7 +5,7 @@
 --  which transactions?  find_batch > batch_since: those that have ended, without the position
 --  is there a row?      find_batch > probe_rows
 --  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query
---  and by a column?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows
+--  in column order?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows
 --
 -- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE: functions that
 -- it calls see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the
@@ -62,7 +62,7 @@ BEGIN
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
-    -- A standby may be behind the server that the position is from.
+    -- A standby may be behind the server on which the position was made.
     IF isempty(numbers) OR NOT numbers @> p.partial
        OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(
            numbers, inorder_internal.ended_transactions(t.base))) THEN
@@ -112,8 +112,8 @@ BEGIN
     RETURN finding IS NOT NULL;
 END $$;
 
--- True if the transactions of a batch have rows, even if these were read before; error if a condition of the table is
--- violated.
+-- True if the transactions of a batch have rows, even if these rows were read before. Error if a probe finds a fault of
+-- the table.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS boolean
@@ -138,8 +138,8 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
--- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. They are read in the order
--- of their key, because the planner would sort all of them to read them in the order of the number.
+-- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
+-- order of their key. In the order of the number, the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -259,8 +259,8 @@ BEGIN
     t := inorder_internal.lock_table(t, caller);
     n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
     -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
-    -- search of a session also reads pages of the catalog. They are about half of this limit, for the table and for
-    -- each partition.
+    -- search of a session also reads pages of the catalog. The pages of the catalog are about half of this limit, for
+    -- the table and for each partition.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
@@ -273,16 +273,16 @@ END $$;
 
 -- Existing batches
 
--- Raise the error of a call that needs transactions that its snapshot does not see. The code is serialization_failure
--- if the call can succeed later or in a new transaction. It is another code if this primary has not reached the
--- transactions.
+-- Raise the error of a call whose snapshot does not see all transactions that the call needs. The code is
+-- serialization_failure if the call can succeed later or in a new transaction. If this primary has not reached the
+-- transactions, the code is object_not_in_prerequisite_state.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this % is newer than the snapshot of this transaction', what
     USING ERRCODE = CASE WHEN pg_is_in_recovery() OR upper(missing) <= inorder_internal.next_transaction(base)
                          THEN 'serialization_failure' ELSE 'object_not_in_prerequisite_state' END,
-          DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
+          DETAIL = format('Transactions %s have not ended in that snapshot.', inorder_internal.few_of(missing)),
           HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; on a standby wait until it has caught '
                  'up.';
 END $$;
@@ -311,8 +311,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: the table, which is locked and proved, with the members that were proved; and the batch, which
--- is null if there are no rows.
+-- The rows to be read: the table (locked and proved), the members that were proved, and the batch (null if there are no
+-- rows).
 CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );

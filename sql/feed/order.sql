@@ -50,8 +50,8 @@ DECLARE
     s record;
 BEGIN
     IF order_column = t.key_column THEN
-        RAISE 'column % of % has the transaction number, which is not the order of writing', quote_ident(order_column),
-              t.relation USING ERRCODE = 'invalid_parameter_value';
+        RAISE 'column % of % has the transaction number, which does not show the order of writing',
+              quote_ident(order_column), t.relation USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT count(DISTINCT q.seqrelid) AS amount, min(q.seqrelid::regclass::text) AS name,
            bool_and(q.seqcache = 1 AND q.seqincrement > 0 AND NOT q.seqcycle) AS is_right
@@ -70,14 +70,14 @@ BEGIN
     IF s.amount > 1 THEN
         RAISE 'column % of % is drawn from several sequences', quote_ident(order_column), t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Their values are in no common order.',
+              DETAIL = 'Values of different sequences are in no common order.',
               HINT = 'Give the column of each partition the default of the table.';
     ELSIF s.amount = 1 AND NOT s.is_right THEN
         RAISE 'sequence % may return values out of order', s.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed delivers rows in the order of column %I of %s.', order_column, t.relation),
-              HINT = format('ALTER SEQUENCE %s INCREMENT BY 1 CACHE 1 NO CYCLE. Sessions that used it before may still '
-                            'have cached values: let them reconnect.', s.name);
+              HINT = format('ALTER SEQUENCE %s INCREMENT BY 1 CACHE 1 NO CYCLE. Sessions that used the sequence before '
+                            'may still have cached values: let them reconnect.', s.name);
     END IF;
 END $$;
 
@@ -97,8 +97,8 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
--- The end of a query for the rows of an ordered batch. They are found by number or, if walked_from is not null, by the
--- index of the column from one value up to another; then at most "budget" rows are read.
+-- The end of a query for the rows of an ordered batch. The rows are found by number or, if walked_from is not null, by
+-- the index of the column from one value up to another; then at most "budget" rows are read.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text

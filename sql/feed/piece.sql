@@ -1,10 +1,10 @@
 -- Delivery in the order of a column: the next piece of a set. order.sql explains why the order is right.
 --
 -- There are two ways to find a piece. The first way walks the index of the column from the first value on, and skips
--- the rows of other transactions. It is better if most rows belong to the set, as in a backlog. The second way fetches
--- the rows of the set by number, and sorts them. It is better if the set has few rows. The planner and statistics
--- do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows until one
--- of them succeeds. The search then costs a small multiple of the better way.
+-- the rows of other transactions. This walk is better if most rows belong to the set, as in a backlog. The second way
+-- fetches the rows of the set by number, and sorts them. This search is better if the set has few rows. The planner and
+-- statistics do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows
+-- until one of them succeeds. The search then costs a small multiple of the better way.
 
 -- The result of a search for rows after a position.
 --
@@ -126,7 +126,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.found_batch;
     s inorder_internal.order_search;
-    goes_on boolean := (b.ordering).from_value IS NOT NULL;
+    is_resumed boolean := (b.ordering).from_value IS NOT NULL;
     next_piece bigint;
 BEGIN
     s.walked_from := (b.ordering).from_value;
@@ -158,7 +158,7 @@ BEGIN
                        THEN inorder_internal.has_row(
                            t, inorder_internal.found_query(t, n.batch, '1::pg_catalog.int8', false), caller)
                        ELSE s.amount > 0 END;
-    n.is_all := max_rows IS NULL AND NOT goes_on;
-    n.rest := CASE WHEN NOT n.has_rows AND goes_on THEN n.batch END;
+    n.is_all := max_rows IS NULL AND NOT is_resumed;
+    n.rest := CASE WHEN NOT n.has_rows AND is_resumed THEN n.batch END;
     RETURN n;
 END $$;

@@ -74,9 +74,9 @@ BEGIN
                  AND l.mode = 'ShareUpdateExclusiveLock' AND l.pid <> pg_backend_pid()) THEN
         RAISE 'index % is not valid, and another session may be building it', index
         USING ERRCODE = 'lock_not_available',
-              DETAIL = format('It has a lock on table %s as CREATE INDEX CONCURRENTLY, VACUUM and ANALYZE take it.',
-                              relation),
-              HINT = 'Try again when it has ended: see pg_locks.';
+              DETAIL = format('That session has locked table %s in the mode of CREATE INDEX CONCURRENTLY, VACUUM and '
+                              'ANALYZE.', relation),
+              HINT = 'Try again when pg_locks no longer shows the lock.';
     END IF;
 END $$;
 
@@ -89,19 +89,19 @@ LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
     columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
-    -- An index of partitions becomes valid when the last one is attached. If that partition is detached or dropped
-    -- before, the index never becomes valid.
+    -- The index of a partitioned table becomes valid when the last index of a partition is attached. If that partition
+    -- is detached or dropped before, the index never becomes valid.
     is_torn boolean := (SELECT bool_and(m.is_done IS TRUE AND (m.is_attached OR m.above IS NULL))
                         FROM inorder_internal.index_tree(relation, key_column) AS m);
 BEGIN
-    -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
-    -- and attach these.
+    -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY the table, then an index on
+    -- each leaf, and attach the indexes of the leaves.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
         IF member.is_done IS NULL AND to_regclass(member.qualified) IS NOT NULL THEN
             RAISE 'relation % exists, but is not an index on column %', member.qualified, key_column
             USING ERRCODE = 'duplicate_table', HINT = 'Drop or rename it: feed_prepare() makes an index of this name.';
         ELSIF is_torn THEN
-            IF member.above IS NULL THEN  -- the others are dropped with it
+            IF member.above IS NULL THEN  -- the other indexes are dropped with this one
                 RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
                                    member.qualified);
             END IF;
@@ -112,7 +112,7 @@ BEGIN
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
         IF member.is_done IS NOT TRUE THEN
-            -- Existing rows have number 0. They are not in this index, but are read by the primary key.
+            -- Existing rows have number 0. This index does not contain these rows, which are read by the primary key.
             RETURN NEXT format(
                 'CREATE INDEX %s%I ON %s%s (%s) WHERE %I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
@@ -135,8 +135,8 @@ BEGIN
     fault := CASE
         WHEN c.relispartition THEN 'is a partition'
         WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
-        -- Arrays of the row type count, too. The server itself reports other types that contain it.
-        ELSE (SELECT format('has a row type that column %I of %s has', a.attname, a.attrelid::regclass)
+        -- Arrays of the row type count, too. The server itself reports other types that contain the row type.
+        ELSE (SELECT format('has a row type that column %I of %s uses', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (
                   SELECT y.oid FROM pg_class AS m JOIN pg_type AS y ON m.reltype IN (y.oid, y.typelem)
@@ -146,9 +146,9 @@ BEGIN
         RAISE 'no column can be added to table %: it %', relation, fault
         USING ERRCODE = 'wrong_object_type',
               HINT = CASE WHEN c.relispartition
-                          THEN format('Prepare %s, of which it is a part.', pg_partition_root(relation))
-                          ELSE format('To follow the table without another column, call changes_enable(%L); from a '
-                                      'shell: inorder prepare %s --changes.', relation,
+                          THEN format('Prepare %s, of which it is a partition.', pg_partition_root(relation))
+                          ELSE format('To follow the table without another column, call changes_enable(%L) or, from '
+                                      'a shell, run inorder prepare %s --changes.', relation,
                                       inorder_internal.shell_word(relation))
                           END;
     END IF;
@@ -169,7 +169,7 @@ BEGIN
 END $$;
 
 -- Error if feed_enable(), the last of the statements, would refuse the table in its present state, or in the state
--- after the other statements. Returns the column as it is or will be.
+-- after the other statements. Returns the description of the table with this column, as it is or will be.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -211,24 +211,25 @@ BEGIN
     RETURN t;
 END $$;
 
--- True if all that feed_prepare() returns has been done.
+-- True if nothing is left to do of what feed_prepare() returns.
 CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    known inorder_internal.feed_table;
+    stored inorder_internal.feed_table;
     described inorder_internal.feed_table;
 BEGIN
-    SELECT * INTO known FROM inorder_internal.feed_table AS k
+    SELECT * INTO stored FROM inorder_internal.feed_table AS k
     WHERE k.relation = t.relation AND k.key_column = t.key_column;
-    IF NOT FOUND OR inorder_internal.unguarded_member(known) IS NOT NULL
-       OR EXISTS (SELECT FROM inorder_internal.truncate_statements(known))
+    IF NOT FOUND OR inorder_internal.unguarded_member(stored) IS NOT NULL
+       OR EXISTS (SELECT FROM inorder_internal.truncate_statements(stored))
        OR (SELECT inorder_internal.has_partial_index(t.relation, a.attnum) IS NULL FROM pg_attribute AS a
            WHERE a.attrelid = t.relation AND a.attname = t.key_column) THEN
         RETURN false;
     END IF;
     described := inorder_internal.describe(t.relation, t.key_column);
     RETURN (described.is_uuid, described.is_generated, described.order_columns, described.base, described.is_partial)
-           IS NOT DISTINCT FROM (known.is_uuid, known.is_generated, known.order_columns, known.base, known.is_partial);
+           IS NOT DISTINCT FROM (stored.is_uuid, stored.is_generated, stored.order_columns, stored.base,
+                                 stored.is_partial);
 END $$;
 
 -- The functions, views and rules that mention a table, as far as the catalog shows them: the texts of functions are
@@ -290,11 +291,11 @@ DECLARE
 BEGIN
     RAISE NOTICE 'table % gets column %', relation, quote_ident(key_column)
     USING DETAIL = format(
-              'Statements that depend on the number of columns fail from then on: a prepared SELECT * once in each '
-              'session, COPY without a list of columns, INSERT ... SELECT * into another table and ATTACH PARTITION '
-              'of a table without the column always. Views and rules keep the columns that they have. In this database '
-              '%s. The text of functions was searched for the name; statements of applications are not known.',
-              coalesce('these mention the table: ' || inorder_internal.mentions(relation),
+              'Statements that depend on the number of columns will fail. A prepared SELECT * fails once in each '
+              'session. COPY without a list of columns, INSERT ... SELECT * into another table, and ATTACH PARTITION '
+              'of a table without the column always fail. Views and rules keep the columns that they have. In this '
+              'database %s. The texts of functions were searched for the name; statements of applications are unknown.',
+              coalesce('these objects mention the table: ' || inorder_internal.mentions(relation),
                        'no function, view or rule mentions the table')),
           HINT = 'Name the columns in such statements first.';
     IF copying IS NOT NULL THEN
@@ -313,7 +314,7 @@ BEGIN
     IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
         RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
         USING DETAIL = 'The table has no primary key by which the rows could be read in pieces.',
-              HINT = 'Add one first, or create feeds with start ''now''.';
+              HINT = 'Add a primary key first, or create feeds with start ''now''.';
     END IF;
 END $$;
 
@@ -349,4 +350,4 @@ END $$;
 CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
-'Return the statements that make an existing table, with any key, readable; one statement per row.';
+'Return the statements, one per row, that make an existing table with any key readable.';

@@ -19,8 +19,9 @@ BEGIN
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
--- A condition that precedes the other conditions. It is true, or raises an error if the column is not of this type.
--- Without this condition, a query around this one could evaluate casts of other roles before feed_is_table().
+-- A condition that precedes the other conditions. The condition is true, or raises an error if the column is not of
+-- this type. Without this condition, a query around this one could evaluate casts of other roles before
+-- feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
@@ -28,7 +29,7 @@ LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not i
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
 -- The same condition for the given columns, or for all columns, as far as they have a type of the server; null if none
--- of them has.
+-- of them has such a type.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -181,8 +182,8 @@ CREATE FUNCTION inorder_internal.from_bounds(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without it the planner
-    -- might join the set with the table, which would read the whole index, or read the whole table.
+    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without OFFSET 0 the
+    -- planner might join the set with the table, and read the whole index or the whole table.
     RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s OFFSET 0) AS e', bounds, source,
                   inorder_internal.between_keys(t, 'b.low', 'b.high'), ending);
 END $$;

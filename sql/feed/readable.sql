@@ -1,7 +1,7 @@
 -- The guard makes a table readable, and keeps it insert-only.
 --
--- The bodies of the public functions are in enable.sql. They execute the statements that are generated here, with the
--- privileges of their caller, who owns the table, and verify the result.
+-- The bodies of the public functions are in enable.sql. These bodies execute the statements that are generated here,
+-- with the privileges of the caller, who owns the table, and verify the result.
 
 -- The schema of the public functions, by its current name, as text of a statement.
 CREATE FUNCTION inorder_internal.public_schema() RETURNS text
@@ -44,25 +44,26 @@ END;
 -- True if feed_enable() was called for a table, and its guard is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
--- Checking a guard may lock its table. It is therefore done for one row, instead of for all in a WHERE clause.
+-- Checking a guard may lock its table. Only the guard of one row is therefore checked, instead of all guards in a WHERE
+-- clause.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by a column other than the given one. If its feeds continued by the numbers in the given
--- column, they could skip rows.
+-- Error if a table is readable by a column other than the given column. If its feeds continued by the numbers in the
+-- given column, they could skip rows.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    known name := (SELECT f.key_column FROM inorder_internal.feed_table AS f
-                   WHERE f.relation = refuse_another.relation);
+    present_column name := (SELECT f.key_column FROM inorder_internal.feed_table AS f
+                            WHERE f.relation = refuse_another.relation);
 BEGIN
-    IF known <> key_column AND inorder_internal.is_enabled(relation, known) THEN
-        RAISE 'table % is already readable by column %', relation, quote_ident(known)
+    IF present_column <> key_column AND inorder_internal.is_enabled(relation, present_column) THEN
+        RAISE 'table % is already readable by column %', relation, quote_ident(present_column)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'The positions of its feeds consist of numbers in that column.',
-              HINT = format('To read it by %I, call feed_drop() for its feeds, and feed_disable(%L), first.',
-                            key_column, relation);
+              HINT = format('To read the table by column %I, first call feed_drop() for its feeds, then '
+                            'feed_disable(%L).', key_column, relation);
     END IF;
 END $$;
 
@@ -110,7 +111,7 @@ BEGIN
               excluded.is_partial, excluded.known_as);
 END $$;
 
--- The tables stored in a position, with the current guard in place of the previous one.
+-- The tables stored in a position, with the current guard in place of the previous guard.
 CREATE FUNCTION inorder_internal.renewed(
     remembered @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_member[]

@@ -6,8 +6,9 @@ LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF origin <> inorder_internal.server_origin() THEN
         RAISE 'this position is of another server or timeline' USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('It was read on %s, and this is %s (system identifier/timeline). Transactions that were '
-                              'read there may be missing here, and their numbers may be used again.',
+              DETAIL = format('The position was made on %s, and this server is %s (system identifier/timeline). '
+                              'Transactions that were read there may be missing here, and their numbers may be used '
+                              'again.',
                               origin, inorder_internal.server_origin()),
               HINT = 'If no transaction was lost, as in a switchover or pg_upgrade, set the origin of the position to '
                      'null and continue.';
@@ -31,7 +32,7 @@ BEGIN
     ELSIF NOT inorder_internal.is_place(p) THEN
         RAISE 'invalid position: ordering is %', left(p.ordering::text, 200)
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Attributes are missing, or its column or set is not valid.',
+              DETAIL = 'Attributes of the ordering are missing, or its column or set is not valid.',
               HINT = 'Continue by feed_seek(), or start with a new position, by reader_start().';
     END IF;
     PERFORM inorder_internal.check_origin(p.origin);
@@ -207,9 +208,9 @@ BEGIN
     ELSIF timeout NOT BETWEEN '0' AND '1 second' THEN
         RAISE 'timeout must be between 0 and 1 second, not %', timeout
         USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
+              HINT = 'Call the function in a loop: during a call, its snapshot keeps VACUUM from removing rows.';
     END IF;
-    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
+    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows committed later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
         -- Roll back to a savepoint to release the locks of the search: otherwise ALTER TABLE with a lock_timeout would
         -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.
@@ -276,7 +277,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Return a query that the caller will run. Until the transaction ends, settings make it use the index.
+-- Return a query that the caller will run. Settings make the query use the index, until the transaction ends.
 CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),

@@ -19,7 +19,7 @@ BEGIN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The restore gave all rows new numbers, to which earlier positions do not apply.',
-                  HINT = 'Readers that keep their positions must start with new ones, by reader_start().';
+                  HINT = 'Readers that keep their positions must start with new positions, by reader_start().';
         END IF;
         RETURN;
     END IF;
@@ -35,9 +35,9 @@ RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
-                              -- Transactions in progress may still insert rows, even with numbers that are in positions
-                              -- of another server. If the table has been live all the time, no feed has passed these
-                              -- numbers.
+                              -- Transactions in progress may still insert rows: their numbers, too, must then be above
+                              -- all numbers that positions of another server contain. If the table was in use on this
+                              -- server all the time, no feed has passed these transactions.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s

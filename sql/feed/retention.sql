@@ -13,9 +13,9 @@ DECLARE
     f record;
     number bigint := inorder_internal.first_gap(inorder_internal.ended_transactions(t.base));
 BEGIN
-    FOR f IN SELECT known AS feed, s.position, s.written_here, known.id
-             FROM inorder_internal.feed AS known CROSS JOIN LATERAL inorder_internal.state_of(known.id) AS s
-             WHERE known.relation = t.relation LOOP
+    FOR f IN SELECT k AS feed, s.position, s.written_here, k.id
+             FROM inorder_internal.feed AS k CROSS JOIN LATERAL inorder_internal.state_of(k.id) AS s
+             WHERE k.relation = t.relation LOOP
         IF f.written_here IS NOT TRUE THEN
             PERFORM inorder_internal.say_restored(f.feed);
         END IF;
@@ -48,7 +48,7 @@ RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.require_read_committed(
-        function, 'Rows and feeds that came since this transaction began would not be seen.');
+        function, 'Rows and feeds that were added since this transaction began would not be seen.');
     IF pg_is_in_recovery() THEN
         RAISE '% needs the primary', function USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Rows and feeds that have not reached this standby would not be seen.';

@@ -8,11 +8,12 @@
 --  2. A worker gets only the first unfinished batch of a share. The next batch is given out when that batch is
 --     finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
 --     finished.
---  3. A batch that is returned, lost or dead stays the first of its share: it holds back its share, and no other.
+--  3. A batch that is returned, lost or dead remains the first batch of its share, and holds back only this share.
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
--- have all of these rows in order (see joined()). It gets its number when a worker gets it, which happens only to the
--- first batch of a share. batches.sql describes which worker gets a batch, and what the token is for.
+-- have all of these rows in order (see joined()). An open batch gets its number when a worker gets the batch, which
+-- happens only to the first batch of a share. batches.sql describes which worker gets a batch, and what the token is
+-- for.
 
 -- A feed that is divided; error if its column has changed, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
@@ -26,8 +27,8 @@ BEGIN
               DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in other shares than '
                               'before, and unfinished batches would have other rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
-              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it again '
-                     'by feed_seek(), which discards unfinished batches.';
+              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Divide it '
+                     'again by feed_seek(), which discards unfinished batches.';
     END IF;
     f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);
     RETURN f;
@@ -46,9 +47,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch in the form in which it is stored for a share: a whole set is read by number. If it were read by the index of
--- the order column, the range would have no upper bound, and a read of a share that was held back for long would walk
--- over all rows that were inserted since.
+-- A batch in the form in which it is stored for a share: a whole set is read by number. By the index of the order
+-- column, the range would have no upper bound, and a read of a share that was held back for long would walk over all
+-- rows that were inserted since.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -81,8 +82,9 @@ BEGIN
                        (more.ordering).next_value) > 0 THEN
         RETURN NULL;
     ELSE
-        -- Two sets that have all of their rows can be joined. If row 2 was written after the commit of row 1, row 1 is
-        -- in the same set or in an earlier one. In the union row 1 comes first, too, since its value was drawn first.
+        -- Two sets can be joined if each batch has all rows of its set. If row 2 was written after the commit of row 1,
+        -- row 1 is in the same set or in an earlier one. In the union row 1 comes first, too, since its value was drawn
+        -- first.
         b.transactions := b.transactions + more.transactions;
     END IF;
     b.ordering.next_value := (more.ordering).next_value;
@@ -98,10 +100,10 @@ END $$;
 --
 -- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
 -- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first
--- place. The places of a share are 1024 apart, the largest number of shares: no two shares have the same place, which
--- also serves as a number of the feed.
+-- place. The places of a share are 1024 apart, the largest number of shares: no two shares have the same place. Places
+-- also serve as numbers of the open batches of the feed.
 CREATE FUNCTION inorder_internal.add_part(
-    feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
+    feed bigint, addition @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -117,13 +119,13 @@ BEGIN
     ORDER BY w.place DESC LIMIT 1;
     place := coalesce(last_batch.place, first_place, -4611686018427387904 + share) + 1024;
     IF last_batch.is_open AND (last_batch.rows + rows > max_rows) IS NOT TRUE THEN
-        b.batch := inorder_internal.joined(last_batch.batch, part);
+        b.batch := inorder_internal.joined(last_batch.batch, addition);
     END IF;
     IF b.batch IS NOT DISTINCT FROM NULL THEN
         b.feed := feed;
         b.number := place;
         b.relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
-        b.batch := part;
+        b.batch := addition;
         b.share := share;
         b.place := place;
         b.rows := rows;
@@ -185,12 +187,12 @@ CREATE FUNCTION inorder_internal.take_share_batch(
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    enough bigint := coalesce((max_rows::bigint + 1) / 2, 0);
+    enough_rows bigint := coalesce((max_rows::bigint + 1) / 2, 0);
     pieces int := 0;
     b inorder_internal.worker_batch;
 BEGIN
     LOOP
-        b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough);
+        b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough_rows);
         -- The number of pieces is limited, because other workers wait for the lock. The next call distributes the rest.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         f := inorder_internal.distribute_piece(f, max_rows);

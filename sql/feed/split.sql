@@ -1,15 +1,15 @@
 -- Batches for readers in parallel: from one position to another, and divided into parts.
 --
--- A batch has an order: the rest of a transaction (resumed), whole transactions by number, the first part of one more
--- (cut). It is divided along that order, between two transactions or inside one. Each part is therefore a batch, and
--- every row of the batch is in exactly one part.
+-- The rows of a batch have an order: the rest of a transaction (resumed), then whole transactions by number, then the
+-- first part of one more transaction (cut). A batch is divided along that order, between two transactions or inside a
+-- transaction. Each part is therefore a batch, and every row of the batch is in exactly one part.
 
 -- The transactions between two positions, neither of which is inside a transaction; null if the second does not follow
 -- the first.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
--- An ordered set is delivered to its end before the next one begins.
+-- An ordered set is delivered to its end before the next set begins.
 RETURN CASE
     WHEN ((p).ordering.column_name, (p).ordering.attnum)
          IS DISTINCT FROM ((q).ordering.column_name, (q).ordering.attnum) THEN NULL
@@ -172,7 +172,7 @@ BEGIN
         END LOOP;
         place := div(total * i, parts) - before;
         CONTINUE WHEN at = first AND place <= taken;
-        -- A part ends inside a large transaction, or at the end of a small one.
+        -- A part ends inside a large transaction, or at the end of a small transaction.
         key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
                     THEN inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END,
                                                     caller) END;

@@ -17,17 +17,17 @@ BEGIN
         RAISE 'feed "%" is divided among workers by column %', f.name,
               quote_ident((f.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'A reader of all rows would not know which of them workers have.',
-              HINT = 'Call feed_take_batch(), even with a single worker. Or read another feed of the table, without '
+              DETAIL = 'A reader of all rows could not know which rows workers have.',
+              HINT = 'Call feed_take_batch(), even with a single worker, or read another feed of the table, without '
                      'partition_by.';
     END IF;
     RAISE 'workers of feed "%" have unfinished batches', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
-                                                   WHERE b.feed = f.feed_id AND b.written_here
-                                                     AND (b.dead_since IS NULL OR inorder_internal.is_held(f)))),
-          HINT = 'Call feed_take_batch(). Or let workers finish these batches before the feed is read in another way: '
-                 'the view feed_batches shows them.';
+          DETAIL = format('The first batch is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
+                                                     WHERE b.feed = f.feed_id AND b.written_here
+                                                       AND (b.dead_since IS NULL OR inorder_internal.is_held(f)))),
+          HINT = 'Call feed_take_batch(), or let workers finish these batches before the feed is read in another way. '
+                 'The view feed_batches shows the batches.';
 END $$;
 
 -- Error if a feed gets no rows because another table now has the name that writers use. No error while workers have
@@ -44,16 +44,16 @@ BEGIN
     END IF;
     RAISE 'feed "%" reads table %, and not %', f.name, relation, other
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its table was renamed, and another table has the name that it had when it was enabled. There is '
+          DETAIL = 'The table of the feed was renamed, and another table now has its former name. The feed has '
                    'nothing more to read.',
-          HINT = format('To read the other one, call feed_drop(%L), then feed_create() for %s. To go on with this one, '
-                        'let its owner call feed_enable(%L).', f.name, other, relation);
+          HINT = format('To read %s, call feed_drop(%L), then feed_create(). To continue with %s, let its owner call '
+                        'feed_enable(%3$L).', other, f.name, relation);
 END $$;
 
 -- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
 -- follows, record the poll from time to time, so that the view feeds shows it. The position then also moves over the
--- rest of a transaction or of an ordered set if this rest has no rows. It also moves over transactions without rows
--- that took long to examine, so that the next poll does not examine them again.
+-- rest of a transaction or of an ordered set if this rest has no rows. The position also moves over transactions
+-- without rows that took long to examine: the next poll does not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Several workers can process a feed at once, each of them one batch.
+-- Several workers can process a feed at once, each with its own batch.
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
 -- position, disjoint from all of them. Finishing a batch deletes it from the unfinished batches, and does not move the
@@ -20,7 +20,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- A feed for workers, as it is now. If it is divided, its table is locked and proved.
+-- A feed for workers, as it is now. If the feed is divided, its table is locked and proved.
 CREATE FUNCTION inorder_internal.read_state_for_worker(feed inorder_internal.feed, caller oid)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -34,8 +34,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, locked if there may be rows for a worker. If it was not locked at first, and there is no
--- unfinished batch for the worker, the result includes the batch that follows the position.
+-- A feed in its present state, locked if there may be rows for a worker. If the feed was not locked at first, and there
+-- is no unfinished batch for the worker, the result includes the batch that follows the position.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view
@@ -61,7 +61,7 @@ BEGIN
                 ELSE inorder_internal.read_state_for_worker(feed, caller) END;
 END $$;
 
--- Give a worker a batch of a feed that is locked: an unfinished batch, or a new one.
+-- Give a worker a batch of a feed that is locked: an unfinished batch, or a new batch.
 CREATE FUNCTION inorder_internal.take_any_batch(
     f inorder_internal.feed_view, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -147,18 +147,18 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     f inorder_internal.feed_view := inorder_internal.open_feed(caller, name, owner, false);
-    renewed timestamptz;
+    new_lease_end timestamptz;
 BEGIN
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
     UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
     WHERE b.feed = f.feed_id AND b.number = number AND b.token = token AND b.written_here
-    RETURNING b.lease_end INTO renewed;
+    RETURNING b.lease_end INTO new_lease_end;
     IF NOT FOUND THEN
         PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
     -- The worker relies on the new lease, even if the server crashes.
-    RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
+    RETURN CASE WHEN inorder_internal.make_durable(true) THEN new_lease_end END;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_fail_batch(
@@ -200,10 +200,10 @@ BEGIN
     IF NOT FOUND THEN
         RAISE 'feed "%" has no batch % that waits for a worker', name, number
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = coalesce((SELECT format('Worker "%s" has it.', b.worker)
+              DETAIL = coalesce((SELECT format('Worker "%s" has the batch.', b.worker)
                                  FROM inorder_internal.worker_batch AS b
                                  WHERE b.feed = feed AND b.number = number AND b.worker IS NOT NULL AND b.written_here),
-                                'It was finished, or there was none.'),
+                                'The batch was finished, or never existed.'),
               HINT = 'The view feed_batches shows the batches.';
     END IF;
     -- The state is updated even if first_batch stays the same: a caller with an older snapshot, in which the batch is
@@ -235,7 +235,7 @@ CREATE FUNCTION @extschema@.feed_fail_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
-'Return a worker''s batch that cannot be processed, with the reason.';
+'Give back a worker''s batch that could not be processed, with the reason.';
 
 CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
 RETURNS void

@@ -1,5 +1,6 @@
--- Checks for later failures, before a table gets its guard or its column: an error if the catalog shows the failure, a
--- warning if it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
+-- Checks that are made before a table gets its guard or its column. If the catalog shows that writes or reads would
+-- fail later, an error is raised. If this depends on what writers do, a warning is given. The warnings have the
+-- SQLSTATE of the guard's errors.
 
 -- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
@@ -10,7 +11,7 @@ BEGIN
     PERFORM inorder_internal.say_later_trigger(g.tgrelid, g.tgname::text)
     FROM pg_trigger AS g WHERE g.oid = inorder_internal.later_trigger(t);
     -- With such a trigger, even a disabled one, each UPDATE makes the server compute generated columns again. Bits 1, 2
-    -- and 16 mean for each row, BEFORE, and for UPDATE.
+    -- and 16 of tgtype mean FOR EACH ROW, BEFORE and UPDATE.
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO recomputing FROM pg_trigger AS g
     WHERE t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND g.tgtype & 19 = 19
     ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1;
@@ -19,8 +20,8 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated columns '
                               'again.', recomputing.name, recomputing.relation),
-              HINT = format('Drop the trigger; or read the table by another column, whose default makes the number: '
-                            'feed_prepare(%L, name) adds a column of that name.', t.relation);
+              HINT = format('Drop the trigger, or read the table by another column: feed_prepare(%L, name) adds a '
+                            'column of that name, whose default is the number.', t.relation);
     END IF;
 END $$;
 
@@ -77,30 +78,30 @@ CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) 
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     members oid[] := inorder_internal.tree(t.relation)::oid[];
-    logged text := format('To follow such a table, let its owner call changes_enable(%L) instead; from a shell: '
-                          'inorder prepare %s --changes.', t.relation, inorder_internal.shell_word(t.relation));
+    log_hint text := format('To follow such a table, let its owner call changes_enable(%L) instead or, from a shell, '
+                            'run inorder prepare %s --changes.', t.relation, inorder_internal.shell_word(t.relation));
     keys text := inorder_internal.acting_keys(t);
-    counted record := inorder_internal.written_over(t.relation);
+    statistics record := inorder_internal.written_over(t.relation);
     generator oid := inorder_internal.generator_of(t);
-    hindered text := inorder_internal.hindered_writers(t, generator);
+    hindered_roles text := inorder_internal.hindered_writers(t, generator);
 BEGIN
     IF inorder_internal.has_log(t.relation) THEN
         RAISE WARNING 'the changes of table % are logged, and it becomes insert-only', t.relation
         USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log also delivers updates and deletes.',
-              HINT = 'Create a feed of the log by feed_create(); from a shell: inorder tail --changes.';
-    ELSIF counted.deleted > 0 OR counted.updated > 0 THEN
+              HINT = 'Create a feed of the log by feed_create() or, from a shell, run inorder tail --changes.';
+    ELSIF statistics.deleted > 0 OR statistics.updated > 0 THEN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',
               DETAIL = format('%s were deleted and %s updated since statistics were reset. With a feed or an exact '
                               'count DELETE is an error, and no feed delivers an updated row again.',
-                              counted.deleted, counted.updated),
-              HINT = logged;
+                              statistics.deleted, statistics.updated),
+              HINT = log_hint;
     END IF;
     IF keys IS NOT NULL THEN
         RAISE WARNING 'foreign keys delete or change rows of table %', t.relation
         USING ERRCODE = 'restrict_violation',
               DETAIL = format('%s: if the guard refuses such a change, the statement on the other table fails.', keys),
-              HINT = logged;
+              HINT = log_hint;
     END IF;
     IF NOT t.is_generated AND EXISTS (SELECT FROM pg_subscription_rel AS s WHERE s.srrelid = ANY (members)) THEN
         RAISE WARNING 'table % receives rows of a subscription', t.relation
@@ -109,9 +110,9 @@ BEGIN
                               'published.', t.key_column),
               HINT = 'DROP SUBSCRIPTION first.';
     END IF;
-    IF hindered IS NOT NULL THEN
+    IF hindered_roles IS NOT NULL THEN
         RAISE WARNING 'roles that write into table % may not call %', t.relation, generator::regprocedure
-        USING ERRCODE = 'restrict_violation', DETAIL = format('INSERT fails for %s.', hindered),
-              HINT = 'Let them call it by GRANT; in the SQL edition by feed_admit(role, only_writes => true).';
+        USING ERRCODE = 'restrict_violation', DETAIL = format('INSERT fails for %s.', hindered_roles),
+              HINT = 'Let these roles call it by GRANT or, in the SQL edition, feed_admit(role, only_writes => true).';
     END IF;
 END $$;

@@ -1,7 +1,7 @@
--- Keys: generators, and functions that read or bound their keys.
+-- Functions that generate keys, read them, or return bounds of ranges of keys.
 --
--- All keys are valid UUIDs of RFC 9562, in plain uuid columns. No function reads a table, or looks up another function
--- by name: none depends on the search_path.
+-- All keys are valid UUIDs of RFC 9562, in plain uuid columns. No function here reads a table or looks up another
+-- function by name. Their results therefore do not depend on the search_path.
 
 CREATE FUNCTION @extschema@.uuid_sequence_nextval(
     sequence regclass, block_size int DEFAULT 65536, block_count int DEFAULT 65536

@@ -1,4 +1,4 @@
--- Masks: keys in the form that leaves the database, which must not show order or time.
+-- Masks: a mask stands for a key outside the database, and shows neither the order nor the time of keys.
 
 CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -1,7 +1,7 @@
--- The commit of a transaction that gives a batch to a worker flushes the WAL, so that a crash cannot undo it. A
--- deferred trigger ensures this. A setting that is made before the commit would not be enough: if the call is made by a
--- function with a clause SET synchronous_commit, the end of that function restores the previous value. A cursor WITH
--- HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
+-- The commit of a transaction that gives a batch to a worker must flush the WAL: a crash then cannot undo the
+-- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough: if the
+-- call is made by a function with a clause SET synchronous_commit, the end of that function restores the previous
+-- value. A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

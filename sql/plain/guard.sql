@@ -1,14 +1,14 @@
 -- The WHEN clauses of the guard's triggers are evaluated for each row, and feed_guard() is called only for rows that a
 -- clause refuses. The triggers fire AFTER: no other trigger changes a row that they have checked.
 --
--- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. It is called once
--- for each statement, when the server plans the clause; no plan of the clause is kept. For keys, is_foreign() is called
--- for each row: a clause that compares keys with such a constant would take 3 to 6 us more for each statement, and 0.4
--- us less for each row.
+-- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. guarded_number()
+-- is called once for each statement, when the server plans the clause; no plan of the clause is kept. For keys,
+-- is_foreign() is called for each row: a clause that compares keys with a constant of guarded_number() would take 3 to
+-- 6 us more for each statement, and 0.4 us less for each row.
 --
 -- A WHEN clause has the table both by name and by OID. After a restore the name refers to a table with another OID, and
--- the trigger fires for each row until feed_rebase() creates it again. If the OID happens to be the same, the state
--- shows the restore: each session reads the state once, and keeps the result in a setting.
+-- the trigger fires for each row until feed_rebase() creates it again. If the table has the same OID by chance, only
+-- the state shows that the table was restored: each session reads the state once, and keeps the result in a setting.
 --
 -- The functions are not written in SQL, because they would be inlined and planned for each statement, which takes 0.7
 -- us for each function, operator and constant. They have no SET clauses, which would take 0.2 us for each call; all

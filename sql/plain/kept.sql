@@ -13,33 +13,33 @@ DECLARE
     is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
 BEGIN
     IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- the table still exists after the wait
-        SELECT known.id, caller, known.name, known.relation, t, s.position, known.whole_transactions,
-               (known.shared_by).shares IS NULL
+        SELECT k.id, caller, k.name, k.relation, t, s.position, k.whole_transactions,
+               (k.shared_by).shares IS NULL
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                WHERE b.feed = known.id AND b.dead_since IS NULL AND b.written_here
+                                WHERE b.feed = k.id AND b.dead_since IS NULL AND b.written_here
                                   AND b.number >= coalesce(s.first_batch, -9223372036854775808))
-                        -- In the order of a column, no batch may overtake a dead one.
+                        -- In the order of a column, no batch may overtake a dead batch.
                         OR (s.position).ordering.column_name IS NOT NULL
                            AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed = known.id AND b.dead_since IS NOT NULL AND b.written_here)),
-               CASE WHEN (known.shared_by).shares IS NOT NULL THEN known.shared_by END,
-               -- A poll without rows is recorded if it is the first one after rows, and twice a minute.
-               s.caught_up_at IS DISTINCT FROM s.polled AND (known.shared_by).shares IS NULL
+                                       WHERE b.feed = k.id AND b.dead_since IS NOT NULL AND b.written_here)),
+               CASE WHEN (k.shared_by).shares IS NOT NULL THEN k.shared_by END,
+               -- A poll without rows is recorded if the previous poll returned rows, and otherwise twice a minute.
+               s.caught_up_at IS DISTINCT FROM s.polled AND (k.shared_by).shares IS NULL
                    OR (s.position).partial IS NOT NULL OR (s.position).ordering.frozen IS NOT NULL
                    -- The clock may have been set back.
-                   OR coalesce(s.polled, known.created) NOT BETWEEN clock_timestamp() - '30 seconds'::interval
-                                                            AND clock_timestamp() + '1 second'::interval,
-               known.owner_name <> inorder_internal.role_name(known.owner)
-                   AND known.system = inorder_internal.server_system(),
+                   OR coalesce(s.polled, k.created) NOT BETWEEN clock_timestamp() - '30 seconds'::interval
+                                                        AND clock_timestamp() + '1 second'::interval,
+               k.owner_name <> inorder_internal.role_name(k.owner)
+                   AND k.system = inorder_internal.server_system(),
                NULL::timestamptz, NULL::inorder_internal.found_batch, false
         INTO f
-        FROM inorder_internal.feed AS known
+        FROM inorder_internal.feed AS k
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = view_feed.relation
-        -- The columns are listed instead of n.*: each one takes a thousandth of the time of a read.
+        -- The columns are listed instead of n.*: each column takes a thousandth of the time of a read.
         CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = view_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE known.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, known)
+        WHERE k.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, k)
           AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
     -- The time is not later than the snapshot in which rows are searched.

@@ -55,7 +55,7 @@ DECLARE
     prefix int := CASE WHEN amount = 1 THEN 0 WHEN amount <= 256 THEN 2 WHEN amount <= 65536 THEN 4
                        WHEN amount <= 16777216 THEN 6 ELSE 8 END;
 BEGIN
-    -- The version takes the place of that of the random uuid.
+    -- The digit of the version replaces that of the random uuid.
     RETURN concat(lpad(to_hex((block % amount + amount) % amount), prefix, '0'), substr(digits, prefix + 1, 12 - prefix),
                   '8', substr(digits, 14))::uuid;
 END $$;
@@ -87,28 +87,28 @@ BEGIN
 END $$;
 
 -- The keys that follow a key in its transaction, up to eleven, each as 32 digits.
-CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
+CREATE FUNCTION inorder_internal.keys_after(key text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- Each step takes 43 of these 512 bits. A random uuid takes 1 us: one uuid is therefore the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
-    top pg_catalog.text := pg_catalog."left"(known, 16);
+    top pg_catalog.text := pg_catalog."left"(key, 16);
     -- The lowest 62 bits with the variant, which makes the number negative.
-    low pg_catalog.int8 := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(known, 16))::pg_catalog."bit"(64)::pg_catalog.int8;
+    low pg_catalog.int8 := ('x' OPERATOR(pg_catalog.||) pg_catalog."right"(key, 16))::pg_catalog."bit"(64)::pg_catalog.int8;
+    following_keys pg_catalog.text := '';
 BEGIN
-    known := '';
     FOR step IN 0 .. 10 LOOP
         low := low OPERATOR(pg_catalog.+) pg_catalog."substring"(random, 43 OPERATOR(pg_catalog.*) step OPERATOR(pg_catalog.+) 1, 43
             )::pg_catalog.int8 OPERATOR(pg_catalog.+) 1;
         IF low OPERATOR(pg_catalog.>=) -4611686018427387904 THEN
-            EXIT WHEN known OPERATOR(pg_catalog.<>) '';
+            EXIT WHEN following_keys OPERATOR(pg_catalog.<>) '';
             top := inorder_internal.carried(top);
             low := low OPERATOR(pg_catalog.-) 4611686018427387904;
         END IF;
-        known := known OPERATOR(pg_catalog.||) top OPERATOR(pg_catalog.||) pg_catalog.to_hex(low);
+        following_keys := following_keys OPERATOR(pg_catalog.||) top OPERATOR(pg_catalog.||) pg_catalog.to_hex(low);
     END LOOP;
-    RETURN known;
+    RETURN following_keys;
 END $$;
 
 -- The next key of this transaction, with base 0, followed by the keys that were made in advance, each as 32 digits.
@@ -116,12 +116,12 @@ CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     number pg_catalog.text := pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(0)), 12, '0');
-    known pg_catalog.text := pg_catalog.current_setting('inorder.keys', true);
+    made_keys pg_catalog.text := pg_catalog.current_setting('inorder.keys', true);
 BEGIN
-    IF pg_catalog.starts_with(pg_catalog."right"(known, -32), number) THEN
-        RETURN pg_catalog.set_config('inorder.keys', pg_catalog."right"(known, -32), true);
-    ELSIF pg_catalog.starts_with(known, number) THEN
-        RETURN pg_catalog.set_config('inorder.keys', inorder_internal.keys_after(pg_catalog."left"(known, 32)), true);
+    IF pg_catalog.starts_with(pg_catalog."right"(made_keys, -32), number) THEN
+        RETURN pg_catalog.set_config('inorder.keys', pg_catalog."right"(made_keys, -32), true);
+    ELSIF pg_catalog.starts_with(made_keys, number) THEN
+        RETURN pg_catalog.set_config('inorder.keys', inorder_internal.keys_after(pg_catalog."left"(made_keys, 32)), true);
     END IF;
     -- The bits after the version are those of a version-4 uuid, except that the first of them is 0.
     RETURN pg_catalog.set_config('inorder.keys', number OPERATOR(pg_catalog.||) '8' OPERATOR(pg_catalog.||)
@@ -161,8 +161,8 @@ END
 ---- uuid_v7_nextval: plpgsql keys
 DECLARE
     -- The last key of this session: its tick, a space, and its tail.
-    known text := current_setting('inorder.last_v7', true);
-    last_tick bigint := coalesce(nullif(split_part(known, ' ', 1), ''), '0')::bigint;
+    last_key text := current_setting('inorder.last_v7', true);
+    last_tick bigint := coalesce(nullif(split_part(last_key, ' ', 1), ''), '0')::bigint;
     -- A float8 is exact to the microsecond until 2255, and five times as fast as numeric.
     tick bigint := inorder_internal.v7_first_tick((date_part('epoch', clock_timestamp()) * 1000000)::bigint);
     tail bigint;
@@ -171,7 +171,7 @@ BEGIN
         tail := inorder_internal.random_bits(62);
     ELSE
         tick := last_tick;
-        tail := split_part(known, ' ', 2)::bigint + inorder_internal.random_bits(48) + 1;
+        tail := split_part(last_key, ' ', 2)::bigint + inorder_internal.random_bits(48) + 1;
         IF tail >= 4611686018427387904 THEN
             tick := tick + 1;
             tail := inorder_internal.random_bits(62);
@@ -187,7 +187,7 @@ DECLARE
     fraction int := ('x' || substr(digits, 14, 3))::bit(12)::int;
 BEGIN
     PERFORM inorder_internal.check_version(id, 7);
-    -- The interval consists of whole hours and a rest, because a number of seconds would be rounded.
+    -- The interval consists of whole hours and a remainder, because a number of seconds would be rounded.
     RETURN '1970-01-01 00:00:00+00'::timestamptz + make_interval(hours => (ms / 3600000)::int)
         + (ms % 3600000) * interval '1 millisecond' + (fraction * 1000 / 4096) * interval '1 microsecond';
 END
@@ -203,16 +203,16 @@ END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE
     -- The setting has the last key of this transaction, with base 0, and the keys that follow, which are made eleven at
-    -- once. It is empty in each new transaction, unless a user has set it: a key counts only if it has the
-    -- transaction's number.
-    coming pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
+    -- a time. The setting is empty in each new transaction, unless a user has set it: a key is therefore used only if
+    -- it has the number of the transaction.
+    following_keys pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
 BEGIN
     IF base OPERATOR(pg_catalog.<>) 0 THEN
         RETURN (pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(base)), 12, '0')
                 OPERATOR(pg_catalog.||) pg_catalog.substr(inorder_internal.next_keys(), 13, 20))::pg_catalog.uuid;
-    ELSIF pg_catalog.starts_with(coming, pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
+    ELSIF pg_catalog.starts_with(following_keys, pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
                                              pg_catalog.pg_current_xact_id()), 'hex'), 12)) THEN
-        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.keys', coming, true), 32)::pg_catalog.uuid;
+        RETURN pg_catalog."left"(pg_catalog.set_config('inorder.keys', following_keys, true), 32)::pg_catalog.uuid;
     END IF;
     RETURN pg_catalog."left"(inorder_internal.next_keys(), 32)::pg_catalog.uuid;
 END

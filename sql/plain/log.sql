@@ -3,8 +3,8 @@
 -- the triggers of the log allow it. An additional key does no harm to a copy, and a marker makes the copy read the
 -- whole table.
 
--- The trigger function for rows of a log. Its trigger also marks the log: the arguments are the OID and the fingerprint
--- of the logged table (mark_statements()).
+-- The trigger function for rows of a log. The trigger with this function also marks the log: the arguments are the OID
+-- and the fingerprint of the logged table (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -42,9 +42,9 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of that function for the present state of the table. The function runs with the search_path of the caller,
--- and must not depend on it. Columns of the rows are not qualified by a table, because a qualified name may also mean a
--- function.
+-- The body of the function that writes a log, for the present state of the table. The function runs with the
+-- search_path of the caller, and must not depend on it. Columns of the rows are not qualified by a table, because a
+-- qualified name may also mean a function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -32,7 +32,7 @@ BEGIN
                  AND current_setting('transaction_isolation') = 'read committed') THEN
         RETURN members;
     END IF;
-    -- The tables as the snapshot sees them, each with its file then and now.
+    -- The table and its partitions, as the snapshot sees them.
     seen_tables := inorder_internal.tree(relation);
     -- A later change of the file by this transaction is another row of the catalog, which does not hide the row that
     -- the snapshot sees.
@@ -91,8 +91,8 @@ RETURN NULL::text;
 BEGIN
     -- The constraint is used only if every partition key above is a plain column of a server type. Otherwise functions
     -- of the owner would be executed, or a type would be named in a schema for which the reader may lack USAGE. The
-    -- keys are the present ones, as for the function below, and cannot change while the table is locked. A key that the
-    -- snapshot does not see counts as unsuitable.
+    -- query reads the present keys, as the function below does. They cannot change while the table is locked. A key
+    -- that the snapshot does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
@@ -167,8 +167,8 @@ DECLARE
 BEGIN
     -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
     -- the WAL is flushed at once or, before version 17, by the commit. A transaction needs a second flush only if the
-    -- first one was at once, and new snapshots see more. The setting has the start time of the transaction that has
-    -- flushed.
+    -- first flush was made at once, and later snapshots may see more transactions. The setting has the start time of
+    -- the transaction that has flushed.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text
           AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
@@ -195,7 +195,7 @@ BEGIN
     WHILE NOT is_first AND clock_timestamp() < ends AND slept < seconds LOOP
         PERFORM pg_sleep(0.01);
         slept := slept + 0.01;
-        -- While no transaction ends, a search finds the same as the last one.
+        -- As long as no transaction ends, a search has the same result as the previous search.
         EXIT WHEN pg_current_snapshot()::text IS DISTINCT FROM current_setting('inorder.looked', true);
     END LOOP;
     PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false),

@@ -71,13 +71,13 @@ BEGIN
         WHERE uses OR writes AND (o.kind = 'SCHEMA' OR o.object IN (SELECT inorder_internal.called_by_writers()))
         GROUP BY o.kind, o.needed
         UNION ALL
-        -- In feed_table the guard looks up if the table was restored.
+        -- The guard looks up in feed_table whether the table was restored.
         SELECT format('GRANT SELECT ON inorder_internal.feed_table TO %s', role) WHERE writes AND NOT uses LOOP
         EXECUTE statement;
     END LOOP;
 END $$;
 
--- Set the rights of a role, which only the role that installed inorder can do.
+-- Set the privileges of a role; error unless the caller is the role that installed inorder, or a member of it.
 CREATE FUNCTION inorder_internal.admit(role regrole, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

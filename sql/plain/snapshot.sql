@@ -11,12 +11,12 @@ DECLARE
                             SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
                             WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' -- %s$_$,
                          pg_current_xact_id());
-    known text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
+    existing_query text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
 BEGIN
-    IF known = query THEN
-        -- A new cursor would vanish if a savepoint is rolled back.
+    IF existing_query = query THEN
+        -- The cursor of this transaction is kept: a new cursor would vanish if a savepoint is rolled back.
         RETURN;
-    ELSIF known IS NOT NULL THEN
+    ELSIF existing_query IS NOT NULL THEN
         EXECUTE 'CLOSE inorder_commit';
     END IF;
     EXECUTE query;

@@ -16,8 +16,8 @@ END
 ---- owns: plpgsql keys
 BEGIN
     -- The snapshot may see two rows: an older version, and one that this transaction wrote after another transaction
-    -- had changed the row. An owner of an older version may no longer own the table: therefore the present privilege is
-    -- checked, too, since an owner has each privilege with grant option.
+    -- had changed the row. The owner in an older version may no longer own the table. The present privilege is
+    -- therefore checked, too: an owner has each privilege with grant option.
     RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')
                                      AND has_table_privilege(caller, c.oid, 'SELECT WITH GRANT OPTION'))
                      FROM pg_class AS c WHERE c.oid = relation), false);

@@ -1,5 +1,5 @@
--- Functions that create additional tables, triggers and functions for a table, compare its catalog rows with earlier
--- ones, and find the roles that write into it.
+-- Functions that help to create additional tables, triggers and functions for a table, return the versions of its
+-- catalog rows, and find the roles that may write into the table.
 
 -- A type, with the modifier and the collation of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
@@ -7,8 +7,8 @@ LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The statement that creates the function of triggers, or replaces the existing function, whose owner has been checked.
--- If another role creates the function in the meantime, the statement fails.
+-- The statement that creates a trigger function, or replaces the existing function. The caller has checked the owner of
+-- the existing function. If another role creates the function in the meantime, the statement fails.
 CREATE FUNCTION inorder_internal.function_statement(function text, body text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::text,
@@ -21,8 +21,9 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- The versions of the catalog rows for the given columns (all if null), for the given triggers, and for the attachment
--- of tables. Statistics, and the name of the table, do not matter.
+-- The versions of the catalog rows of some tables: for the given columns (for all columns if null), for the given
+-- triggers, and for the attachment to a parent. A change of statistics or of the name of a table does not change the
+-- result.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], triggers name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -46,9 +47,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(inorder_internal.problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
-        THEN 'is a partition, or inherits from a table; statements on that table do not fire its statement triggers'
+        THEN 'is a partition, or inherits from a table: statements on the parent do not fire its statement triggers'
         WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
-        THEN 'is a log of changes, into which rows come without a statement' END);
+        THEN 'is a log of changes, whose rows are written without a statement' END);
 END $$;
 
 -- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or by a
@@ -68,7 +69,8 @@ BEGIN
                 WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
                   AND d.classid = 'pg_rewrite'::regclass
                   AND pg_relation_is_updatable(v.oid, true) <> 0
-                  -- A view that runs with the privileges of its callers (security_invoker) gives them none.
+                  -- A view that runs with the privileges of its callers (security_invoker) gives them no other
+                  -- privileges.
                   AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
                   AND (has_table_privilege(v.relowner, r.oid, r.wanted)
                        OR has_any_column_privilege(v.relowner, r.oid, r.columns))

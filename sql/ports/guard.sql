@@ -1,8 +1,8 @@
 -- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has it.
 
 -- The trigger function is in the public schema, because triggers on users' tables, and dumps of these tables, refer to
--- it. While session_replication_role is replica, it refuses nothing until the table is enabled or accepted on this
--- server.
+-- it. While session_replication_role is replica, the trigger refuses nothing until the table is enabled or accepted on
+-- this server.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
@@ -30,7 +30,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'It may give rows numbers of transactions that readers have already read.',
+          DETAIL = 'The trigger may give a row the number of a transaction that readers have already read.',
           HINT = (WITH RECURSIVE above AS (
                       -- The trigger of a partition is renamed together with the trigger from which it was copied.
                       SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
@@ -49,12 +49,12 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'table % was restored from a dump, and takes no rows yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its feeds may have passed the numbers that new rows would get.',
+          DETAIL = 'Feeds of the table may have passed the numbers that new rows would get.',
           HINT = format('Let its owner call feed_rebase(%L).', relation);
 END $$;
 
 CREATE FUNCTION inorder_internal.say_foreign(
-    relation regclass, key_column name, is_uuid boolean, key text, said bigint, number bigint
+    relation regclass, key_column name, is_uuid boolean, key text, key_number bigint, number bigint
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -64,7 +64,7 @@ BEGIN
     USING ERRCODE = 'check_violation',
           DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this row has %s, '
                           'and the current transaction is %s.',
-                          c.relname, key_column, coalesce(said::text, 'none'), number),
+                          c.relname, key_column, coalesce(key_number::text, 'none'), number),
           HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
                       THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or '
                            'in a clone of the publisher see "Logical replication" in the manual.'
@@ -73,7 +73,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- How to delete and change rows nevertheless, as text of a HINT; null for a log of changes.
+-- Text of a HINT: how to follow the table although its rows are deleted or changed. Null for a log of changes.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -93,7 +93,7 @@ BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has read this row by the previous value.',
           HINT = concat('Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns '
-                        'again: such a table must not be updated. ', inorder_internal.way_to_change(relation)),
+                        'again: a table that has one must not be updated. ', inorder_internal.way_to_change(relation)),
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
 END $$;
 
@@ -103,7 +103,7 @@ DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN
     RAISE 'cannot % "%": it is insert-only', command, c.relname
-    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
+    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on the rows of this table.',
           HINT = concat('Moving a row to another partition deletes it from this one. Detach or drop whole partitions. ',
                         inorder_internal.way_to_change(relation)), SCHEMA = c.schema, TABLE = c.relname;
 END $$;

@@ -1,9 +1,9 @@
 -- Positions and batches as jsonb, and as the text of that jsonb. Readers keep them in these forms.
 --
--- The members of an object are the attributes of the type. A later version may add an attribute: objects that were
--- stored before lack it, and have a lower format. Missing members are therefore null. Unknown members are an error: a
--- batch is not taken for a position, and an object of a later version is not misread. The server's text form of a
--- composite type has no names, and would fit only one version.
+-- The members of an object are the attributes of the type. A later version may add an attribute. Objects that an
+-- earlier version has stored lack that attribute, and have a lower format: missing members are therefore null. Unknown
+-- members are an error: otherwise a batch could be taken for a position, or an object of a later version could be
+-- misread. The server's text form of a composite type has no names, and would fit only one version.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -20,33 +20,34 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $
 DECLARE
     written jsonb;
     path jsonpath;
-    known jsonb;
-    unknown text;
+    known_members jsonb;
+    unknown_members text;
 BEGIN
     IF jsonb_typeof(value) <> 'object' OR value -> 'transactions' IS NULL THEN
         RAISE 'this is not a % as jsonb: %', pg_typeof(nothing), left(value::text, 200)
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = 'It must be an object with the member transactions, as the cast to jsonb writes it.';
+              DETAIL = 'The value must be an object as the cast to jsonb writes it, with the member "transactions".';
     END IF;
     written := to_jsonb(jsonb_populate_record(nothing, value));
     -- Nested objects have members, too.
     FOREACH path IN ARRAY '{$, $.ordering, $.members[*]}'::jsonpath[] LOOP
-        known := jsonb_path_query_first(written, path);
-        unknown := (SELECT string_agg(DISTINCT m.name, ', ') FROM jsonb_path_query(value, path) AS o(object)
-                    CROSS JOIN LATERAL jsonb_object_keys(
-                        CASE jsonb_typeof(o.object) WHEN 'object' THEN o.object ELSE '{}' END) AS m(name)
-                    WHERE known ? m.name IS NOT TRUE);
-        EXIT WHEN unknown IS NOT NULL;
+        known_members := jsonb_path_query_first(written, path);
+        unknown_members := (
+            SELECT string_agg(DISTINCT m.name, ', ') FROM jsonb_path_query(value, path) AS o(object)
+            CROSS JOIN LATERAL jsonb_object_keys(
+                CASE jsonb_typeof(o.object) WHEN 'object' THEN o.object ELSE '{}' END) AS m(name)
+            WHERE known_members ? m.name IS NOT TRUE);
+        EXIT WHEN unknown_members IS NOT NULL;
     END LOOP;
-    IF unknown IS NOT NULL THEN
-        RAISE 'a % has no member %', pg_typeof(nothing), left(unknown, 200)
+    IF unknown_members IS NOT NULL THEN
+        RAISE 'a % has no member %', pg_typeof(nothing), left(unknown_members, 200)
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('The object has format %s, and this version of inorder reads formats up to %s.',
                               coalesce(left(value ->> 'format', 200), 'null'), known_format);
     ELSIF (written ->> 'format')::int NOT BETWEEN 1 AND known_format THEN
         RAISE 'this version of inorder does not read format % of a %', written ->> 'format', pg_typeof(nothing)
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = format('It reads formats up to %s. A later version may write other formats.', known_format);
+              DETAIL = format('Formats up to %s can be read. A later version may write other formats.', known_format);
     END IF;
     RETURN jsonb_populate_record(nothing, value || jsonb_build_object('format', known_format));
 END $$;
@@ -88,9 +89,9 @@ CREATE CAST (text AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.feed
 COMMENT ON CAST (text AS @extschema@.feed_batch) IS 'A batch from the text of an object.';
 CREATE CAST (@extschema@.feed_position AS jsonb)
 WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_position);
-COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS 'A position as an object, in which a reader can keep it.';
+COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS 'A position as an object, in which readers store it.';
 CREATE CAST (@extschema@.feed_batch AS jsonb) WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_batch);
-COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS 'A batch as an object, in which a reader can keep it.';
+COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS 'A batch as an object, in which readers store it.';
 CREATE CAST (jsonb AS @extschema@.feed_position) WITH FUNCTION inorder_internal.feed_position_of(jsonb);
 COMMENT ON CAST (jsonb AS @extschema@.feed_position) IS
 'A position from an object: missing members are null, unknown members are an error.';
@@ -100,8 +101,8 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 
 -- Positions and batches in the state
 
--- Convert positions and batches of lower formats to the present one, either in rows that the extension wrote here, or
--- in the other rows.
+-- Convert positions and batches of lower formats to the present format: in the rows that the extension wrote on this
+-- server if are_written is true, otherwise in the restored rows.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

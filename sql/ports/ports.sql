@@ -4,8 +4,8 @@
 -- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
 -- privileges of the caller matter, the caller is an argument.
 
--- Lock a table with its partitions, and prove that a read returns the right rows; otherwise an error (table_proof.c).
--- Returns the table.
+-- Lock a table with its partitions, and prove that a read returns the right rows; error if the proof fails
+-- (table_proof.c). Returns the table.
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -16,7 +16,7 @@ RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Return the members; error unless the snapshot of the calling statement sees the files and partitions that are read
--- (files.c). The members are null for a table that is locked but not proved.
+-- (files.c). For a table that is locked but not proved, callers pass null as members.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
@@ -68,7 +68,8 @@ CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
 
--- The count of a table that is locked, for the snapshot of the calling statement; null if there is none (counted.c).
+-- The count that this session keeps of a locked table, for the snapshot of the calling statement; null if it keeps none
+-- (counted.c).
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -123,9 +124,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The number of pages that this session has read so far: callers compute differences. It includes at least the pages of
--- a table and its indexes. If begins is true, and the last probe was costly and found nothing, the result is the number
--- before that probe.
+-- The number of pages that this session has read so far. The number includes at least the pages of a table and its
+-- indexes; callers compute differences. If begins is true, and the last probe was costly and found nothing, the result
+-- is the number before that probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -152,8 +153,8 @@ CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns null.
--- Otherwise it returns the version of the feed, and take_turn() locks the feed when there are rows to move over.
--- take_turn() returns true if no other reader has moved the feed since that version.
+-- Otherwise begin_turn() returns the version of the feed, and take_turn() locks the feed when there are rows to move
+-- over. take_turn() returns true if no other reader has moved the feed since that version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -184,7 +185,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if the position of a reader also moves over transactions without rows; this takes a flush of the WAL.
+-- True if the position of a reader also moves over transactions without rows, which requires a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

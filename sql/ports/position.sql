@@ -11,8 +11,8 @@
 --     in S', and each row that B will ever have is visible: no row is missed.
 --  6. The next position is P + B. A transaction in progress is in neither set: it will be in a later B.
 --  7. Each transaction ends, and is then in ended(S) for every later S: each row is delivered.
---  8. Position and rows change in one transaction, or the batch is kept until it is finished.
---  9. Readers of one feed are serialized: the second sees the position of the first.
+--  8. The position moves in the transaction that processes the rows, or the batch is kept until it is finished.
+--  9. Readers of one feed are serialized: the second reader sees the position that the first reader has set.
 -- 10. A batch may end inside a transaction, after its row K: then P contains K instead of that
 --     transaction, and the next batch continues with its rows above K.
 
@@ -92,9 +92,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
--- True if a position has a valid form: whole transactions, possibly with one read in part, or the order of a column.
--- A position in the order of a column is between two sets, or in the middle of a set that is disjoint from the
--- transactions that were read.
+-- True if a position has a valid form. A position contains whole transactions and, possibly, either a transaction that
+-- was read in part or the order of a column. A position in the order of a column is between two sets, or in the middle
+-- of a set that is disjoint from the transactions that were read.
 CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
@@ -121,9 +121,9 @@ RETURN isempty((p).transactions * (b).transactions)
     AND ((p).ordering.frozen IS NULL OR isempty((b).transactions)
          OR (p).ordering.frozen = (b).transactions AND (p).ordering.up_to = (b).ordering.up_to);
 
--- PUBLIC may call these functions. They are in PL/pgSQL and refer to pg_catalog only, because PL/pgSQL requires USAGE
--- on the schemas that it names. They are not immutable, because the planner would evaluate an immutable error before
--- the conditions for it.
+-- PUBLIC may call the two functions below. The functions are in PL/pgSQL, which requires USAGE on each schema that a
+-- body names: the bodies therefore name no schema other than pg_catalog. The functions are not immutable, because the
+-- planner would evaluate a call of an immutable function before the condition under which its error is raised.
 --
 -- Raise the error about a batch that does not follow a position. The sets of transactions are given as text of a
 -- message.
@@ -162,7 +162,7 @@ RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) T
 CREATE FUNCTION inorder_internal.advance(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS @extschema@.feed_position
-LANGUAGE sql STABLE PARALLEL SAFE  -- STABLE, as the functions that raise its errors are: otherwise it is not inlined
+LANGUAGE sql STABLE PARALLEL SAFE  -- an IMMUTABLE function that calls STABLE functions would not be inlined
 RETURN CASE
     WHEN NOT inorder_internal.follows(from_position, batch)
     THEN inorder_internal.say_not_following(

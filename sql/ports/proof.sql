@@ -46,7 +46,7 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- Raise the error about a table without the guard; another error if the newest snapshot sees the guard.
+-- Raise the error about a table without the guard. If the newest snapshot sees the guard, another error is raised.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -56,7 +56,7 @@ BEGIN
     PERFORM inorder_internal.refuse_outdated(t);
     RAISE 'table % has lost the guard of column %', member, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its triggers were disabled, dropped or changed. Rows that were written in the meantime may have '
+          DETAIL = 'Triggers were disabled, dropped or changed. Rows that were written in the meantime may have '
                    'numbers of transactions that readers have already read.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
@@ -100,7 +100,7 @@ BEGIN
         PERFORM inorder_internal.prove_columns(t);
         RETURN inorder_internal.prove_indexes(t);
     END IF;
-    -- A key of type uuid determines the order.
+    -- If rows are ordered only by a key of type uuid, there is nothing more to prove about the order.
     IF NOT t.is_uuid OR cardinality(t.order_columns) <> 1 OR t.order_columns[1] IS DISTINCT FROM t.key_column THEN
         PERFORM inorder_internal.prove_order(t);
     END IF;

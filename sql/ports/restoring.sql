@@ -1,7 +1,7 @@
--- Which rows of the state a role may restore.
+-- The rows of the state that a role may restore.
 --
--- The owner of the database restores all rows. A role that only installed the extension restores its own rows. The role
--- that restores executes all triggers: no trigger may call an internal function except is_written_here().
+-- The owner of the database restores all rows. A role that only installed the extension restores its own rows. Triggers
+-- run as the role that restores, which may not execute internal functions: a trigger may call only is_written_here().
 --
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger
@@ -17,7 +17,8 @@ BEGIN
                  OR NEW.system <> (SELECT s.system_identifier::text FROM pg_control_system() AS s));
     END IF;
     IF TG_TABLE_NAME IN ('feed_state', 'worker_batch') THEN
-        -- Several jobs may restore this row before its feed. feed_rebase() deletes rows without a feed.
+        -- Parallel jobs of pg_restore may restore this row before the row of its feed. feed_rebase() deletes rows
+        -- without a feed.
         is_own := is_own AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f
                                          WHERE f.id = NEW.feed AND f.relation <> NEW.relation);
     END IF;
@@ -28,7 +29,7 @@ BEGIN
         RETURN NEW;
     END IF;
     RAISE WARNING 'skipping a row of %: its table or feed belongs to another role', TG_RELID::regclass
-    USING HINT = 'Let the owner of the database restore it.';
+    USING HINT = 'Let the owner of the database restore this row.';
     RETURN NULL;
 END $$;
 DO $$

@@ -1,7 +1,8 @@
--- Sets of transactions: those that have ended, the next transaction, and the server on which their numbers are valid.
+-- Transactions: the set of transactions that have ended, the next transaction, and the server on which their numbers
+-- are valid.
 --
--- ended_transactions() is in both schemas: internal functions call that of the internal schema, which no other role can
--- replace. Positions and batches are made of ended_everywhere(), and checked against ended_transactions().
+-- ended_transactions() is in both schemas: internal functions call the function of the internal schema, which no other
+-- role can replace. Positions and batches are made from ended_everywhere(), and checked against ended_transactions().
 
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
@@ -17,20 +18,22 @@ COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The set leaves out numbers of subtransactions of transactions in progress, because a standby treats them as
--- transactions in progress. They are included if one of these transactions has more than 64 subtransactions.
+-- The same set without the subtransactions of transactions in progress, because a standby treats a subtransaction as a
+-- transaction in progress. If a transaction in progress has more than 64 subtransactions, no subtransactions are left
+-- out.
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
 -- The number of the next transaction to which an id will be assigned. The function does not assign it. The number may
 -- grow within a statement. The function is nevertheless STABLE, because SQL functions that call a volatile function
--- cannot be inlined. No caller compares two of its results.
+-- cannot be inlined. No caller compares two results of the function.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
 -- never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers that were
--- promoted from copies of one backup have the same origin, unless the second found the timeline history of the first.
+-- promoted from copies of one backup have the same origin, unless the second server found the timeline history of the
+-- first when it was promoted.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -64,8 +67,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
 
--- Error in REPEATABLE READ and SERIALIZABLE, because the snapshot does not show later changes. "what" needs to see
--- them.
+-- Error in REPEATABLE READ and SERIALIZABLE: the snapshot does not show later changes, which the operation "what" must
+-- see.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

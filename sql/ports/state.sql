@@ -52,7 +52,7 @@ CREATE TABLE inorder_internal.feed_table (
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
     -- table can be neither read nor written until feed_rebase()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
-    -- Schema and name of the table when it was enabled: another table that has this name now is not read
+    -- Schema and name of the table when it was enabled. A table that later takes over this name is not read
     known_as name[],
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
@@ -112,13 +112,13 @@ CREATE TABLE inorder_internal.feed_state (
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
-    batch_origin text,  -- server and timeline on which that number was assigned; null if that was on another server
-    -- Lower bound of the numbers of unfinished batches, except dead ones; null if unknown
+    batch_origin text,  -- server and timeline on which that number was assigned; null if restored from another server
+    -- Lower bound of the numbers of unfinished batches that are not dead; null if unknown
     first_batch bigint,
     places bigint[],  -- for a feed that is divided: no batch of share n has a lower place than the element n + 1
     moved timestamptz,  -- when the position last moved
     polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
-    -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
+    -- When a reader last asked for rows and got all committed rows, as far as that is recorded
     caught_up_at timestamptz,
     -- True if the extension wrote the position on this server. Otherwise the row was restored, and the feed cannot move
     -- until feed_rebase() or feed_seek()
@@ -126,8 +126,8 @@ CREATE TABLE inorder_internal.feed_state (
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
--- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, as after
--- a transaction that was open for long.
+-- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, for
+-- example after a transaction was open for a long time.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row per feed.';
 
@@ -160,8 +160,8 @@ CREATE TABLE inorder_internal.worker_batch (
     -- True if the extension wrote the batch on this server. Restored batches are ignored until feed_rebase() has
     -- accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
-    -- Feed and share in one column, by which the batches of a share are found. If the index for this began with the
-    -- feed, as the primary key does, the planner might choose the wrong one of the two indexes, depending on their
+    -- Feed and share in one column, by which the batches of a share are found. If the index on the share began with the
+    -- column feed, as the primary key does, the planner might choose the wrong index of the two, depending on their
     -- sizes at the last VACUUM.
     feed_share bigint GENERATED ALWAYS AS (feed * 1024 + share) STORED,
     CHECK ((place IS NULL) = (share IS NULL)),
@@ -216,7 +216,7 @@ CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorde
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
 'Empty table whose foreign key pg_upgrade creates after all tables, partitions and triggers: see are_upgraded().';
 
--- A set of 10,000 ranges has 210 kB. The default compression reduces it to 73 kB in 50 ms, lz4 to 90 kB in 1 ms.
+-- A set of 10,000 ranges has 210 kB. The default compression reduces the set to 73 kB in 50 ms, lz4 to 90 kB in 1 ms.
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
@@ -326,7 +326,7 @@ CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RE
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 
--- True if a feed has unfinished batches, including dead ones.
+-- True if a feed has unfinished batches, dead batches included.
 CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

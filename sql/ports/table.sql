@@ -42,10 +42,10 @@ BEGIN
     RETURN CASE
         WHEN r.relkind NOT IN ('r', 'p') THEN 'is not a table'
         WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
-        WHEN kinds ~ 'o' THEN 'is not stored in a heap, or a partition is not: what a snapshot sees of it is not known'
+        WHEN kinds ~ 'o' THEN 'is not stored in a heap, or has such a partition: its rows in a snapshot are unknown'
         WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
-        THEN 'has tables that inherit from it, into which rows come without its guard'
-        WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose transactions are another server''s'
+        THEN 'has child tables, into which rows can be inserted without its guard'
+        WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose rows have transactions of another server'
         WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them'
     END;
 END $$;
@@ -84,7 +84,7 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_am AS m ON m.oid = c.relam AND m.amname = 'heap'
                       JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'logicalrelid'
                       WHERE c.oid = catalog AND a.atttypid IN ('regclass'::regtype, 'oid'::regtype)) THEN
-        RAISE 'this version of Citus is not known: % has another form', catalog
+        RAISE 'unknown version of Citus: % has an unexpected structure', catalog
         USING ERRCODE = 'feature_not_supported';
     END IF;
     EXECUTE format('SELECT p.logicalrelid FROM %s AS p WHERE p.logicalrelid = ANY ($1) LIMIT 1', catalog)
@@ -94,8 +94,8 @@ BEGIN
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT '
                        'PREPARED that another node has not executed yet: rows would be lost.',
-              HINT = 'inorder citus makes its shards readable, each on its node; inorder tail --shards and inorder '
-                     'count --shards read all of them.';
+              HINT = 'Make each shard readable on its node by inorder citus. Then inorder tail --shards and inorder '
+                     'count --shards read all shards.';
     END IF;
 END $$;
 
@@ -213,7 +213,7 @@ BEGIN ATOMIC
 END;
 
 -- False if an index of all rows begins with the column; true if only an index without the rows of number 0 does; null
--- if there is no such index. feed_enable() stores the result, and each read looks for an index of that kind.
+-- if no index begins with the column. feed_enable() stores the result, and each read looks for an index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -222,8 +222,9 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- Another table that has the name that this table had when it was enabled, as after an online schema change; or null.
--- Callers use it in an expression, because a statement would be one more for each poll.
+-- Another table that now has the former name of this table, that is, its name when it was enabled. Null if there is
+-- none. An online schema change has this effect. Callers call this function in an expression, because a separate
+-- statement would add its cost to each poll.
 CREATE FUNCTION inorder_internal.namesake(t inorder_internal.feed_table) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -235,7 +236,7 @@ BEGIN
     FROM unnest(inorder_internal.tree(relation)::oid[]) AS m;
 END $$;
 
--- True if the changes of a table are logged. The trigger that logs them is found by its name.
+-- True if the changes of a table are logged. The trigger that logs changes is found by its name.
 CREATE FUNCTION inorder_internal.has_log(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -251,21 +252,21 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- How to make a table readable, as text of a HINT: by feed_enable(), by another column, or by a log of its changes.
+-- Text of a HINT: how to make a table readable, by feed_enable(), by another column, or by a log of its changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    counted record := inorder_internal.written_over(relation);
-    shell text := format('; from a shell: inorder prepare %s', inorder_internal.shell_word(relation));
+    statistics record := inorder_internal.written_over(relation);
+    shell text := format(' or, from a shell, run inorder prepare %s', inorder_internal.shell_word(relation));
 BEGIN
     RETURN CASE
         WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
         THEN format('Let its owner call feed_enable(%L).', relation)
         WHEN inorder_internal.has_log(relation)
-        THEN 'Its changes are logged: read the log; from a shell: inorder tail --changes.'
-        WHEN counted.deleted > 0 OR counted.updated > 0
-        THEN format('Its rows are updated or deleted. It cannot be counted; to follow it let its owner call '
-                    'changes_enable(%L)%s --changes.', relation, shell)
+        THEN 'The changes of the table are logged: read the log or, from a shell, run inorder tail --changes.'
+        WHEN statistics.deleted > 0 OR statistics.updated > 0
+        THEN format('Rows of the table are updated or deleted: the table cannot be counted. To follow it, let its '
+                    'owner call changes_enable(%L)%s --changes.', relation, shell)
         ELSE format('Let its owner run what feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
@@ -290,7 +291,7 @@ BEGIN
             CASE WHEN amount > 1 THEN 'several columns'
                  WHEN key_column IS NOT NULL THEN format('no column %I', key_column) ELSE 'no column' END
         USING ERRCODE = CASE WHEN amount > 1 THEN 'ambiguous_column' ELSE 'undefined_column' END,
-              DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
+              DETAIL = 'The column is recognized by its default, uuid_xact_nextval() or xact_id(), or as '
                        'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
               HINT = CASE WHEN amount > 1 THEN 'Pass the name of the column to use.'
                           ELSE inorder_internal.way_to_read(relation) END;
@@ -307,7 +308,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- The columns that readers depend on. The first one has the transaction number.
+-- The columns that readers depend on. The first column has the transaction number.
 CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
@@ -346,8 +347,8 @@ END;
 CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Names are compared by bytes, as refuse_later_trigger() in guard.c does. Bits 1, 2, 4 and 16 mean for each row,
-    -- BEFORE, for INSERT, and for UPDATE.
+    -- Names are compared by bytes, as refuse_later_trigger() in guard.c does. Bits 1, 2, 4 and 16 of tgtype mean FOR
+    -- EACH ROW, BEFORE, INSERT and UPDATE.
     RETURN (SELECT g.oid FROM pg_trigger AS g
             WHERE NOT t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[])
               AND g.tgtype & 3 = 3 AND g.tgenabled <> 'D' AND g.tgfoid <> inorder_internal.guard_function()
@@ -411,7 +412,7 @@ END $$;
 
 -- The version of a catalog row: the id of the transaction that wrote the row, in the lower 32 bits. A hash of the place
 -- of the row is in the upper bits if is_placed is true, or if that transaction may still have been in progress when the
--- current transaction began. The result is below 2^53, so a double can represent it exactly.
+-- current transaction began. The result is below 2^53: a double represents it exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
@@ -422,20 +423,21 @@ RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- True if stored versions equal the given versions. All given versions have a place; stored versions may lack one.
-CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[]) RETURNS boolean
+-- True if stored versions equal the given versions. All given versions contain a place; stored versions may lack the
+-- place.
+CREATE FUNCTION inorder_internal.are_versions(stored text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF known IS NOT DISTINCT FROM placed::text[] THEN
+    IF stored IS NOT DISTINCT FROM placed::text[] THEN
         RETURN true;
     END IF;
-    -- A query would take longer for the few versions that there are.
+    -- There are few versions, for which a loop takes less time than a query.
     FOR i IN 1 .. coalesce(cardinality(placed), 0) LOOP
-        IF known[i] NOT IN (placed[i]::text, (placed[i] & 4294967295)::text) THEN
+        IF stored[i] NOT IN (placed[i]::text, (placed[i] & 4294967295)::text) THEN
             RETURN false;
         END IF;
     END LOOP;
-    RETURN cardinality(known) = cardinality(placed);
+    RETURN cardinality(stored) = cardinality(placed);
 END $$;
 
 -- The versions of the triggers of the guard and of the expression of the column with the number.
@@ -492,22 +494,22 @@ END $$;
 -- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark: they have not changed since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
--- The constraint is the mark: its id minus that of each row, modulo 2^32, is at most 2^24. age() would not do, because
--- ids from two billion transactions later would appear to be older than the mark.
+-- The constraint is the mark: its id minus that of each row, modulo 2^32, is at most 2^24. age() cannot be used,
+-- because ids of two billion transactions later would appear to be older than the mark.
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- Tables whose attachment or guard differs from that stored in a position. was_attached is true if only the guard
--- differs. In a restored database: tables whose name is not stored.
+-- The tables of which a position stores another attachment or another guard; in a restored database, the tables whose
+-- name is not stored. was_attached is true if only the guard differs.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the stored table itself is of another server. This is the case in a restored
--- database, but not for a new table on this server. A feed has an origin of another server only after pg_upgrade; a
--- reader that omits the origin has accepted the changes.
+-- Tables are compared by name only if the position does not contain the table itself as a table of this server. This is
+-- so in a restored database, but not if a partition is new on this server. A feed has an origin of another server only
+-- after pg_upgrade; a reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -547,7 +549,8 @@ BEGIN
     END IF;
 END $$;
 
--- The name that a column has now. Texts of queries are parsed with this name, even if the snapshot sees an earlier one.
+-- The name that a column has now. Texts of queries are parsed with this name, even if the snapshot sees an earlier
+-- name.
 CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -573,7 +576,7 @@ END $$;
 
 -- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
 -- SERIALIZABLE no newer snapshot is available, and the trigger of the guard is examined: its definition is always the
--- present one. If it has another base or is missing, the table was rebased or disabled.
+-- present one. If the trigger has another base or is missing, the table was rebased or disabled.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -595,7 +598,7 @@ BEGIN
     END IF;
 END $$;
 
--- Raise the error about a table that is not guarded; another error if the newest snapshot sees the guard.
+-- Raise the error about a table that is not guarded. If the newest snapshot sees the guard, another error is raised.
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -615,7 +618,7 @@ BEGIN
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its triggers were disabled, dropped or changed, or another column has this name now. Rows that '
+          DETAIL = 'Triggers were disabled, dropped or changed, or another column has this name now. Rows that '
                    'were written in the meantime may have numbers of transactions that readers have already read.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
@@ -654,7 +657,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'table % was restored from a dump, and is not readable yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its rows and the positions of its feeds have numbers of another server, or of another time.',
+          DETAIL = 'Rows of the table, and positions of its feeds, have numbers of another server or another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L): new numbers are then above these.',
                         relation);
 END $$;
@@ -683,7 +686,7 @@ BEGIN
         PERFORM inorder_internal.refuse_outdated(t);
         RAISE 'table % has a key of other types than when it was made readable', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'It does not distinguish the rows of one transaction.',
+              DETAIL = 'Such a key cannot mark a position inside a transaction.',
               HINT = format('Let the owner call feed_enable(%L).', t.relation);
     ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
@@ -696,7 +699,7 @@ BEGIN
     PERFORM inorder_internal.refuse_outdated(t);
     RAISE 'table % has another primary key than when it was made readable', t.relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its feeds read the rows of one transaction in the order of the former key.',
+          DETAIL = 'Feeds of the table read the rows of one transaction in the order of the former key.',
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
@@ -718,11 +721,11 @@ BEGIN
     END IF;
     IF leaf IS NOT NULL THEN
         PERFORM inorder_internal.refuse_outdated(t);
-        RAISE 'table % has another expression in column % than xact_id_generated() with the base of its feed', leaf,
-              quote_ident(t.key_column)
+        RAISE 'column % of table % is not generated by xact_id_generated() with the base of its feed',
+              quote_ident(t.key_column), leaf
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its rows may have numbers of other transactions.',
-              HINT = format('Give it that expression. Let the owner call feed_enable(%L).', t.relation);
+              DETAIL = 'Rows of the table may have numbers of other transactions.',
+              HINT = format('Give the column that expression. Let the owner call feed_enable(%L).', t.relation);
     END IF;
 END $$;
 

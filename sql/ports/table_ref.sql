@@ -1,5 +1,5 @@
--- The type with which the state refers to tables. It accepts missing tables: a dump may name tables that do not exist
--- in the database into which it is restored.
+-- The type with which the state refers to tables. The type accepts missing tables: a dump may name tables that do not
+-- exist in the database into which it is restored.
 CREATE TYPE inorder_internal.table_ref;
 
 CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref
@@ -18,6 +18,6 @@ COMMENT ON TYPE inorder_internal.table_ref IS
 CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
 COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';
 CREATE CAST (inorder_internal.table_ref AS oid) WITHOUT FUNCTION AS IMPLICIT;
-COMMENT ON CAST (inorder_internal.table_ref AS oid) IS 'its oid';
+COMMENT ON CAST (inorder_internal.table_ref AS oid) IS 'the OID of the table';
 CREATE CAST (regclass AS inorder_internal.table_ref) WITHOUT FUNCTION AS ASSIGNMENT;
 COMMENT ON CAST (regclass AS inorder_internal.table_ref) IS 'the same table';

@@ -3,28 +3,29 @@
 -- The planner rewrites each operator into comparisons of the key with a bound of its own type (time_support.c): btree
 -- and BRIN indexes, statistics and partition pruning then apply.
 --
--- The range operators are not named <@ and @>. If one operand is a tstzrange and the other one a literal or an untyped
--- parameter, operators of these names would match exactly, and be preferred to the polymorphic operators of the server.
+-- The range operators are not named <@ and @>. If one operand were a tstzrange, and the other operand a literal or an
+-- untyped parameter, operators with these names would match exactly, and would be preferred to the polymorphic
+-- operators of the server.
 
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function: bound with which the planner compares keys, the smallest one of a microsecond, or of the next.';
+'Internal function: bound for the planner, the smallest key of a microsecond or, if "after" is true, of the next one.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function: bound with which the planner compares keys, the smallest one in a range, or after it.';
+'Internal function: bound for the planner, the smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function: bound with which the planner compares keys, the smallest one of a microsecond, or of the next.';
+'Internal function: bound for the planner, the smallest key of a microsecond or, if "after" is true, of the next one.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function: bound with which the planner compares keys, the smallest one in a range, or after it.';
+'Internal function: bound for the planner, the smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -79,7 +80,7 @@ BEGIN
    ('<>~', 'uuid_%s_ne_time', '%s', 'timestamptz', '<>~', '=~', 'neq', 'key not of the same microsecond as the moment'),
    ('<>~', 'time_ne_uuid_%s', 'timestamptz', '%s', '<>~', '=~', 'neq', 'moment not of the same microsecond as the key'),
    ('<@~', 'uuid_%s_in_range', '%s', 'tstzrange', '@>~', NULL, 'cont', 'the key''s time is in the range'),
-   ('@>~', 'range_has_uuid_%s', 'tstzrange', '%s', '<@~', NULL, 'cont', 'the range holds the key''s time')
+   ('@>~', 'range_has_uuid_%s', 'tstzrange', '%s', '<@~', NULL, 'cont', 'the range contains the key''s time')
     ) AS v(operator, function, lefttype, righttype, commutator, negator, selectivity, meaning)
     CROSS JOIN (VALUES ('v1', '@extschema@.uuid_v1', ''), ('v7', 'uuid', '; error if the key is not of version 7'))
     AS k(kind, type, unless) LOOP

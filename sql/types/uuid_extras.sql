@@ -39,19 +39,19 @@ DECLARE
     longest numeric := 10 ^ 12;  -- seconds: 31,688 years
 BEGIN
     IF NOT isfinite(first) OR NOT isfinite(last) OR last <= first THEN
-        RAISE 'last must be later than first, and both finite: not % to %', first, last
+        RAISE 'last must be later than first, and both must be finite, not % to %', first, last
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF first < '1970-01-01 00:00:00+00'::timestamptz OR last > '10889-08-02 05:31:50.655999+00'::timestamptz THEN
         RAISE 'first and last must be from 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00: not % to %',
             first, last USING ERRCODE = 'datetime_field_overflow';
     END IF;
-    -- Each start is computed from the first one, not from the previous one: steps of months then keep the day of the
+    -- Each start is computed from "first" instead of from the previous start: steps of months then keep the day of the
     -- month.
     start := first;
     FOR number IN 1 .. 2147483647 LOOP
         EXIT WHEN start >= last;
-        -- The sum may be outside the range of timestamptz.
+        -- The sum of "first" and the steps may be outside the range of timestamptz.
         stop := CASE WHEN abs(number * extract(epoch FROM step)) < longest THEN least(first + number * step, last)
                      WHEN step > interval '0' THEN last ELSE start END;
         IF stop <= start THEN

@@ -1,7 +1,7 @@
 -- The type uuid_v1: version-1 UUIDs, time first.
 --
--- Reference P4 in docs/uuid_v1.md. A value has 16 bytes: 60 bits of time, then clock sequence and node. In this order,
--- the functions of uuid can compare, sort and hash values.
+-- The source is reference P4 in docs/uuid_v1.md. A value has 16 bytes: 60 bits of time, then clock sequence and node.
+-- With the bits in this order, the functions of uuid can compare, sort and hash values.
 
 CREATE TYPE @extschema@.uuid_v1;
 
@@ -30,7 +30,7 @@ CREATE TYPE @extschema@.uuid_v1 (
 COMMENT ON TYPE @extschema@.uuid_v1 IS
 'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node.';
 
--- Casts, in assignments and explicitly.
+-- Casts: they apply in assignments, and can be written explicitly.
 
 CREATE FUNCTION @extschema@.uuid_v1(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -65,7 +65,7 @@ COMMENT ON FUNCTION @extschema@.uuid_v1_get_timestamp(@extschema@.uuid_v1) IS
 CREATE FUNCTION @extschema@.uuid_v1_get_epoch(id @extschema@.uuid_v1) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_get_epoch(@extschema@.uuid_v1) IS
-'Time in seconds since 1970-01-01 00:00:00+00, negative before.';
+'Time in seconds since 1970-01-01 00:00:00+00; earlier times are negative.';
 
 CREATE FUNCTION @extschema@.uuid_v1_get_clockseq(id @extschema@.uuid_v1) RETURNS smallint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -81,7 +81,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
 'Next version-1 UUID of this session, with a random node and a random clock sequence (RFC 9562 sections 5.1 and 6.10).';
 
--- Comparisons, by the functions of uuid.
+-- Comparisons call the functions of uuid.
 
 DO $$
 DECLARE

@@ -156,7 +156,7 @@ def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connect
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
             feed.execute(f"SELECT {call}".encode(), [number, token])
         diagnostics = caught.value.diag
-        assert diagnostics.message_detail == 'Worker "a" has it, by a later call of feed_take_batch().'
+        assert diagnostics.message_detail == 'Worker "a" has the batch, by a later call of feed_take_batch().'
         assert "another process has the same name" in str(diagnostics.message_hint)
     assert value(other, FINISH, number, other_token) is True
 
@@ -188,18 +188,18 @@ def test_what_the_hint_says(feed: Connection) -> None:
     cases: dict[str, tuple[int, int]] = {}
     number, token = take(feed, "a")
     value(feed, FINISH, number, token)
-    cases["It was finished"] = number, token
+    cases["The batch was finished"] = number, token
     cases["no batch of this number yet"] = number + 10**9, token
     number, token = take(feed, "b", 1)
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
-    cases["It was returned"] = number, token
+    cases["The batch was returned"] = number, token
     take(feed, "b", 1)
     number, token = one_row(feed, "SELECT number, token FROM feed_take_batch('work', 'c', 1, max_tries => 1)")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
-    cases["It is dead after 1 tries"] = number, token
+    cases["The batch is dead after 1 tries"] = number, token
     number, token = take(feed, "d", 1)
     cases["The token is that of batch"] = number - 1, token
-    run(feed, f"SELECT feed_fail_batch('work', {cases['It was returned'][0]}, t.token, 'bad') "
+    run(feed, f"SELECT feed_fail_batch('work', {cases['The batch was returned'][0]}, t.token, 'bad') "
               "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
     details = {}
     for detail, (batch, given) in cases.items():

@@ -151,14 +151,14 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
     other = f"s{uuid.uuid4().hex}"
     in_schema.execute(f"BEGIN; CREATE SCHEMA {other}; {TAKES_ITS_NAME[way].format(other)}; COMMIT".encode())
     parts.insert(101)
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position belongs to another table, not to"):
         parts.read()
     batch = value(in_schema, "SELECT reader_next_batch('events', reader_start('events'))::text")
     with_old_members = (
         "SELECT count(*) FROM reader_batch_rows('events', (1, (%s::text::feed_batch).transactions, NULL, NULL, "
         "NULL, NULL, NULL, (%s::text::feed_position).members, NULL)::feed_batch, null::events)"
     )
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch is of another table than"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch belongs to another table, not to"):
         value(in_schema, with_old_members, batch, old)
     parts.position = str(value(in_schema, "SELECT reader_start('events')::text"))
     assert parts.read() == [100, 101]
@@ -175,7 +175,7 @@ def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connectio
     batch = "reader_next_batch('events', %s::text::feed_position)"
     read = f"SELECT array_agg(n) FROM reader_batch_rows('events', {batch}, null::events)"
     restored = value(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position belongs to another table, not to"):
         value(in_schema, read, restored)
     upgraded = value(in_schema, OF_ANOTHER_SERVER.format(relation="m.relation"), position)
     assert value(in_schema, read, upgraded) == [2]

@@ -417,7 +417,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
         "it is of type": (
             "CREATE TYPE typed AS (k int); ALTER TABLE old DROP n; ALTER TABLE old OF typed", "ALTER TABLE old NOT OF",
         ),
-        "it has a row type that column o of public.user has": (
+        "it has a row type that column o of public.user uses": (
             'CREATE TABLE "user" (o old)', 'DROP TABLE "user"',
         ),
         "it is not permanent": ("ALTER TABLE old SET UNLOGGED", "ALTER TABLE old SET LOGGED"),
@@ -432,7 +432,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
             assert "xact" not in str(value(old, COLUMNS))
         old.execute(undo.encode())
     run_all(old, "CREATE TABLE above (k int) PARTITION BY LIST (k)", "ALTER TABLE above ATTACH PARTITION old DEFAULT")
-    assert "HINT:  Prepare public.above, of which it is a part." in outputs(prepare, "old", code=2)[1]
+    assert "HINT:  Prepare public.above, of which it is a partition." in outputs(prepare, "old", code=2)[1]
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -460,7 +460,7 @@ def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Conne
     )  # fmt: skip
     _, messages = outputs(prepare, "old", "--insert-only")
     text = "\n".join(messages)
-    assert "these mention the table: function public.keep_old(), view public.seen." in text
+    assert "these objects mention the table: function public.keep_old(), view public.seen." in text
     assert "COPY without a list of columns" in text and "WARNING:  table public.old is published" in text
     with pytest.raises(psycopg.errors.SyntaxError, match="more expressions than target columns"):
         old.execute("SELECT keep_old()")

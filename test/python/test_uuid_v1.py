@@ -165,7 +165,7 @@ def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
         try:
             judge.execute(f"INSERT INTO fuzz.made_{type_name} {call}".encode())
         except (psycopg.errors.DatetimeFieldOverflow, psycopg.errors.InvalidParameterValue) as error:
-            assert re.search(r"UUIDs hold \d{4}-|must be (from 1970|later than first, and both finite)", str(error))
+            assert re.search(r"UUIDs hold \d{4}-|must be (from 1970|later than first, and both must be)", str(error))
             refused += 1
         except psycopg.errors.DataException as error:
             assert "range lower bound must be less" in str(error), call
