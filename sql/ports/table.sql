@@ -393,8 +393,8 @@ BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY[format('%I uuid', t.key_column)];
     END IF;
-    -- The default collation is written with its locale, because databases differ in it. The locale of providers other
-    -- than libc is in daticulocale before version 17, in datlocale from then on.
+    -- The default collation is written with its locale, because the default locales of databases differ. The locale of
+    -- providers other than libc is in daticulocale before version 17, in datlocale from then on.
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                                 CASE WHEN a.attcollation = '"default"'::regcollation::oid
@@ -501,8 +501,8 @@ RETURN NOT EXISTS (
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- The tables of which a position stores another attachment or another guard; in a restored database, the tables whose
--- name is not stored. was_attached is true if only the guard differs.
+-- The tables whose attachment or guard has changed since a position stored them; in a restored database, the tables
+-- whose name the position does not contain. was_attached is true if only the guard has changed.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)

@@ -22,7 +22,7 @@ SELECT count(*) AS not_ascending FROM (SELECT id <= lag(id) OVER (PARTITION BY o
 -- The bits after the time are random: each bit is set in half of the keys of new ticks.
 SELECT min(share) > 0.3 AND max(share) < 0.7 AS random FROM (SELECT avg(get_bit(substring(free_bits(id), 103, 20), b)) AS share
     FROM after_made, generate_series(0, 19) AS b WHERE ones = 48 GROUP BY b) AS s;
--- By default a key is after all random keys except one in 2^32.
+-- With the default argument, a key is after all random keys except one in 2^32.
 SELECT uuid_after_random_nextval()::text LIKE 'ffffffff-%' AS by_default;
 SELECT uuid_after_random_nextval() > overlay(overlay(max(md5(n::text)) PLACING '4' FROM 13) PLACING 'b' FROM 17)::uuid AS after FROM generate_series(1, 10000) AS n;
 -- The argument may change from call to call.

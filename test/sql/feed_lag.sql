@@ -24,8 +24,8 @@ INSERT INTO u (n) SELECT generate_series(1, 4);
 INSERT INTO p (n) SELECT generate_series(1, 4);
 INSERT INTO b (n) SELECT generate_series(1, 4);
 SELECT name, caught_up, none FROM lag ORDER BY name;
--- First a batch that may not have all rows. Then the position is inside a transaction without more rows. Then a poll
--- finds no rows.
+-- The first batch may not have all rows. After the second batch, the position is inside a transaction without more
+-- rows. The poll after it finds no rows.
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 3)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 3)) AS b;
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 1)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 1)) AS b;

@@ -108,7 +108,7 @@ SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 SET ROLE inorder_blind;
 SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 
--- Without a rollback: feeds of a reader and of other roles, and rows of partitions that are created meanwhile.
+-- Calls without a rollback: feeds of a reader and of other roles, and rows of partitions that are created meanwhile.
 SET ROLE inorder_reader;
 SELECT feed_create('theirs', 'private.events'), feed_create('mine', 'private.events');
 SELECT name, owner, relation, key_column FROM feeds ORDER BY name, owner;
