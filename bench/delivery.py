@@ -85,7 +85,7 @@ def pause_of(kind: str, session: Connection) -> Callable[[], object]:
 
 @dataclass
 class Followed:
-    """The rows that a reader got, with the time of each read that returned rows; the number of reads, and CPU time."""
+    """A reader of a feed: the times and rows of reads that returned rows, the number of reads, and the CPU time."""
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
     reads: int = 0
@@ -178,7 +178,7 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         rows = self.session.execute(MOMENTS, (last,)).fetchall()
         delays = delays_ms({int(str(n)): float(str(moment)) for n, moment in rows}, reader.deliveries)
         if not delays:
-            raise InorderError(f"pgbench did nothing in {self.plan.seconds} s")
+            raise InorderError(f"pgbench committed no row in {self.plan.seconds} s")
         p50, p99 = np.percentile(delays, [50, 99])
         return metrics | {"p50_ms": float(p50), "p99_ms": float(p99), "most_ms": max(delays), "tps": done.tps}
 
@@ -191,8 +191,10 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
 def holds_text(result: Result, plan: DeliveryPlan) -> str:
     p50, p99 = (median_of(result, LOADED, WAIT, name) for name in TARGETS_MS)
-    load = f"{plan.rate:,} commits a second by {plan.writers} sessions."
-    return f"{load} By feed_wait p50 {p50.median:.1f} ms, p99 {p99.median:.1f} ms." if p50 and p99 else load
+    load = f"{plan.writers} sessions commit {plan.rate:,} rows a second."
+    if not p50 or not p99:
+        return load
+    return f"{load} With feed_wait, p50 is {p50.median:.1f} ms and p99 is {p99.median:.1f} ms."
 
 
 def interval_of(kind: str) -> float:
@@ -204,17 +206,17 @@ FIGURES = (
            value=lambda row: label_of(row.kind)),
     Figure("p50 ms", "Time of a row from commit to the answer: median of a measurement, then median of the rounds.",
            figures, "p50_ms", bar=True, value=median("p50_ms")),
-    Figure("p99 ms", "The same, as the 99th percentile of a measurement.", figures, "p99_ms", bar=True,
-           value=median("p99_ms")),
+    Figure("p99 ms", "The same time: 99th percentile of a measurement, then median of the rounds.", figures, "p99_ms",
+           bar=True, value=median("p99_ms")),
     Figure("reads/s", "Reads per second under the load.", number(), "reads", value=median("reads")),
     Figure("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
            "server_percent", value=median("server_percent")),
-    Figure("idle %", "The same while nothing is committed.", figures, "idle_percent",
-           value=median("server_percent", IDLE)),
+    Figure("idle %", "CPU of the reader's server process while nothing is committed, percent of a core.", figures,
+           "idle_percent", value=median("server_percent", IDLE)),
     Figure("client %", "CPU of the reader, a thread in Python, under the load.", figures, "client_percent",
            terminal=False, value=median("client_percent")),
-    Figure("client idle %", "The same while nothing is committed.", figures, "client_idle_percent", terminal=False,
-           value=median("client_percent", IDLE)),
+    Figure("client idle %", "CPU of the reader while nothing is committed.", figures, "client_idle_percent",
+           terminal=False, value=median("client_percent", IDLE)),
     Figure("TPS", "Commits per second, as pgbench counts them.", number(), "tps", value=median("tps")),
 )  # fmt: skip
 
@@ -235,7 +237,7 @@ def verdicts(result: Result, plan: DeliveryPlan, question: str) -> Sequence[Verd
     base = min(plan.kinds[1:], key=lambda kind: abs(interval_of(kind) - LOOKS_MS))
     compared = [
         Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))
-        for metric, step, values in (("p50", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
+        for metric, step, values in (("median delay", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
     ]
     shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), PLAIN) for kind in (WAIT, base))
     return costs(question, compared, holds_text(result, plan), bars_of(shown, number(1, "ms")))

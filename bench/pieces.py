@@ -1,4 +1,4 @@
-"""Reading a backlog piece by piece: the cost of the last pieces compared with the first pieces; order columns.
+"""Cost of reading a backlog piece by piece: the last pieces relative to the first pieces, and order columns.
 
 Each form of table has two backlogs: of many transactions, and of a single transaction. The CPU time of the server
 process is recorded for each piece.
@@ -30,7 +30,7 @@ BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
 TRANSACTION = 100  # rows of each of many transactions, and of the last read
 LOOKS = 60  # calls of a measurement
 
-# The columns of a table with its numbers, as they are read.
+# For each form of table: its label, the columns with the key and the transaction's number, and a further index.
 PLAIN, ORDERED = "uuid", "ordered"
 NUMBERED = "k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id()"
 FORMS = {
@@ -45,7 +45,7 @@ FORMS = {
     "partial": ("number, btree of those above 0", NUMBERED, "(xact) WHERE xact > 0"),
 }
 
-# A row of two tables of a form, with its indexes and WAL.
+# Bytes per row of both tables of a form, with their indexes and WAL.
 BYTES_PER_ROW = 500
 
 
@@ -99,7 +99,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return str(one_row(self.session, query)[0])
 
     def fill(self) -> None:
-        self.last: dict[str, str] = {}  # number of the last of many transactions, by form
+        self.last: dict[str, str] = {}  # the number of the transaction that follows the backlogs, by form
         for form in self.plan.forms:
             for step, words in BACKLOGS.items():
                 self.progress.step(f"Filling {self.plan.filled:,} rows: {FORMS[form][0]}, {words}")
@@ -201,7 +201,7 @@ def micros(run: Run) -> float | None:
     return 1e6 * run.metrics["cpu_seconds"] / run.rows if "cpu_seconds" in run.metrics else None
 
 
-FORM = Figure("form", "The key or number of the transaction, and the index that has it.",
+FORM = Figure("form", "The column with the transaction's number, and its index.",
               value=lambda row: FORMS[row.kind][0])  # fmt: skip
 TO_PLAIN = f"Ratio to the {FORMS[PLAIN][0]} in the same round."
 BACKLOG = (
@@ -217,8 +217,8 @@ BACKLOG = (
 )  # fmt: skip
 CALL = (
     FORM,
-    Figure("CPU ms", f"CPU milliseconds of the server for a call that reads them, median of {LOOKS} calls; target with "
-           "an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
+    Figure("CPU ms", f"CPU milliseconds of the server for a call that reads the last rows, median of {LOOKS} calls; "
+           "target with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
            value=median("cpu_seconds", scale=1e3)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, "cpu_seconds")),
     Figure("ms", "Milliseconds of a call by the clock, with its answer.", number(3, interval=True), "ms",
@@ -229,7 +229,7 @@ CALL = (
 def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
     rows = [Row(result, step, form) for form in plan.forms if result.select(step, form)]
     title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
-    caption = f"Many transactions have {TRANSACTION} rows each. Each piece is a feed_read in its own transaction."
+    caption = f"Each of many transactions has {TRANSACTION} rows. Each piece is a feed_read in its own transaction."
     return table(
         f"pieces_{step}", title, BACKLOG, rows, caption,
     )  # fmt: skip
@@ -242,14 +242,14 @@ def last_section(result: Result, plan: PiecesPlan) -> Section:
 
 
 def sections(result: Result, plan: PiecesPlan) -> Sequence[Section]:
-    made = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
-    return [*made, *([last_section(result, plan)] if result.select(LAST) else [])]
+    report_sections = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
+    return [*report_sections, *([last_section(result, plan)] if result.select(LAST) else [])]
 
 
 def verdicts(result: Result, plan: PiecesPlan, question: str) -> Sequence[Verdict]:
     compared = [comparison for step in BACKLOGS if (comparison := steepest(result, plan, step))]
     holds = (
-        f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "
-        "the form with the largest ratio."
+        f"Backlogs of {plan.filled:,} rows are read in pieces of {plan.piece_rows:,} rows. Of {len(plan.forms)} "
+        "forms of table, the figures are those of the form with the largest ratio."
     )
     return costs(question, compared, holds)

@@ -156,7 +156,7 @@ class TailExperiment(Experiment[TailPlan]):
         return [Stage(every_round([*turns, *starts]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
-        """Write all rows to a new file; if the format has lines, an error unless the file has a line for each row."""
+        """Write all rows to a new file. It is an error if a file of JSON or CSV does not have a line for each row."""
         with self.emptied():
             metrics = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
             metrics |= {"bytes": sum(file.stat().st_size for file in self.written())}
@@ -216,7 +216,7 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            message = process.stderr.read()  # ends with the program, which alone can write to this pipe
+            message = process.stderr.read()  # returns when the program ends, which alone can write to this pipe
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
@@ -332,6 +332,7 @@ def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]
     shown = ((label_of(JSON, kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
              for kind in (SAME_ORDER, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
     holds = (
-        f"{plan.written:,} rows of 60 bytes, in memory, into a file, without starts. {start_text(result, plan, JSON)}"
+        f"{plan.written:,} rows of 60 bytes, which are in memory, are written to a file; the times of starts are "
+        f"subtracted. {start_text(result, plan, JSON)}"
     )
     return costs(question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))

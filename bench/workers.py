@@ -26,7 +26,7 @@ from inorder.text import plural
 
 WORK = "work"
 TABLE, FEED = f"{SCHEMA}.jobs", "inorder lab workers"
-TARGET = {4: 2.5}  # times the speed of one
+TARGET = {4: 2.5}  # the speed relative to one worker, by number of workers
 
 TAKE = f"SELECT number, token FROM feed_take_batch('{FEED}', %s, %s)"
 ROWS = f"SELECT id FROM feed_batch_rows('{FEED}', %s, null::{TABLE})"
@@ -77,19 +77,19 @@ class WorkersExperiment(Experiment[WorkersPlan]):
 
     def stages(self) -> list[Stage]:
         turns = [
-            single(WORK, kind_of(many), self.plan.rows, plural(many, "worker"), partial(self.work, many))
-            for many in self.plan.workers
+            single(WORK, kind_of(count), self.plan.rows, plural(count, "worker"), partial(self.work, count))
+            for count in self.plan.workers
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
 
-    def work(self, many: int, _seed: int) -> Metrics:
+    def work(self, workers: int, _seed: int) -> Metrics:
         """Process all rows, until no worker gets a batch; an error unless each row was processed once."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'beginning')")
-        sessions = [self.target.connect() for _ in range(many)]
+        sessions = [self.target.connect() for _ in range(workers)]
         try:
-            with ThreadPoolExecutor(many) as threads:
+            with ThreadPoolExecutor(workers) as threads:
                 started = time.perf_counter()
-                shares = list(threads.map(self.process, sessions, range(many)))
+                shares = list(threads.map(self.process, sessions, range(workers)))
                 seconds = time.perf_counter() - started
         finally:
             for session in sessions:
@@ -98,11 +98,11 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         (expected,) = one_row(self.session, f"SELECT count(*) FROM {TABLE}")
         if len(processed) != expected or max(processed.values(), default=0) > 1:
             raise InorderError(
-                f"{plural(many, 'worker')} processed {len(processed):,} rows of {expected:,}, "
-                f"{sum(processed.values()) - len(processed):,} again"
+                f"{plural(workers, 'worker')} processed {len(processed):,} of {expected:,} rows, "
+                f"and processed rows again {sum(processed.values()) - len(processed):,} times"
             )
         least = min(len(share) for share in shares)
-        return {"seconds": seconds, "least_share": least / (len(processed) / many)}
+        return {"seconds": seconds, "least_share": least / (len(processed) / workers)}
 
     def process(self, session: Connection, number: int) -> list[str]:
         done: list[str] = []
@@ -142,7 +142,7 @@ FIGURES = (
            value=lambda row: plural(many_of(row.kind), "worker")),
     Figure("rows/s", "Rows per second, median of the rounds.", number(), "rows_per_second", bar=True,
            value=median(speed_of)),
-    Figure("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio",
+    Figure("to the fewest", "Ratio to the speed of the fewest workers in the same round.", to_base, "ratio",
            value=to_fewest),
     Figure("target", "Target for the ratio to one worker; missing it is not an error.", value=target_of),
     Figure("ms", "Milliseconds of one worker for a row, including the call.", number(3), "row_ms",
@@ -159,8 +159,9 @@ def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
             "workers",
             title,
             FIGURES,
-            [Row(result, WORK, kind_of(many)) for many in plan.workers if result.select(WORK, kind_of(many))],
-            "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
+            [Row(result, WORK, kind_of(count)) for count in plan.workers if result.select(WORK, kind_of(count))],
+            "For each batch, a worker runs feed_take_batch and feed_batch_rows, makes the calls, and runs "
+            "feed_finish_batch. Each statement is a transaction.",
         )
     ]
 
@@ -168,5 +169,5 @@ def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
 def verdicts(result: Result, plan: WorkersPlan, question: str) -> Sequence[Verdict]:
     least, most = min(plan.workers), max(plan.workers)
     ratios = ratios_of(result, WORK, kind_of(least), kind_of(most), speed_of)
-    holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
+    holds = f"Each row needs a call of {plan.call_us:,} µs; a batch has {plan.batch_rows:,} rows."
     return costs(question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)

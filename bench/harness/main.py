@@ -74,12 +74,12 @@ class Latencies:
         with self.lock:
             self.ticks[-1][round(milliseconds, 2 - math.floor(math.log10(milliseconds)))] += times
 
-    def turn(self, *parts: float) -> list[float]:
+    def turn(self, *shares: float) -> list[float]:
         """The quantiles of the window, which then advances by one tick."""
         with self.lock:
             counts = sum(self.ticks, Counter[float]())
             self.ticks.append(Counter())
-        return [quantile(counts, share) for share in parts]
+        return [quantile(counts, share) for share in shares]
 
 
 def quantile(counts: Counter[float], share: float) -> float:
@@ -118,7 +118,7 @@ class Adapter:
         sys.stdout.flush()
 
     def connected(self, work: Callable[[Connection], None]) -> None:
-        """Work with a connection until the end; after the server was away, with a new connection."""
+        """Repeat ``work`` until the adapter stops, with a new connection after an error of the server."""
         while not self.stop.is_set():
             try:
                 with psycopg.connect(self.settings.dsn, autocommit=True) as connection:
@@ -146,7 +146,7 @@ class Adapter:
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
-        """The number of jobs to insert, after waiting for a job to be due, or for a moment."""
+        """Wait for a due job, or for a moment; return the number of jobs to insert."""
         if self.settings.is_paced:
             try:
                 return credit + self.tokens.get(timeout=0.5)
@@ -181,15 +181,15 @@ class Adapter:
             if row is None or row[0] is None:
                 connection.execute("SELECT feed_wait('jobs')")
                 return
-            made = [float(at) for (at,) in connection.execute(ROWS, [row[0]])]
-            self.count("claimed", len(made))
-            for at in made:
+            times = [float(at) for (at,) in connection.execute(ROWS, [row[0]])]
+            self.count("claimed", len(times))
+            for at in times:
                 self.latencies["claim"].add(time.time() - at)
                 time.sleep(self.settings.work)
             connection.execute(FINISH, row)
-            for at in made:
+            for at in times:
                 self.latencies["end_to_end"].add(time.time() - at)
-            self.count("completed", len(made))
+            self.count("completed", len(times))
 
         self.connected(work)
 

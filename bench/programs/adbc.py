@@ -1,4 +1,4 @@
-"""The rows of a query as Parquet to standard output, by ADBC and pyarrow alone: adbc.py QUERY."""
+"""Write the rows of a query to standard output as Parquet, by ADBC and pyarrow alone: adbc.py QUERY."""
 
 import sys
 

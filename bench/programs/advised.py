@@ -1,4 +1,4 @@
-"""Advice followed and then measured on a throw-away server: WAL and size of the index. Run by script/advised."""
+"""Follow advice on a throw-away server, and measure the WAL and the size of the index. Run by script/advised."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.units import parse_count, size_text
 
 SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
-TOLERATED = 0.2
+TOLERATED = 0.2  # relative deviation of a measured figure from the figure of the advice
 DAY = 86_400
 
 # Three different tables: a bare one, one with a text key, one with two more indexes.
@@ -50,9 +50,9 @@ def inserted(admin: Connection, count: int) -> float:
 
 
 def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Outcome]:
-    """A table in its own database: inserts, advice, its remedy, as many inserts again.
+    """Insert rows into a table in its own database, follow the advice, and insert as many rows again.
 
-    The counters are those of one checkpoint interval; the model therefore also uses one interval.
+    The counters are those of one checkpoint interval; the model of the advice therefore uses one interval, too.
     """
     dsn = f"{cluster.dsn} dbname=followed_{name}"
     with connect(cluster.dsn) as admin:

@@ -1,7 +1,7 @@
-"""The cost of a log of changes for writers, in the C extension and in the SQL edition, and without a log.
+"""Measure the cost of a log of changes for writers, in the C extension and in the SQL edition.
 
-Run by script/price --changes. Measures CPU time of the server process in rounds, each of which runs every statement on
-every table in random order; WAL and HOT updates of all rounds; and, once, the temporary files of an UPDATE of all rows.
+Run by script/price --changes. Each round runs every statement on every table in random order, and measures the CPU time
+of the server process. WAL and HOT updates are those of all rounds, temporary files those of one UPDATE of all rows.
 Partitioned tables are compared with a partitioned table without a log.
 """
 
@@ -35,7 +35,7 @@ LOG = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
 )
-# For each side: the edition, if there is a log; the statements before changes_enable(); its baseline.
+# For each side: the edition, "" without a log; the statements before changes_enable(); the side that is its baseline.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no log": ("", TABLE, ""),
     "C extension": ("c", TABLE, "no log"),
@@ -92,7 +92,7 @@ class Side:
         return float(str(one_row(self.connection, f"SELECT {expression}")[0]))
 
     def settled(self, expression: str) -> float:
-        """A number of the statistics, after the session has reported its own."""
+        """A number from the server's statistics, read after the session has reported its counters."""
         execute(self.connection, "SELECT pg_stat_force_next_flush()")
         return self.number(expression)
 
@@ -113,7 +113,7 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
 
 
 def print_changes(rounds: int) -> None:
-    """Measure the cost, and print it."""
+    """Measure the costs, and print a table of them."""
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]

@@ -1,9 +1,9 @@
-"""The cost of counting the rows of 20 groups: counts by group in both editions, compared with other methods.
+"""Measure the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
 
-Run by script/price --groups. Writers: CPU time of the server process, in rounds, each of which runs every statement on
-every side in random order; and transactions a second of 16 clients that write into one group, with and without waiting
-for the disk at commit. Readers: time of the server process for all groups, with 1,000 statements not folded; with
-100,000 of them the table of deltas is larger. At the end each side is compared with GROUP BY.
+Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
+CPU time of the server process, and is also measured as the transactions a second of 16 clients that write rows of one
+group, with and without waiting for the disk at commit. The cost of readers is the CPU time of a query of all groups,
+after 1,000 statements that are not folded. At the end, the counts of each side are compared with GROUP BY.
 """
 
 import gzip
@@ -50,7 +50,7 @@ SLOT = (
 )
 COUNT = "SELECT status, count(*) FROM t GROUP BY status"
 SLOTS = "CREATE TABLE counts (status text, slot int, n int8, PRIMARY KEY (status, slot)) WITH (fillfactor = 50)"
-# For each side: the edition, if it has one; what makes its counts; the query for all groups.
+# For each side: the edition, "" without inorder; the statements that create the counts; the query of all groups.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no counts": ("", (), COUNT),
     "counter rows": ("", (
@@ -87,7 +87,7 @@ Samples = dict[str, dict[str, list[float]]]  # measurement -> side -> samples: Â
 
 @dataclass
 class Side:
-    """A table in a database of its own, with the session that writes into it, and another one."""
+    """A table in a database of its own, with the session that is measured, and another session."""
 
     name: str
     connection: Connection

@@ -1,6 +1,6 @@
-"""The cost of masks as in docs/mask.md: by a constant, by a view, by a function. Run by script/price --masks.
+"""Measure the cost of masks as in docs/mask.md: by a constant, a view and a function. Run by script/price --masks.
 
-Measures the CPU time of the server process, minus that of the same query without a mask, in rounds. Each round measures
+The cost is the CPU time of the server process, minus that of the same query without a mask. Each round measures
 everything once, in random order.
 """
 
@@ -29,8 +29,8 @@ WORK = {
 
 def example() -> str:
     """The objects that the page creates, with more rows."""
-    made = [block.text for block in blocks("docs/mask.md") if "CREATE TABLE" in block.text]
-    return "\n".join(made).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
+    texts = [block.text for block in blocks("docs/mask.md") if "CREATE TABLE" in block.text]
+    return "\n".join(texts).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
 
 
 def print_masks(rounds: int) -> None:

@@ -1,8 +1,8 @@
-"""The speed gained by reading in parts, for a transformation that costs CPU. Run by script/engines; only printed.
+"""Print the speed gained by reading in parts, for a transformation that costs CPU. Run by script/engines.
 
-Each round reads all rows in one part and in four, in a Spark with two cores. The CPU time is that of Spark, its Python
-workers and the server. With two cores at most half of the time can be saved by parallelism; a further gain would have
-to come from the parts themselves.
+Each round reads all rows in one part and in four parts, by Spark with two cores. The CPU time is that of Spark, its
+Python workers and the server. With two cores, parallelism can save at most half of the time; a further gain would come
+from the parts themselves.
 """
 
 import os
@@ -83,9 +83,9 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
     busy = statistics.median(single.cpu / single.wall for single, _ in rounds)
     more = statistics.median(four.cpu / single.cpu for single, four in rounds)
     return (
-        f"{cost:.2f} ms of CPU a row: {PARTS} parts are {statistics.median(gains):.2f} times as fast as one "
-        f"({gains[0]:.2f} to {gains[-1]:.2f}); at most {most:.2f}, since one part keeps {busy:.2f} of {CORES} cores "
-        f"busy, and {PARTS} parts take {more:.2f} times its CPU"
+        f"{cost:.2f} ms of CPU a row: {PARTS} parts are {statistics.median(gains):.2f} times as fast as one part "
+        f"({gains[0]:.2f} to {gains[-1]:.2f}). A factor of {most:.2f} is possible: one part keeps {busy:.2f} of "
+        f"{CORES} cores busy, and {PARTS} parts take {more:.2f} times the CPU time of one part."
     )
 
 

@@ -1,7 +1,7 @@
-"""Existing tables: the time of `inorder prepare`, and the waits of writers; the first pass; polls of a steady stream.
+"""Measure existing tables: `inorder prepare` and the waits of writers, the first pass, and polls of a steady stream.
 
-Run by script/scale --prepared. Measures the CPU time of the server process. Waits for locks come from the server's log.
-Tables that are compared are measured in turn.
+Run by script/scale --prepared. The times of reads are CPU times of the server process. Waits for locks come from the
+server's log. Tables that are compared are measured in turn.
 """
 
 import gzip
@@ -253,9 +253,9 @@ def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
                         break
     with connect(cluster.dsn) as connection:
         reads.append(read(connection, ServerProcess(connection), table, 10**6))
-        (there,) = one_row(connection, f"SELECT count(*) FROM {table}")
-    if sum(count for count, _ in reads) != there:
-        raise AssertionError(f"{sum(count for count, _ in reads)} rows of {there} were read")
+        (expected,) = one_row(connection, f"SELECT count(*) FROM {table}")
+    if sum(count for count, _ in reads) != expected:
+        raise AssertionError(f"{sum(count for count, _ in reads)} rows of {expected} were read")
     return reads
 
 

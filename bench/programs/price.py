@@ -1,7 +1,7 @@
-"""The cost of keys, guards, reads and counts: in the C extension, in the SQL edition, and without inorder.
+"""Measure the cost of keys, guards, reads and counts: in the C extension, in the SQL edition, and without inorder.
 
-Run by script/price. Measures CPU time of the server process and, in one case, the time until a commit is on disk. Each
-round measures everything once, in random order.
+Run by script/price. The cost is the CPU time of the server process or, in one case, the time until a commit is on disk.
+Each round measures everything once, in random order.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def not_prepared(side: Side) -> float:
 
 
 def committed(side: Side) -> float:
-    """Insert one row by a prepared statement. The wall-clock time until the client knows that the commit is on disk."""
+    """Insert one row by a prepared statement; return the wall-clock time until the commit is reported to the client."""
     calls = 100
     side.connection.execute("SET synchronous_commit = on")
     with Prepared(side.connection, insert(f"log_{side.kind}", 1)) as call:
@@ -105,7 +105,7 @@ def piece(side: Side, rows: int) -> str:
 
 
 def read(side: Side) -> float:
-    """Read a piece of new rows. The next measurement skips the other rows."""
+    """Read a piece of new rows. The next measurement skips the rows that are left."""
     skip(side)
     text = piece(side, READ_ROWS)
     for _ in range(READ_ROWS // BATCH_ROWS + 1):
@@ -113,7 +113,7 @@ def read(side: Side) -> float:
     return side.microseconds(text)
 
 
-def some(rows: int) -> Callable[[Side], float]:
+def read_new(rows: int) -> Callable[[Side], float]:
     """Read the rows of a transaction that has just ended: the mean of several reads."""
 
     def took(side: Side) -> float:
@@ -212,8 +212,8 @@ MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
     "the same, time until it is on disk": committed,
     f"row of 256 bytes, of an insert of {BATCH_ROWS}": many("log"),
     f"read of {READ_ROWS:,} rows": read,
-    "read of one new row": some(1),
-    f"read of {SOME_ROWS} new rows": some(SOME_ROWS),
+    "read of one new row": read_new(1),
+    f"read of {SOME_ROWS} new rows": read_new(SOME_ROWS),
     f"batch of {SOME_ROWS} rows of a worker": worker,
     "first read of a session": first_call,
     "poll that finds nothing": poll,

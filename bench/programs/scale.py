@@ -1,6 +1,6 @@
-"""The cost of reads as a table grows: counters and CPU time, on a throw-away server. Run by script/scale.
+"""Measure the cost of reads as a table grows: pages and CPU time, on a throw-away server. Run by script/scale.
 
-It also computes the pages of a table and its index, even for tables too large to create here.
+The program also computes the pages of a table and of its index, even for tables that are too large to create.
 """
 
 import argparse
@@ -178,7 +178,7 @@ def number(connection: Connection, expression: str) -> float:
 
 @contextmanager
 def opened(connection: Connection) -> Iterator[None]:
-    """Start and fold a count, and insert rows after the fold."""
+    """Fold the count, and insert rows after the fold."""
     connection.execute("SELECT exact_count_fold('events')")
     insert(connection, 10, 100)
     yield
@@ -187,7 +187,7 @@ def opened(connection: Connection) -> Iterator[None]:
 def cost(
     connection: Connection, statement: str, before: Callable[[], None] = lambda: None, calls: int = CALLS
 ) -> tuple[float, float]:
-    """Medians of ``calls`` calls, after one more: milliseconds of CPU time, and pages found in memory or read."""
+    """Medians of ``calls`` calls, after a call to warm up: milliseconds of CPU time, and pages accessed."""
     process = ServerProcess(connection)
     times, pages = [], []
     for number in range(-1, calls):

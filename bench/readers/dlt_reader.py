@@ -1,7 +1,7 @@
 """dlt as a reader of inorder lab check: the cursor of its sql_database source, into DuckDB.
 
-A program by the contract of docs/check.md. READERS names a folder for pipelines and the data that they load. A poll is
-a run of the pipeline; its rows are the rows that the run has added to the destination.
+A program by the contract of docs/check-protocol.md. READERS names a folder for pipelines and the data that they load. A
+poll is a run of the pipeline; its rows are the rows that the run has added to the destination.
 """
 
 import json
@@ -18,7 +18,7 @@ LAG = 5  # rows of this number of seconds are read again
 
 
 class Pipeline:
-    """One pipeline per table: a reader that was killed continues with it."""
+    """The pipeline of a table. A reader that is restarted after a kill continues with the same pipeline."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events_{self.made()}"

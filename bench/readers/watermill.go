@@ -1,7 +1,7 @@
-// Watermill's subscriber as a reader of inorder lab check: a program by the contract of docs/check.md.
+// Watermill's subscriber as a reader of inorder lab check: a program by the contract of docs/check-protocol.md.
 //
-// A poll is one of its queries: the query waits for a line. The position is stored once the next line has come,
-// since only then the rows of the poll are.
+// A poll is one query of the subscriber, which waits for a line before each query. The subscriber stores the position
+// only after the next line has come, because the rows of the poll are stored before that line is sent.
 package main
 
 import (
@@ -68,9 +68,9 @@ func main() {
 		SchemaAdapter: messages, OffsetsAdapter: positions, InitializeSchema: true, PollInterval: 1,
 	}, nil)
 	fail(err)
-	found, err := subscriber.Subscribe(context.Background(), "events")
+	received, err := subscriber.Subscribe(context.Background(), "events")
 	fail(err)
-	for message := range found {
+	for message := range received {
 		fmt.Println(message.UUID)
 		message.Ack()
 	}

@@ -132,10 +132,10 @@ def checked(**faults: Judgement) -> Checked:
     ("faults", "words", "says"),
     [
         ({}, "", "No: none of 7 schedules, and no random load, loses a row"),
-        ({"lost": Judgement(lost=("1",))}, "lost in 1 steps", "Yes: it loses rows of transactions that commit late"),
-        ({"twice": Judgement(twice=("1",))}, "returned twice in 1 steps", "No row is lost, but it returns rows of"),
+        ({"lost": Judgement(lost=("1",))}, "lost in 1 steps", "Yes: the reader loses rows of transactions that"),
+        ({"twice": Judgement(twice=("1",))}, "returned twice in 1 steps", "No row is lost, but the reader returns"),
         ({"disorder": Judgement(disorder=("1",))}, "out of order in 1 steps", "after rows of transactions that began"),
-        ({"differs": Judgement(differs=("1",))}, "differs in 1 steps", "Yes: its copy differs from the table"),
+        ({"differs": Judgement(differs=("1",))}, "differs in 1 steps", "Yes: the copy differs from the table"),
         (
             {"stalled": Judgement(stalled=(Stall("1", ("A",), 62),))},
             "62 s, while A is open",

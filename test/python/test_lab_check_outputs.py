@@ -169,10 +169,10 @@ def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_pa
     assert own.returncode == 3, own.stderr
     assert ElementTree.fromstring(own.stdout).find(".//failure") is not None
     kept = json.loads((tmp_path / "r.json").read_text())
-    assert kept["readers"][0]["verdict"].startswith("Yes: it loses rows of transactions that commit late")
+    assert kept["readers"][0]["verdict"].startswith("Yes: the reader loses rows of transactions that commit late")
     built = inorder("lab", "check", "id", *words, folder=tmp_path, server=server)
     assert built.returncode == 0, built.stderr
-    assert built.stdout.startswith("Yes: it loses rows of transactions that commit late, for good. Use a feed")
+    assert built.stdout.startswith("Yes: the reader loses rows of transactions that commit late, for good. Use a feed")
 
 
 def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,5 +206,5 @@ def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -
     environment = options | {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "2 failed" in done.stdout, done.stdout + done.stderr
-    assert done.stdout.count("Yes: it loses rows of transactions that commit late, for good") >= 2
+    assert done.stdout.count("Yes: the reader loses rows of transactions that commit late, for good") >= 2
     assert "is committed, and no poll returns it: lost" in done.stdout

@@ -94,9 +94,9 @@ done
 """
 
 WRONG = {
-    "no table": ('setup = "SELECT 1"', "the setup of wrong makes no events in the schema inorder_lab"),
-    "another schema": ('setup = "CREATE TEMP TABLE events (id int)"', "makes no events in the schema inorder_lab"),
-    "no sequence": ('setup = "CREATE TABLE events (id int)"', "makes no ids in the schema inorder_lab"),
+    "no table": ('setup = "SELECT 1"', "the setup of wrong creates no events in the schema inorder_lab"),
+    "another schema": ('setup = "CREATE TEMP TABLE events (id int)"', "creates no events in the schema inorder_lab"),
+    "no sequence": ('setup = "CREATE TABLE events (id int)"', "creates no ids in the schema inorder_lab"),
     "an error": ('setup = "SELECT 1/0"\nteardown = "DROP TABLE loaded"', "division by zero"),
 }
 

@@ -37,10 +37,10 @@ def test_costs_are_above_the_floor() -> None:
     (section,) = GeneratorsExperiment.sections(result)
     shown = {row[0]: row[1:] for row in section.shown()}
     assert shown["uuid_v7_nextval"] == ["14 [4–24]", "1/5.0", "", ""]
-    assert "CPU time" in section.title and section.title.endswith("Floor, subtracted: 4 ns a value")
+    assert "CPU time" in section.title and section.title.endswith("The floor of 4 ns a value is subtracted")
     (verdict,) = GeneratorsExperiment.verdicts(result)
-    figures = "For a version-7 key: 0.20 [0.20–0.20] times the CPU time of gen_random_uuid()."
-    assert (verdict.answer, verdict.figures) == ("14 ns", figures)
+    figures = "the CPU time is 0.20 [0.20–0.20] times that of gen_random_uuid()."
+    assert (verdict.answer, verdict.figures) == ("14 ns", f"This is the cost of a version-7 key: {figures}")
     for run in result.runs:
         del run.metrics["cpu_seconds"]
     (section,) = GeneratorsExperiment.sections(result)

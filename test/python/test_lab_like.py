@@ -193,11 +193,11 @@ def test_the_table_is_only_read(shop: str) -> None:
         ("shop.empty", {}, "has no rows"),
         (NAMED, {}, "has no rows"),
         ("shop.named", {}, "the column a.* is of the type shop.keyless.*--leave-out a"),
-        ("shop.keyless", {}, "it has no primary key"),
-        ("shop.two", {}, r"its primary key is \(a, b\)"),
+        ("shop.keyless", {}, "the table has no primary key"),
+        ("shop.two", {}, r"the primary key of the table is \(a, b\)"),
         ("shop.two", {"key": "b"}, "no index that begins with it"),
-        ("shop.small", {}, "id is integer, and the lab has fewer kinds of that type"),
-        (ORDERS, {"kinds": ("v7", "bigint")}, "id is uuid, and available are xact, v7"),
+        ("shop.small", {}, "id is integer, for which the lab has fewer kinds"),
+        (ORDERS, {"kinds": ("v7", "bigint")}, "id is uuid, for which the lab has xact, v7"),
         ("shop.odd", {}, "the column at is of the type shop.keyless.*--leave-out at"),
         (ORDERS, {"leave_out": ("nothing",)}, "no column nothing"),
         (ORDERS, {"update": ("twice",)}, "no column twice that can be changed"),
@@ -550,7 +550,8 @@ def test_what_to_do_follows_from_the_ratio() -> None:
     assert "its index causes 27 % of the WAL" in little.figures
     assert much.answer == "67 % of the WAL" and "Generate the keys of new rows in order." in much.figures
     assert much.holds.startswith(
-        "1,000,000 rows like orders, 1 indexes, 50 % inserts and 50 % updates of any rows, 5 rows"
+        "Each copy of orders has 1,000,000 rows and 1 indexes. The load is 50 % inserts and 50 % updates of any rows, "
+        "with 5 inserted rows"
     )
     assert LikeExperiment.verdicts(empty_result(LikeExperiment, LikePlan(table="orders"))) == []
 

@@ -57,7 +57,7 @@ def test_growth_is_that_of_the_pages_that_came() -> None:
 def test_the_verdict_says_how_the_index_grew() -> None:
     (verdict,) = MixedExperiment.verdicts(a_result())
     assert verdict.figures.endswith(
-        "Switched to version 7 the index grew by 30 % for 20 % more rows; its new pages are 50 % full."
+        "After the switch to version 7, the index grew by 30 % for 20 % more rows; its new pages are 50 % full."
     )
     assert "its new pages" not in MixedExperiment.verdicts(a_result(leaf=False))[0].figures
     assert MixedExperiment.verdicts(empty_result(MixedExperiment, MixedPlan())) == []

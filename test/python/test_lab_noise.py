@@ -48,15 +48,15 @@ def complete(result: Result, kind: str) -> np.ndarray:
 
 def test_words_say_no_difference_or_which() -> None:
     plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
-    assert said(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
+    assert said(noisy_result(plan, 0.05)) == "No difference was found in 2 comparisons of equal tables."
     wrong = said(noisy_result(plan, 0.01, shift=1.5))
-    assert wrong.startswith("2 of 2 comparisons of equal tables wrongly reported as significant: bigint A/B (0.6")
-    assert said(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("Fewer than 6 rounds")
-    assert said(nothing_measured(plan)).startswith("Fewer than 6 rounds")
+    assert wrong.startswith("2 of 2 comparisons of equal tables were wrongly reported as significant: bigint A/B (0.6")
+    assert said(noisy_result(NoisePlan(rounds=5), 0.01, shift=1.5)).startswith("With fewer than 6 rounds")
+    assert said(nothing_measured(plan)).startswith("With fewer than 6 rounds")
     (verdict,) = NoiseExperiment.verdicts(noisy_result(plan, 0.05))
     assert verdict.figures == said(noisy_result(plan, 0.05)) and verdict.answer.startswith("Differences of ")
     (few,) = NoiseExperiment.verdicts(noisy_result(NoisePlan(rounds=5), 0.01))
-    assert few.answer == "Not decided" and few.sure == "5 rounds: not significant. Repeat with --rounds 6."
+    assert few.answer == "Not decided" and few.sure == "5 rounds are too few to decide. Repeat with --rounds 6."
     assert NoiseExperiment.verdicts(nothing_measured(plan)) == []
 
 

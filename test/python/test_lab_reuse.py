@@ -48,7 +48,7 @@ def test_what_was_not_measured_is_empty() -> None:
     ]
     assert "no pgstattuple" in section.caption
     (verdict,) = ReuseExperiment.verdicts(result)
-    assert verdict.answer == "No" and verdict.figures.endswith("bigint 2.0, sequence, no wrap 2.0.")
+    assert verdict.answer == "No" and verdict.figures.endswith("bigint 2.0; sequence, no wrap 2.0.")
     result.runs[0].metrics["index_bytes"] /= 2
     assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
     result.runs[0].metrics["index_bytes"] *= 2

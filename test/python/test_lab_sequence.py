@@ -41,16 +41,17 @@ def bulk(kind: str, _seed: int) -> Metrics:
 
 
 OnPaper = on_paper(SequenceExperiment, load=load, bulk=bulk)
+NO_DIFFERENCE = "No difference in the TPS from a constant with 1 client was found"
 
 
 @pytest.mark.parametrize(
     ("rounds", "tps", "claim"),
     [
-        (2, [500.0] * 2, "Not decided. 50 % of the TPS of a constant with 1 client in 2 rounds."),
-        (6, [500.0] * 6, "Yes. 50 % [50–50 %] of the TPS of a constant with 1 client."),
-        (6, [900.0, 1100.0] * 3, "No. No difference in TPS from a constant with 1 client found; up to 10 % slower"),
-        (6, [300.0, 3000.0] * 3, "Not decided. No difference in TPS from a constant with 1 client found; up to 70 %"),
-        (6, [1500.0] * 6, "No. 150 % [150–150 %] of the TPS of a constant with 1 client."),
+        (2, [500.0] * 2, "Not decided. The TPS is 50 % of that of a constant with 1 client (2 rounds)."),
+        (6, [500.0] * 6, "Yes. The TPS is 50 % [50–50 %] of that of a constant with 1 client."),
+        (6, [900.0, 1100.0] * 3, f"No. {NO_DIFFERENCE}, but the TPS may be up to 10 % lower."),
+        (6, [300.0, 3000.0] * 3, f"Not decided. {NO_DIFFERENCE}, but the TPS may be up to 70 % lower."),
+        (6, [1500.0] * 6, "No. The TPS is 150 % [150–150 %] of that of a constant with 1 client."),
     ],
 )
 def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> None:
@@ -73,7 +74,7 @@ def test_no_cpu_time_is_a_value() -> None:
     assert rows["insert nextval, CACHE 1", "10"] == ""
     assert [row[3] for row in bulk_table(result).shown()] == ["", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
     verdict, _ = SequenceExperiment.verdicts(result)
-    assert verdict.figures.endswith("INSERT … SELECT: 2.00 times the CPU time of a constant in 2 rounds.")
+    assert verdict.figures.endswith("INSERT … SELECT, the CPU time is 2.00 times that of a constant (2 rounds).")
 
 
 def test_a_verdict_for_each_cache() -> None:
@@ -82,8 +83,8 @@ def test_a_verdict_for_each_cache() -> None:
         run.metrics["tps"] *= 2
     _, hundred, thousand = SequenceExperiment.verdicts(result)
     assert (hundred.question, hundred.answer) == ("Is CACHE 100 needed for inserts?", "No")
-    assert "gaps of up to 99 numbers in a measurement. P2 asks if CACHE is needed at all" in hundred.holds
-    assert thousand.answer == "Yes" and "50 % [50–50 %] of the TPS of CACHE 1000 with 1 client" in thousand.figures
+    assert "gaps of up to 99 numbers in a measurement. The TPS are those of nextval, CACHE 1." in hundred.holds
+    assert thousand.answer == "Yes" and "is 50 % [50–50 %] of that of CACHE 1000 with 1 client" in thousand.figures
     assert "Oracle, where CACHE 50 was a hundred times as fast" in tps_table(result).caption
 
 

@@ -161,7 +161,9 @@ def test_the_page_of_a_check_shows_the_fault_of_a_long_query(tmp_path: Path) -> 
         [Checked(Way("sql", query, query, start={"created_at": "-infinity"}), [Outcome("overlap", 3, {"lost": lost})])],
         "18.6",
     )
-    assert '<td class="alarm">lost in 2 steps (overlap)</td>' in page and "<strong>Yes: it loses rows of" in page
+    assert (
+        '<td class="alarm">lost in 2 steps (overlap)</td>' in page and "<strong>Yes: the reader loses rows of" in page
+    )
     layouts, complaints = looked_at(tmp_path, page, False)
     assert complaints == "[]"
     for width in map(str, WIDTHS):

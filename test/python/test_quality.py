@@ -30,8 +30,8 @@ def test_an_outlier_is_reported_with_its_round() -> None:
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
     (warning,) = [record for record in INSERT.records(with_inserts(result)) if record["table"] == "quality"]
-    expected = "Outliers; run more rounds on a quiet machine: insert, bigint, 1,000 rows, round 5."
-    assert warning["warning"] == expected
+    words = "These measurements are outliers (run more rounds on a quiet machine)"
+    assert warning["warning"] == f"{words}: insert, bigint, 1,000 rows, round 5."
 
 
 def test_too_few_rounds_show_nothing() -> None:
@@ -60,7 +60,7 @@ def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, reported:
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
     assert len(with_checkpoint(result)) == reported
     assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - reported
-    assert with_checkpoint(result, made=True) == []  # the experiment itself made the checkpoint
+    assert with_checkpoint(result, expected=True) == []  # the experiment itself made the checkpoint
     assert reported == 0 or "insert, bigint, 1,000 rows, round 1." in quality_sections(result)[0].shown()[0][0]
 
 

@@ -50,13 +50,13 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
 
 
 def test_the_method_is_shown() -> None:
-    assert memory_note(a_result()).endswith("is read from the device.")
+    assert memory_note(a_result()).endswith("other blocks are read from the device.")
     limited = a_result()
     limited.plan["iops"] = 3000
     assert "limited to 3,000 reads and 3,000 writes a second" in memory_note(limited)
     assert "page cache" in memory_note(a_result(method=EXACT_COUNTERS))
     assert times_memory(kinds_of(a_result()), 32 * 2**20) == (
-        "The smallest index is 2.0, the largest 2.0 times as large as that memory."
+        "The smallest index is 2.0 times as large as the memory, the largest 2.0 times."
     )
 
 
@@ -196,7 +196,7 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     assert "var(--panel)" not in INSERT.sections(result)[0].charts[-1].svg()
     result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
     chart = INSERT.sections(result)[0].charts[-1]
-    assert chart.caption.endswith("Second by second; the rounds end to end; a diamond: a checkpoint ended")
+    assert chart.caption.endswith("Second by second; the rounds end to end; a diamond marks the end of a checkpoint")
     ((second, rate),) = re.findall(
         r'var\(--kind-random[^>]*var\(--panel\)"><title>random: (\S+) at (\d+)<', chart.svg()
     )
@@ -218,4 +218,4 @@ def test_the_page_says_how_each_experiment_was_measured() -> None:
     assert "in shuffled order" in page_of(a_result()) and "in shuffled order" not in page_of(reader)
     result = a_result()
     result.runs = [run for run in result.runs if run.round <= 5 or run.kind == "bigint"]
-    assert "5 rounds: brackets hold their range" in page_of(result)
+    assert "Brackets hold the range of 5 rounds" in page_of(result)

@@ -107,14 +107,15 @@ def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
     assert WritersExperiment.verdicts(empty_result(WritersExperiment, WritersPlan())) == []
     (verdict,) = WritersExperiment.verdicts(result)
     assert (verdict.answer, verdict.figures) == (
-        "Yes", "One row a statement: lock + DISCARD, 50 % [50–50 %] of the speed of one table."
+        "Yes", 'With one row a statement, the fastest form that keeps the order is "lock + DISCARD": the speed is 50 % '
+        "[50–50 %] of that of one table."
     )  # fmt: skip
     for number in range(1, 7):
         for form, speed, wrong in ((OWN_TABLE, 900.0, 0), (XACT, 980.0, 0), (LOCK_KEPT, 2000.0, 1)):
             result.runs.append(Run(TOGETHER, form, 1, number, turn_metrics(speed * number, wrong)))
     (verdict,) = WritersExperiment.verdicts(result)
-    assert "One row a statement: table per writer, 90 % [90–90 %] of the speed of one table." in verdict.figures
-    assert verdict.figures.endswith("which needs no order: 98 % [98–98 %] of the speed of one table.")
+    assert '"table per writer": the speed is 90 % [90–90 %] of that of one table.' in verdict.figures
+    assert verdict.figures.endswith("which needs no order, the speed is 98 % [98–98 %] of that of one table.")
     for run in result.select(TOGETHER, OWN_TABLE):
         run.metrics["misplaced"] = 1
-    assert "lock + DISCARD, 50 %" in WritersExperiment.verdicts(result)[0].figures
+    assert '"lock + DISCARD": the speed is 50 %' in WritersExperiment.verdicts(result)[0].figures

@@ -39,13 +39,13 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
-        "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint with a checkpoint every 100 "
-        "rows. 1.2 times with one in 5 minutes, by the model"
+        "The speed is 25 % [25–25 %] of that of bigint. The WAL is 12.0 [12.0–12.0] times that of bigint with a "
+        "checkpoint every 100 rows. By the model, the WAL is 1.2 times that of bigint with a checkpoint every 5 minutes"
     )
-    assert sure[0].holds.startswith("1,000 rows in a table whose only index is the primary key. ")
+    assert sure[0].holds.startswith("The table has 1,000 rows, and its only index is the primary key. ")
     assert [bar.value for bar in sure[0].bars] == [1000.0, 250.0]
     (few,) = report_of(a_result()).verdicts(cut(a_result(), 3))
-    assert few.answer == "Not decided" and "3 rounds: not significant. Repeat with --rounds 6." in few.sure
+    assert few.answer == "Not decided" and "3 rounds are too few to decide. Repeat with --rounds 6." in few.sure
 
 
 def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> None:
@@ -74,12 +74,12 @@ def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
         result = with_ordered(v7=(1, spread, 18_000), sequence=(1, 1.001, 23_000))
         verdict = report_of(result).verdicts(result)[1]
         assert (verdict.question, verdict.answer) == ("Which key should you use?", "version 7")
-        assert verdict.figures.startswith("version 7, uuid_v7_nextval(): 1.06 ") and "sequence" not in verdict.figures
+        assert verdict.figures.startswith("With version 7 (uuid_v7_nextval()), the WAL is 1.06 ")
+        assert "sequence" not in verdict.figures
         noisy = spread == 2.0
-        assert ("too noisy to compare" if noisy else "slower is possible") in verdict.figures
-        assert (
-            bool(re.match(r"Decided by WAL.*scatter too much. To detect a difference of 10 %: ", verdict.sure)) == noisy
-        )
+        assert ("too noisy to compare" if noisy else "% lower") in verdict.figures
+        scattered = r"The WAL decides.*scatter too much. To detect a difference of 10 %, use "
+        assert bool(re.match(scattered, verdict.sure)) == noisy
         assert {bar.text.partition(" ")[2] for bar in verdict.bars} == {"B WAL/row" if noisy else "inserts/s"}
 
 
@@ -107,7 +107,7 @@ def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, ans
 def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
     few = cut(a_result(), 3)
     assert not report_of(few).verdicts(few)[0].bars
-    assert "Too noisy to compare." in render([Labelled("a", few)])
+    assert "The measurements are too noisy to compare." in render([Labelled("a", few)])
 
 
 def test_the_tables_beside_are_those_of_the_manual() -> None:
@@ -121,7 +121,8 @@ def test_the_first_card_names_the_price_of_the_horizon() -> None:
     result = recorded("reader")
     (verdict,) = report_of(result).verdicts(result)
     assert re.search(
-        r'Longest wait of a row: [\d,.]+ ms by "xmin horizon", [\d,.]+ ms by "inorder feed"\.$', verdict.figures
+        r'The longest wait of a row was [\d,.]+ ms with "xmin horizon" and [\d,.]+ ms with "inorder feed"\.$',
+        verdict.figures,
     )
 
 
@@ -239,11 +240,11 @@ def test_bars_of_enough_rounds_have_their_intervals() -> None:
     assert bars and all(bar.interval for bar in bars) and page.count('<i style="--low: ') == len(bars)
     lines = re.findall(r"<i style=\"--low: (.*?)%; --part: (.*?)%", page)
     assert max(float(low) + float(width) for low, width in lines) == pytest.approx(100, abs=0.2)
-    assert "Lines: intervals of 95 % or more." in page
+    assert "lines show intervals of 95 % or more." in page
     few = cut(result, 3)
     assert any(verdict.bars for verdict in report_of(few).verdicts(few))
     for other in (few, recorded("reader")):
-        assert "<i style" not in render([Labelled("a", other)]) and "Lines: " not in render([Labelled("a", other)])
+        assert "<i style" not in render([Labelled("a", other)]) and "lines show" not in render([Labelled("a", other)])
 
 
 def test_a_short_name_is_explained_where_it_first_stands() -> None:

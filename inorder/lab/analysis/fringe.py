@@ -2,7 +2,7 @@
 
 After N random keys, the next key falls into each of the N gaps with the same probability, and therefore into a page
 with k entries with probability k/N. The expected numbers of pages with k entries then follow a linear equation in
-ln N. docs/results/waves-18.md compares it with measurements. Pure.
+ln N. docs/results/waves-18.md compares this analysis with measurements. Pure.
 """
 
 from collections.abc import Sequence
@@ -61,11 +61,11 @@ def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]
     pages[start] = rows / start
     expected, grown = [], float(np.log(rows))
     for size in sizes:
-        left = float(np.log(size)) - grown
-        steps = int(np.ceil(left * STEPS * capacity))
+        remaining = float(np.log(size)) - grown
+        steps = int(np.ceil(remaining * STEPS * capacity))
         for _ in range(steps):
-            middle = pages + change(pages, capacity) * (left / steps / 2)
-            pages = pages + change(middle, capacity) * (left / steps)
-        grown += left
+            middle = pages + change(pages, capacity) * (remaining / steps / 2)
+            pages = pages + change(middle, capacity) * (remaining / steps)
+        grown += remaining
         expected.append(float(pages.sum()))
     return tuple(expected)

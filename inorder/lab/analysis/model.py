@@ -12,7 +12,8 @@ from inorder.lab.plan.keys import USUAL_KINDS
 
 PAGE = 8192
 
-# A btree page: PageHeaderData of 24 bytes, BTPageOpaqueData of 16, an IndexTuple of 8 and its key, an ItemIdData each.
+# A btree page has a PageHeaderData of 24 bytes, a BTPageOpaqueData of 16 bytes, and for each entry an ItemIdData of 4
+# bytes, and an IndexTuple of 8 bytes that the key follows.
 BTREE_PAGE_FIXED = 24 + 16
 INDEX_TUPLE_HEADER = 8
 LINE_POINTER = 4
@@ -51,7 +52,7 @@ IN_BLOCKS = ("time", "sequence")
 # Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # ratio of WAL to that of ordered keys; below it, the key is not called expensive
+LITTLE = 1.2  # a key whose WAL, relative to that of ordered keys, is less than this is not called expensive
 
 PHASES = 50  # positions of a checkpoint within a block that are averaged if the position is unknown
 
@@ -133,8 +134,8 @@ def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
 def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: float = 0) -> float:
     """The share of a leaf page that is in use.
 
-    Keys in order fill 90 %, random keys ln 2. The first page of a block is the last page of the index, and is split at
-    90 %; all later splits are in the middle. Small blocks therefore have fuller pages.
+    Keys in order fill 90 %, random keys ln 2 (69 %). The first page of a block is the last page of the index, and is
+    split at 90 %; all later splits are in the middle. Small blocks therefore have fuller pages.
     """
     if kind == "random" or passed:
         return RANDOM_FILL
@@ -191,7 +192,7 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
     """Old leaf pages that receive an insert, if the present block has ``position`` rows at the checkpoint.
 
     The rest of the present block goes to the pages of that block. The following blocks go to the pages that they have
-    from earlier passes of the prefix; in the first pass there are none.
+    from earlier passes of the prefix; in the first pass, they have none.
     """
     inserts = conditions.inserts
     here = min(inserts, shape.block - position)
@@ -254,7 +255,7 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
     """Index pages read per row after memory is full. Upper levels stay in memory, leaf pages use the remaining memory.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
-    >>> [round(misses(shape_of("random", one), one), 1) for one in (small, large)]
+    >>> [round(misses(shape_of("random", conditions), conditions), 1) for conditions in (small, large)]
     [2.0, 0.0]
     >>> misses(shape_of("v7", small), small)
     0.0
@@ -307,7 +308,9 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The index cost of the inserts, and of ``elsewhere`` entries for old rows in a share of the leaf pages.
+    """The cost for the index of the inserts, and of ``elsewhere`` entries for rows that exist already.
+
+    These entries are spread over the share ``within`` of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -14,9 +14,10 @@ TIMED = ("tps", "cpu_seconds", "seconds")
 # Least deviation assumed: otherwise, after three equal measurements, any different fourth one would be an outlier.
 LEAST_SCATTER = 0.005
 
-# ratio of the standard deviation to the median absolute deviation, for normally distributed values
+# Ratio of the standard deviation to the median absolute deviation, for normally distributed values.
 MAD_TO_DEVIATION = 1.4826
-# As in hyperfine. With plain noise, six values include such an outlier in 1 % of all cases, and fifteen values never.
+# A value that is more than this number of standard deviations from the median is an outlier, as in hyperfine. With
+# plain noise, six values include an outlier in 1 % of all cases, and fifteen values never.
 FAR = 10.0
 
 SLOWED = 3.0  # ratio of the slowest to the fastest round from which the report warns that the machine was slow
@@ -79,10 +80,10 @@ def slowest_round(result: Result) -> float:
     return max(medians) / min(medians)
 
 
-def with_checkpoint(result: Result, made: bool = False) -> list[Run]:
-    """Runs with a checkpoint, unless the experiment itself makes checkpoints or its plan has max_wal_size."""
-    made = made or bool(result.plan.get("max_wal_size"))
-    return [] if made else [run for run in result.runs if has_checkpoint(result, run)]
+def with_checkpoint(result: Result, expected: bool = False) -> list[Run]:
+    """Runs with a checkpoint, unless checkpoints are expected: from the experiment itself, or from max_wal_size."""
+    expected = expected or bool(result.plan.get("max_wal_size"))
+    return [] if expected else [run for run in result.runs if has_checkpoint(result, run)]
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:

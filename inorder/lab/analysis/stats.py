@@ -124,7 +124,7 @@ def drawn(size: int, rounds: int) -> np.ndarray:
 
 
 def either_way(logs: Sequence[float]) -> np.ndarray:
-    """Logarithms from which ratios are drawn. A and B are assumed equal, so each ratio counts in both directions."""
+    """Logarithms from which ratios are drawn. A and B are assumed equal: each ratio counts in both directions."""
     return np.concatenate([np.asarray(logs, dtype=float), -np.asarray(logs, dtype=float)])
 
 

@@ -121,9 +121,9 @@ class Arena:
 
     def set_up(self, cache: int) -> None:
         self.run_all(self.way.setup, f"CREATE TABLE {SCHEMA}.elsewhere (n int)")
-        for made in ("events", "ids"):
-            if self.control.run(f"SELECT to_regclass('{SCHEMA}.{made}')").rows == [(None,)]:
-                raise InputError(f"the setup of {self.way.name} makes no {made} in the schema {SCHEMA}")
+        for name in ("events", "ids"):
+            if self.control.run(f"SELECT to_regclass('{SCHEMA}.{name}')").rows == [(None,)]:
+                raise InputError(f"the setup of {self.way.name} creates no {name} in the schema {SCHEMA}")
         self.run_all(f"ALTER SEQUENCE {SCHEMA}.ids CACHE {cache}")
 
     def run_all(self, *texts: str) -> None:
@@ -209,7 +209,10 @@ CONFORMING = of_text("reader: poll, A: insert, A: commit, reader: poll")
 
 
 def conform(arena: Arena) -> None:
-    """Check that a program keeps the contract: polls of an empty table and of a row, and the end of its input."""
+    """Check that a program keeps the contract.
+
+    The program polls an empty table and a table with one row, and must end when its input ends.
+    """
     with arena.table(Case("protocol", (SHORT,))):
         for step in CONFORMING:
             arena.act(step.session, step.words)
@@ -219,7 +222,7 @@ def conform(arena: Arena) -> None:
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
-    """Run the schedules of a case until one loses rows, or leaves a copy that differs.
+    """Run the schedules of a case until one of them loses rows, or leaves a copy that differs.
 
     The first schedule of each fault is run again on a new table.
     """
@@ -227,10 +230,10 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
     if note := arena.lacks(case):
         outcome.note = note
         return outcome
-    left = hardest(case.schedules(arena.way.steps), most)
-    while left and not {"lost", "differs"} & outcome.failures.keys():
+    remaining = hardest(case.schedules(arena.way.steps), most)
+    while remaining and not {"lost", "differs"} & outcome.failures.keys():
         with arena.table(case):
-            left = left[until_faulty(arena, left, outcome) :]
+            remaining = remaining[until_faulty(arena, remaining, outcome) :]
     for schedule in dict.fromkeys(failure.schedule for failure in outcome.failures.values()):
         with arena.table(case):
             add(outcome, schedule, arena.play(schedule), arena)
@@ -238,7 +241,10 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
 
 
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
-    """Run schedules until one loses rows, returns rows twice, or leaves a copy that differs; returns their number."""
+    """Run schedules until one of them loses rows, returns rows twice, or leaves a copy that differs.
+
+    Returns the number of schedules that were run.
+    """
     for count, schedule in enumerate(schedules, start=1):
         history = arena.play(schedule)
         writers = [event for event in history.events if event.session != READER]

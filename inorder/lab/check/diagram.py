@@ -68,9 +68,9 @@ def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> st
         f"-- Open {len(sessions)} sessions of psql on an empty database: {', '.join(sessions)}.",
         "-- Enter each line, in this order, in the session that its end names.",
     ]
-    made = [f"{statement.strip().rstrip(';')};  -- {READER}" for text in setup for statement in statements(text)]
-    done = [f"{one_line(event.sql)}  -- {event.session}" for event in history.events if event.sql]
-    return "\n".join([*head, *made, *done, *(f"-- {sentence}" for sentence in conclusion(judged))]) + "\n"
+    setup_lines = [f"{statement.strip().rstrip(';')};  -- {READER}" for text in setup for statement in statements(text)]
+    step_lines = [f"{one_line(event.sql)}  -- {event.session}" for event in history.events if event.sql]
+    return "\n".join([*head, *setup_lines, *step_lines, *(f"-- {sentence}" for sentence in conclusion(judged))]) + "\n"
 
 
 def one_line(sql: str) -> str:

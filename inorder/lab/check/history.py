@@ -17,7 +17,7 @@ class Written:
     keys: list[str] = field(default_factory=list)
     ended: int | None = None
     committed: bool = False
-    clock: int = 0  # when it ended
+    clock: int = 0  # the time at which the transaction ended
 
 
 @dataclass
@@ -58,8 +58,8 @@ class History:
 
     @property
     def lost(self) -> list[str]:
-        given = {key for poll in self.polls for key in poll.keys}
-        return [key for key in self.committed if key not in given]
+        returned = {key for poll in self.polls for key in poll.keys}
+        return [key for key in self.committed if key not in returned]
 
     @property
     def committed(self) -> dict[str, Written]:
@@ -131,8 +131,10 @@ def disorder(history: History) -> Iterator[str]:
 def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
     polls = [poll for poll in history.polls if not poll.killed]
     for key, row in committed.items():
-        given = next((poll.began for poll in polls if key in poll.keys), 0)
-        missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < min(given, history.end)]
+        returned_at = next((poll.began for poll in polls if key in poll.keys), 0)
+        missed = [
+            poll for poll in polls if row.ended is not None and row.ended < poll.began < min(returned_at, history.end)
+        ]
         behind = {
             writer.session for writer in history.transactions for poll in missed
             if writer.began < poll.began and (writer.ended is None or writer.ended > poll.ended)

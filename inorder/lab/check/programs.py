@@ -48,7 +48,7 @@ class Program(Reader):
 
     def __init__(self, command: str, environment: Mapping[str, str]) -> None:
         self.command, self.environment = command, environment
-        self.kept: Any = None
+        self.position: Any = None
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -66,7 +66,7 @@ class Program(Reader):
         self.lines, self.polled = list[Line](), True
         self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
         with suppress(BrokenPipeError):  # the program has ended: reading its answer reports that
-            self.process.stdin.write(ENCODER.encode(Poll(now, self.kept)) + b"\n")
+            self.process.stdin.write(ENCODER.encode(Poll(now, self.position)) + b"\n")
             self.process.stdin.flush()
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
@@ -120,11 +120,11 @@ class Program(Reader):
             return ()
         *keys, end = self.lines
         assert isinstance(end, End)
-        self.kept = end.last
+        self.position = end.last
         return tuple(map(str, keys))
 
     def end_of_input(self) -> None:
-        """Close the program's input; the program has to end then."""
+        """Close the program's input. The program must then end within END_SECONDS."""
         assert self.process.stdin
         self.process.stdin.close()
         try:
@@ -152,12 +152,12 @@ class Function(Reader):
     """
 
     def __init__(self, call: Called, dsn: str) -> None:
-        self.call, self.dsn, self.kept = call, dsn, None
+        self.call, self.dsn, self.position = call, dsn, None
         self.last_sql = f"-- {call.__qualname__}: poll"
         self.pool = ThreadPoolExecutor(1)
 
     def begin(self, step: int, now: str, kill: bool) -> None:
-        self.job: Future[tuple[Sequence[int | str], Any]] = self.pool.submit(self.call, self.dsn, self.kept)
+        self.job: Future[tuple[Sequence[int | str], Any]] = self.pool.submit(self.call, self.dsn, self.position)
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
         while not self.job.done():
@@ -170,7 +170,7 @@ class Function(Reader):
         keys, position = self.job.result()
         if kill:
             return ()
-        self.kept = position
+        self.position = position
         return tuple(map(str, keys))
 
     def close(self) -> None:

@@ -15,14 +15,14 @@ Blockers = Callable[[int], tuple[str, ...]]
 
 
 class Reader(ABC):
-    """``begin`` starts a step of a poll; ``wait`` returns the sessions that it waits for; ``rows`` ends the step.
+    """``begin`` starts a step of a poll; ``wait`` returns the sessions that block the step; ``rows`` ends the step.
 
     A poll has as many steps as the way has ``statements``. ``kill`` ends the reader like a crash, and restarts it.
     """
 
     statements = 1
     last_sql = ""  # the SQL of the last step
-    pid = -1  # process ID of its server process, if known
+    pid = -1  # process ID of the reader's server process, if known
 
     @abstractmethod
     def begin(self, step: int, now: str, kill: bool) -> None: ...
@@ -50,14 +50,14 @@ class SqlReader(Reader):
         self.way, self.connect = way, connect
         self.texts = way.statements
         self.statements = way.steps
-        self.kept: dict[str, str | None] = dict(way.start)
-        self.values = dict(self.kept)
+        self.stored: dict[str, str | None] = dict(way.start)
+        self.values = dict(self.stored)
         self.restart()
         self.keys: tuple[str, ...] = ()
 
     def begin(self, step: int, now: str, kill: bool) -> None:
         if step == 0:
-            self.values, self.keys = dict(self.kept), ()
+            self.values, self.keys = dict(self.stored), ()
         last = step == len(self.texts) - 1
         text = self.way.finish if step == len(self.texts) else self.texts[step]
         text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values, self.types)
@@ -84,7 +84,7 @@ class SqlReader(Reader):
             return ()
         if step < self.statements - 1:
             return None
-        self.kept = self.values
+        self.stored = self.values
         return self.keys
 
     def take(self, names: list[str], rows: list[tuple[str | None, ...]]) -> None:

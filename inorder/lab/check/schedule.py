@@ -76,8 +76,8 @@ class Case:
 
         If ``apart``, the ``statements`` of a poll are separate steps.
 
-        >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
-        ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
+        >>> for schedule in Case("two", (SHORT, SHORT), 1).schedules():
+        ...     print(" ".join(f"{step.session}:{step.words}" for step in schedule))
         A:insert A:commit B:insert reader:poll B:commit
         A:insert A:commit reader:poll B:insert B:commit
         A:insert B:insert A:commit reader:poll B:commit
@@ -101,14 +101,14 @@ class Case:
         """
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
-            left = {name: iter(words) for name, words in scripts.items()}
-            steps = tuple(Step(name, next(left[name])) for name in (list(scripts)[place] for place in order))
+            coming = {name: iter(words) for name, words in scripts.items()}
+            steps = tuple(Step(name, next(coming[name])) for name in (list(scripts)[place] for place in order))
             ends = {steps[0].session, steps[-1].session}
             if not (useless and READER in ends) and not self.mirrored(steps):
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """True if equal transactions do not begin in the order of their names: the schedule repeats another one."""
+        """True if equal transactions do not begin in the order of their names: another schedule is then the same."""
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
         return equal != sorted(equal)
@@ -157,7 +157,7 @@ def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
 def pressure(schedule: Schedule) -> int:
     """The number of polls while a transaction is open and another one has committed.
 
-    >>> [pressure(one) for one in Case("two", (SHORT, SHORT), 1).schedules()]
+    >>> [pressure(schedule) for schedule in Case("two", (SHORT, SHORT), 1).schedules()]
     [1, 0, 1, 1, 0, 0, 0, 0, 0]
     """
     polls, is_open, committed = 0, set[str](), False

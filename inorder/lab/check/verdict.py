@@ -23,8 +23,8 @@ ROWS = {
     "id drawn before": "rows whose id was drawn before their transaction began",
     "clock behind": "rows of sessions whose clock is behind",
     "cached ids": "rows of sessions that take several ids of the sequence at a time",
-    "between statements": "rows that are committed while it polls",
-    "killed reader": "rows of a poll in which it is killed",
+    "between statements": "rows that are committed while the reader polls",
+    "killed reader": "rows of a poll in which the reader is killed",
     "random load": "rows under random load",
     "inserts": "rows that are inserted",
     "updates": "rows of updates that commit late",
@@ -35,21 +35,21 @@ ROWS = {
     "truncated": "rows of a table that is truncated",
 }
 MEANINGS = {
-    "lost": "Committed, and never returned. The shortest such schedule.",
-    "twice": "Returned more than once. The shortest such schedule.",
-    "disorder": "Returned after a row of a transaction that began later than its commit. The shortest such schedule.",
-    "differs": "Different in the copy and in the table while no transaction is open. The shortest such schedule.",
-    "stalled": "Committed, and not returned by the next poll. The longest such wait.",
+    "lost": "A row is committed, and never returned: the shortest schedule.",
+    "twice": "A row is returned more than once: the shortest schedule.",
+    "disorder": "A row is returned after a row of a transaction that began after its commit: the shortest schedule.",
+    "differs": "A row differs between the copy and the table while no transaction is open: the shortest schedule.",
+    "stalled": "A row is committed, and not returned by the next poll: the longest wait.",
 }
 # The text of a cell for each fault, which a number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
 # The verdict for each fault, the gravest fault first.
 SENTENCES = {
-    "lost": 'Yes: it loses {rows}, for good. Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
-    "differs": "Yes: its copy differs from the table, for good, in {rows}. "
+    "lost": 'Yes: the reader loses {rows}, for good. Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
+    "differs": "Yes: the copy differs from the table, for good, in {rows}. "
     'Use changes_read (docs/changes.md): "inorder lab check changes" shows no difference.',
-    "twice": "No row is lost, but it returns {rows} twice.",
-    "disorder": "No row is lost, but it returns {rows} after rows of transactions that began later.",
+    "twice": "No row is lost, but the reader returns {rows} twice.",
+    "disorder": "No row is lost, but the reader returns {rows} after rows of transactions that began later.",
     "stalled": "No row is lost, but committed rows wait for open transactions, here for up to {seconds} s.",
 }
 

@@ -45,11 +45,12 @@ INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNIN
 class Way:
     """``start``: initial values of the names in ``poll``. ``finish``: called after the rows of a poll are stored.
 
-    ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
-    ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that it needs. ``listen``:
-    a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``, ``version``,
-    ``source``: the project that documents the way. ``run``: the part of the project that the check runs: the program,
-    its query, or another query by the same rule. ``note``: a remark. ``verdict``: the recorded result.
+    ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: the extension inorder, or
+    wal_level = logical. ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that
+    the poll needs. ``listen``: a channel; the text of a notification is a key, which the reader gets with its next
+    poll. ``project``, ``version``, ``source``: the project that documents the way. ``run``: the part of the project
+    that the check runs: the program, its query, or another query by the same rule. ``note``: a remark. ``verdict``: the
+    recorded result.
     """
 
     name: str

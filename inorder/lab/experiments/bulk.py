@@ -145,14 +145,14 @@ class BulkExperiment(Experiment[BulkPlan]):
         self.file.unlink(missing_ok=True)
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
-        key, done = KINDS[kind], list[int]()
+        key, counts = KINDS[kind], list[int]()
         execute(self.control, *beforehand(key, step))
         with self.target.from_checkpoint(self.control) as counters, self.target.connect() as session:
-            metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
-        check(step, done[0], rows)
+            metrics = self.target.timed(session, lambda: counts.append(self.do(session, key, step, rows)))
+        check(step, counts[0], rows)
         if step == COPY_OUT:
-            with self.file.open("rb") as written:  # flushed now; otherwise it would be written back during COPY FROM
-                os.fsync(written.fileno())
+            with self.file.open("rb") as written:
+                os.fsync(written.fileno())  # otherwise the kernel would write the file back during COPY FROM
             counters["file_bytes"] = self.file.stat().st_size
         return metrics | counters | self.sizes(key, step)
 
@@ -196,7 +196,7 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
     for rows in sorted(plan.rows):
         by_rows += [
             replace(steps_section(result, plan, rows, TIMED), main=rows == max(plan.rows)),
-            table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS,
+            table(f"bulk-ratio-{rows}", f"{short(rows)} rows: time relative to bigint", RATIOS,
                   rows_of(result, plan, rows, (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN)), how_sure(result)),
             index_section(result, plan, rows),
             steps_section(result, plan, rows, WAL),
@@ -220,12 +220,13 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     shown = [(KINDS[kind].label, median_of(result, WITH_KEY, kind, SECONDS, rows), f"kind-{kind}")
              for kind in (BASELINE, ORDERED, random)]  # fmt: skip
     drawn = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
-    load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint. The only index is the primary key."
+    load = f"One INSERT … SELECT inserts {short(rows)} rows after a checkpoint. The only index is the primary key."
     wal = per("wal_bytes", rows)
     plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
     first = "its plain index was built first, and was therefore the first to read the table"
     published = of_table("P1", "bulk builds")[0].ratio
-    built = f"{short(rows)} {KINDS[random].label} keys. P1: {published:.2f}; {first}."
+    keys = f"{short(rows)} {KINDS[random].label} keys"
+    built = f"The indexes are built on {keys}. In P1 the factor is {published:.2f}; {first}."
     return [
         *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, drawn),
         *costs("Is a plain index slower to build than a unique one?",
@@ -256,7 +257,7 @@ def in_step(figure: Figure, step: str) -> Callable[[Row], Value]:
 
 
 def steps_section(result: Result, plan: BulkPlan, rows: int, figure: Figure) -> Section:
-    columns = [key("kind of key; of one column, the primary key")]
+    columns = [key("kind of key; the key is the table's only column")]
     columns += [
         Figure(name, f"{label}: {figure.meaning}", figure.show, bar=True, value=in_step(figure, step))
         for step, (label, name) in STEPS.items()
@@ -267,7 +268,7 @@ def steps_section(result: Result, plan: BulkPlan, rows: int, figure: Figure) -> 
 
 
 RATIOS = (
-    Figure("step", "what was timed", value=lambda row: STEPS[row.step][1]),
+    Figure("step", "the step that was timed", value=lambda row: STEPS[row.step][1]),
     key("kind of key"),
     Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
     Figure("vs bigint", "ratio to the time of bigint in the same round", ratio, value=to(BASELINE, SECONDS)),
@@ -305,13 +306,13 @@ BUILD_FIGURES = (
     key("kind of key"),
     Figure("plain s", "seconds of CREATE INDEX", number(2), bar=True, value=median(SECONDS, PLAIN)),
     Figure("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True, value=median(SECONDS, UNIQUE)),
-    Figure("plain : unique", "ratio of those seconds in the same round; the order of the builds is random", ratio,
-           value=to_unique(SECONDS, PLAIN)),
-    Figure("CPU", "ratio of the server's CPU time, plain to unique", INTERVAL, value=to_unique(CPU, PLAIN)),
-    Figure("CPU, no dedup", "ratio of the CPU time, plain WITH (deduplicate_items = off) to unique", INTERVAL,
-           value=to_unique(CPU, NO_DEDUP)),
-    Figure("first : unique", "ratio of seconds, adding the primary key (the first read) to unique", INTERVAL,
-           value=to_unique(SECONDS, ADD_KEY)),
+    Figure("plain : unique", "ratio of the seconds of plain to those of unique in the same round; the order of the "
+           "builds is random", ratio, value=to_unique(SECONDS, PLAIN)),
+    Figure("CPU", "ratio of the server's CPU time for plain to that for unique", INTERVAL, value=to_unique(CPU, PLAIN)),
+    Figure("CPU, no dedup", "ratio of the CPU time for plain WITH (deduplicate_items = off) to that for unique",
+           INTERVAL, value=to_unique(CPU, NO_DEDUP)),
+    Figure("first : unique", "ratio of the seconds of adding the primary key, which reads the table first, to those of "
+           "unique", INTERVAL, value=to_unique(SECONDS, ADD_KEY)),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""CPU time to generate a key, above a function that returns a constant, and of a bulk insert."""
+"""CPU time of generating a key, minus that of a function that returns a constant, and of a bulk insert."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FLOOR = "floor"
 BASELINE_CALL = "gen_random_uuid"
 BASELINE_INSERT = "nextval"
 
-# Name -> expression.
+# The SQL expression of each generator.
 CALLS = {
     FLOOR: "pg_temp.uuid_call_floor()",
     "gen_random_uuid": "gen_random_uuid()",
@@ -37,7 +37,7 @@ CALLS = {
 SINCE = {"uuidv7": 18}  # the server's own functions, and the major version that introduced each
 # The baseline if the C function below cannot be declared: a function of the server that does almost nothing.
 OWN_FLOOR = "pg_backend_pid()"
-ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with a random one
+ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with gen_random_uuid()
 INSERTS = (
     "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
 )  # fmt: skip
@@ -75,7 +75,7 @@ C_FUNCTION = (
 BYTES_PER_ROW = 253
 
 NANOSECONDS = 1e9
-SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
+SURE = f"Median with its interval; with fewer than {LEAST_ROUNDS} rounds, with the range."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +96,9 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     programs = ()
     method = "CPU time"
     own = OwnRun(
-        counts=False, unseen="CPU time, so all times are by the wall clock",
-        otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more before "
-        "it does anything.",
+        counts=False, unseen="CPU time",
+        otherwise="All times are by the wall clock. The floor that is subtracted is a call of pg_backend_pid(); a "
+        "function that returns a uuid costs somewhat more, even if it does nothing else.",
     )  # fmt: skip
     session: Connection
     missing: tuple[str, ...] = ()  # generators that this server does not have, because it is too old
@@ -112,7 +112,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         adaptation = super().adapt(plan, can)
         if can.has_inorder:
             return adaptation
-        return adaptation.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
+        return adaptation.but(f"{NO_INORDER}: all operations on values of uuid_v1." if plan.tasks else "", tasks=())
 
     def prepare(self) -> None:
         self.target.serve(SERVER_SETTINGS)
@@ -227,10 +227,10 @@ def calls_section(result: Result) -> Section:
     cpu = by_cpu(result)
     title = f"{'CPU time of the server process' if cpu else 'Time by the wall clock'}, median and interval"
     if floor := estimated(costs(result, CALL, FLOOR).values()):
-        title += f". Floor, subtracted: {floor.median:.0f} ns a value"
+        title += f". The floor of {floor.median:.0f} ns a value is subtracted"
     spent, floor_is = ("CPU nanoseconds", "a C function that returns a constant") if cpu else ("Nanoseconds", OWN_FLOOR)
     caption = (
-        "of random: fraction of gen_random_uuid(). bulk: a row of INSERT … SELECT into a table with a primary key. "
+        "of random: relative to gen_random_uuid(). bulk: a row of INSERT … SELECT into a table with a primary key. "
         "vs nextval: bulk, relative to bigint by nextval of a sequence with CACHE 100."
     )
     lines = [Row(result, "", name) for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR})]
@@ -243,13 +243,13 @@ def of_type(name: str) -> Callable[[Row], Estimate | None]:
 
 def task_section(result: Result) -> Section:
     spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
-    figures = [Figure("task", "The operation, on a million values.", value=lambda row: TASKS[row.kind])]
+    figures = [Figure("task", "The operation on the values.", value=lambda row: TASKS[row.kind])]
     figures += [
         Figure(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True,
                value=of_type(name))
         for name in TYPES
     ]  # fmt: skip
-    to_first = Figure("ratio", f"Ratio of the second to the first in the same round. {SURE}", interval_text,
+    to_first = Figure("ratio", f"Ratio of {TYPES[1]} to {TYPES[0]} in the same round. {SURE}", interval_text,
                       value=lambda row: ratio_by_round(
                           *(costs(row.result, TASK, f"{name} {row.kind}") for name in reversed(TYPES))))  # fmt: skip
     lines = [Row(result, TASK, task) for task in TASKS]
@@ -272,8 +272,9 @@ def verdicts(result: Result, plan: GeneratorsPlan, question: str) -> Sequence[Ve
         Verdict(
             question,
             f"{cost.median:,.0f} ns",
-            f"For a version-7 key: {to_random.words}.",
-            f"{plan.values:,} values in one statement, minus the time of a function that returns a constant.",
+            f"This is the cost of a version-7 key: {to_random.words}.",
+            f"One statement generates {plan.values:,} values; the time of a function that returns a constant is "
+            "subtracted.",
             to_random.to_decide,
             bars_of(((f"{name}()", value, PLAIN) for name, value in shown.items()), number(0, "ns")),
         )

@@ -1,4 +1,4 @@
-"""Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."""
+"""Blocks and time of reading the newest rows, pages, one row and counts by time, by kind of key."""
 
 import random
 import time
@@ -54,7 +54,7 @@ LOOKS = {
 IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key belongs to the newest row
 WITH_TIME = "v7"
 
-# For a count, EXPLAIN would otherwise use a parallel plan, adding up the times of its processes, and JIT compilation.
+# Otherwise a count would use JIT compilation, and a parallel plan, for which EXPLAIN adds up the times of processes.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
 # Bytes per row of a heap with 60 more bytes a row, of both indexes, and of the WAL kept from the fill.
@@ -228,9 +228,9 @@ def verdicts(result: Result, plan: LookupPlan, question: str) -> Sequence[Verdic
     base = "v7" if result.select(RECENT, "v7") else BASELINE
     compared = [
         Compared(metric, KEY_KINDS[base].label, ratios_of(result, RECENT, "random", base, values))
-        for metric, values in (("reads", "reads"), ("time", "latency_ms"))
+        for metric, values in (("number of reads", "reads"), ("time", "latency_ms"))
     ]
-    rows = f"One row of the newest hundredth of {plan.rows:,}."
+    rows = f"Each query reads one row of the newest hundredth of {plan.rows:,} rows."
     shown = ((KEY_KINDS[kind].label, median_of(result, RECENT, kind, "reads"), f"kind-{kind}")
              for kind in dict.fromkeys((BASELINE, base, "random")))  # fmt: skip
     return costs(question, compared, f"{rows} {memory(result)}", bars_of(shown, number(2, "reads")))

@@ -71,7 +71,7 @@ class MixedPlan(setting.Plan):
     )  # fmt: skip
     rows: int = setting.count("Rows with random keys.", 1000, 10**10, 2_000_000, quick=500_000, full=20_000_000)
     more: int | None = setting.optional_count(
-        "Rows to insert, and again after REINDEX. Default: a fifth of --rows.", 8, 10**10
+        "Rows to insert after the switch, and again after REINDEX. Default: a fifth of --rows.", 8, 10**10
     )
     rounds: int = setting.rounds(1, full=6)
     clients: int = setting.count("Sessions of pgbench.", 1, 90, 8, sessions=True)
@@ -169,7 +169,8 @@ def growth_text(result: Result) -> str:
     metrics = result.select(SWITCH, "v7")[0].metrics
     share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
     density = "" if grown["density"] is None else f"; its new pages are {grown['density']:.0f} % full"
-    return f"Switched to version 7 the index grew by {grown['percent']:.0f} % for {share:.0f} % more rows{density}."
+    growth_by = f"{grown['percent']:.0f} % for {share:.0f} % more rows"
+    return f"After the switch to version 7, the index grew by {growth_by}{density}."
 
 
 def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
@@ -178,9 +179,9 @@ def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
     earlier, later = ({run.round: run.metrics for run in result.select(phase, kind)} for phase in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):
         before, after = earlier[place], later[place]
-        came = after["index_bytes"] - before["index_bytes"]
-        changes["percent"].append(100 * came / before["index_bytes"])
-        changes["bytes"].append(came / after["inserts"])
+        added = after["index_bytes"] - before["index_bytes"]
+        changes["percent"].append(100 * added / before["index_bytes"])
+        changes["bytes"].append(added / after["inserts"])
         if kind != BASELINE and "leaf_pages" in before and after.get("leaf_pages", 0) > before["leaf_pages"]:
             used = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
             changes["density"].append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
@@ -249,7 +250,10 @@ def verdicts(result: Result, plan: MixedPlan, question: str) -> Sequence[Verdict
         Compared("WAL", base, ratios_of(result, SWITCH, BASELINE, "v7", WAL_PER_ROW), counted=True),
         Compared("speed", base, ratios_of(result, SWITCH, BASELINE, "v7", "tps"), speed=True),
     ]
-    holds = f"{plan.rows:,} random keys, then {plan.inserts:,} rows after a restart and a checkpoint."
+    holds = (
+        f"The table is filled with {plan.rows:,} random keys; {plan.inserts:,} rows are inserted after a restart and a "
+        "checkpoint."
+    )
     shown = ((KINDS[kind].label, middle_of(result, SWITCH, kind, WAL_PER_ROW), f"kind-{kind}")
              for kind in ("v7", BASELINE))  # fmt: skip
     return costs(question, compared, holds, bars_of(shown, number(0, "B WAL/row")), growth_text(result))

@@ -27,6 +27,7 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables.key_files import simulated, write_keys
 from inorder.lab.targets.server_settings import Small
+from inorder.text import plural
 from inorder.units import MB
 
 V1, BUILT_IN, V7 = "uuid_v1", "uuid", "v7"
@@ -144,9 +145,9 @@ def blocks_per_row(run: Run) -> float | None:
 
 
 CAPTION = (
-    "lag: the lag of the slowest clock; the lags of the others are spread between 0 and this one. blocks/row: 1 with "
-    "the btree's fastpath, which remembers the last leaf page of a btree of 3 or more levels (about 76,000 rows); "
-    "otherwise the number of levels."
+    "lag: the lag of the slowest clock; the lags of the other clocks are spread between 0 and this lag. blocks/row: 1 "
+    "with the btree's fastpath, which remembers the last leaf page of a btree of 3 or more levels (about 76,000 rows "
+    "or more); otherwise the number of levels."
 )
 FIGURES = (
     Figure("key", "Kind of key; the first two have the same values.", value=lambda row: KINDS[row.kind].label),
@@ -192,12 +193,13 @@ def sections(result: Result, plan: NodesPlan) -> Sequence[Section]:
 def verdicts(result: Result, plan: NodesPlan, question: str) -> Sequence[Verdict]:
     most, least = max(plan.lag), min(plan.lag)
     compared = [
-        Compared(f"WAL with {KINDS[kind].label}", f"clocks {least:g} s apart",
+        Compared("WAL", f'"{KINDS[kind].label}" from clocks {least:g} s apart',
                  ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
                            base_step=step_of(least)), counted=True)
         for kind in KINDS
     ]  # fmt: skip
-    holds = f"{plan.nodes} nodes, {plan.rate:,} rows a second; the slowest clock is {most:g} s behind."
+    rate = f"{plural(plan.nodes, 'node')} arrive at a rate of {plan.rate:,} rows a second"
+    holds = f"The rows of {rate}; the slowest clock is {most:g} s behind."
     shown = (
         (KINDS[kind].label, middle_of(result, step_of(most), kind, per("wal_bytes", "copied")), CSS[kind])
         for kind in KINDS

@@ -26,7 +26,7 @@ from inorder.lab.plan.capabilities import OwnRun
 from inorder.lab.plan.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan.turn import Measured, Metrics, Stage, every_round, single
 from inorder.lab.report.section import Figure, Section, number, ratio, table
-from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
+from inorder.lab.report.verdict import UNDECIDED, Verdict, to_detect, too_few
 from inorder.lab.results.result import Result
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables import insert_tables
@@ -40,9 +40,10 @@ from inorder.units import MB
 class NoisePlan(setting.Plan):
     """The number of equal tables of each kind of key, and the measurements of the insert experiment.
 
-    Many short measurements are best: measurements of 3 s scattered hardly less than measurements of 1 s (paired ratios
-    by 13 to 20 % and by 15 to 25 %). With such noise, 99 rounds detect a difference of 10 % with a probability of 80 %,
-    even if measurements have two different speeds; 15 rounds detect it with less than 20 %.
+    Many short measurements are best. Paired ratios of measurements of 3 s scattered by 13 to 20 %, hardly less than
+    those of measurements of 1 s, which scattered by 15 to 25 %. With such noise, 99 rounds detect a difference of 10 %
+    with a probability of 80 %, even if measurements have two different speeds; for 15 rounds, the probability is below
+    20 %.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
@@ -183,12 +184,12 @@ RESOLUTION = (
 def words(pairs: Sequence[tuple[str, Estimate]]) -> str:
     judged = [(name, value) for name, value in pairs if value.rounds >= LEAST_ROUNDS]
     if not judged:
-        return f"Fewer than {LEAST_ROUNDS} rounds: no difference can be significant."
+        return f"With fewer than {LEAST_ROUNDS} rounds, no difference can be significant."
     wrong = [f"{name} ({ratio(value)})" for name, value in judged if value.differs_from(1.0)]
     if not wrong:
-        return f"No difference in {len(judged)} comparisons of equal tables."
+        return f"No difference was found in {len(judged)} comparisons of equal tables."
     return (
-        f"{len(wrong)} of {len(judged)} comparisons of equal tables wrongly reported as significant: "
+        f"{len(wrong)} of {len(judged)} comparisons of equal tables were wrongly reported as significant: "
         f"{'; '.join(wrong)}. "
         f"Up to {100 * ERROR:.0f} in 100 are expected; the errors of pairs with a common table are correlated."
     )
@@ -197,10 +198,10 @@ def words(pairs: Sequence[tuple[str, Estimate]]) -> str:
 def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
     pairs = comparisons(result, plan)
     values = [(kind, complete_rounds(result, plan, kind)) for kind in plan.kinds]
-    logs = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
+    logs = [(kind, paired_logs(speeds)) for kind, speeds in values if len(speeds) >= LEAST_ROUNDS]
     paired = "Pairing within a round removes differences between rounds; differences within a round remain."
-    drawn = "Simulated: paired ratios are drawn from this run, shifted, and judged by their interval."
-    unknown = f"Unknown: this needs {LEAST_ROUNDS} rounds with measurements of every table."
+    drawn = "The rounds are simulated: paired ratios are drawn from this run, shifted, and judged by their interval."
+    unknown = f"The difference is unknown: a simulation needs {LEAST_ROUNDS} rounds with measurements of every table."
     title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
     return [
         table("noise", "Equal tables compared", COMPARISONS, pairs, words(pairs)),
@@ -212,21 +213,22 @@ def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
 def verdicts(result: Result, plan: NoisePlan, question: str) -> Sequence[Verdict]:
     values = [complete_rounds(result, plan, kind) for kind in plan.kinds]
     rounds = min(map(len, values), default=0)
-    logs = [paired_logs(some) for some in values]
-    smallest = [smallest_found(some, rounds) for some in logs if some]
+    logs = [paired_logs(speeds) for speeds in values]
+    smallest = [smallest_found(ratios, rounds) for ratios in logs if ratios]
     if not rounds or not smallest:
         return []
     difference = max((candidate for candidate in smallest if candidate is not None), default=None)
-    needed = [rounds_for(tuple(some)) for some in logs]
+    needed = [rounds_for(tuple(ratios)) for ratios in logs]
     most = None if None in needed else max(count for count in needed if count)
     return [
         Verdict(
             question,
             UNDECIDED if difference is None else f"Differences of {difference:.0f} % and more",
             words(comparisons(result, plan)),
-            f"{plural(rounds, 'round')} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
-            f"{plural(rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
-            if difference is None
-            else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
+            f"With {plural(rounds, 'round')} and {plan.rows:,} rows in each table, such a difference is found "
+            f"{100 * FOUND:.0f} times in 100."
+            if difference is not None
+            else f"Each table has {plan.rows:,} rows.",
+            too_few(rounds) if difference is None else to_detect(most),
         )
     ]

@@ -1,8 +1,8 @@
 """The size of an index while as many rows are deleted as inserted: which keys reuse emptied pages.
 
 In each turn, a tenth of the rows is inserted, as many rows are deleted, and VACUUM frees pages. The age of the deleted
-rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index, deleting
-rows of any age leaves every page half empty.
+rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index, while
+deleting rows of any age leaves every page half empty.
 """
 
 import time
@@ -26,7 +26,9 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import fill_settings
 from inorder.units import MB
 
-KEPT = 1.3  # growth of the table: each turn inserts a tenth before it deletes one, and leaf pages are not full
+# An index that grows by at most this factor has kept its size: each turn inserts a tenth before it deletes as many
+# rows, and leaf pages are not full.
+KEPT = 1.3
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
@@ -214,14 +216,15 @@ class ReuseExperiment(Experiment[ReusePlan]):
 def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verdict:
     unchanged = [kind for kind, times in grown.items() if times <= KEPT]
     answer = "Yes" if len(unchanged) == len(grown) else "With some keys" if unchanged else "No"
-    sizes = ", ".join(f"{KINDS[kind]} {grown[kind]:.1f}" for kind in sorted(grown, key=lambda kind: grown[kind]))
+    sizes = "; ".join(f"{KINDS[kind]} {grown[kind]:.1f}" for kind in sorted(grown, key=lambda kind: grown[kind]))
     shown = ((KINDS[kind], grown.get(kind), f"kind-{kind}") for kind in ("v7", "sequence", "random"))
     return Verdict(
         f"Does an index keep its size if {DELETED[step]} are deleted?",
         answer,
-        f"Size at the end relative to the size before: {sizes}.",
-        f"{plan.rows:,} rows. In each of {plan.turns} turns a tenth of them is inserted, and as many are deleted.",
-        f"Counted by the server. Up to {KEPT} counts as unchanged, since rows are inserted before others are deleted.",
+        f"The sizes at the end, relative to the sizes before, are: {sizes}.",
+        f"The table has {plan.rows:,} rows. In each of {plan.turns} turns a tenth is inserted, and as many rows are "
+        "deleted.",
+        f"Sizes are exact. Up to {KEPT} counts as unchanged, since a turn inserts rows before it deletes others.",
         bars_of(shown, number(1, "times")),
     )
 

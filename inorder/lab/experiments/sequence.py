@@ -28,7 +28,7 @@ CONSTANT = "constant"  # the baseline of the ratios: the same statement without 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """Settings of a run. The short run has fewer clients and sequences, but six rounds: fewer show no difference."""
+    """Settings of a run. The short run has fewer clients and sequences, but six rounds, which a difference needs."""
 
     clients: tuple[int, ...] = setting.counts(
         "Numbers of sessions of pgbench, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
@@ -65,7 +65,7 @@ def label(kind: str) -> str:
 
 SPARE_CONNECTIONS = 20  # sessions besides those of the load: this tool's own, and those that the server reserves
 
-# Bytes of a row of one bigint with its WAL, times the number of rows that a fast machine inserts in a second.
+# Bytes of a row of one bigint with its WAL, and the number of rows that a fast machine inserts in a second.
 BYTES_PER_ROW = 140
 ROWS_PER_SECOND = 200_000
 
@@ -83,7 +83,10 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
 
     def prepare(self) -> None:
-        """Serve with default settings except for connections and checkpoints; create a table and sequences."""
+        """Start the server with default settings, except for connections, checkpoints and waits for the disk.
+
+        Create a table and the sequences.
+        """
         more = {"synchronous_commit": self.plan.synchronous_commit, "max_wal_size": "16GB", "checkpoint_timeout": "1d"}
         self.target.serve({"max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS)} | more)
         self.control = self.open_session()
@@ -148,25 +151,28 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
 
 def words(step: str, kind: str) -> str:
-    statement, _, many = step.partition("_")
-    return f"{statement} {label(kind)}, {plural(int(many), 'client')}" if many else label(kind)
+    statement, _, clients = step.partition("_")
+    return f"{statement} {label(kind)}, {plural(int(clients), 'client')}" if clients else label(kind)
 
 
 def of_inserts(result: Result, plan: SequencePlan, kind: str, base: str, words: str) -> list[Compared]:
     return [
-        Compared("TPS", f"{words} with {plural(many, 'client')}",
-                 ratios_of(result, step_of(INSERT, many), kind, base, "tps"), speed=True)
-        for many in sorted(plan.clients)
+        Compared("TPS", f"{words} with {plural(clients, 'client')}",
+                 ratios_of(result, step_of(INSERT, clients), kind, base, "tps"), speed=True)
+        for clients in sorted(plan.clients)
     ]  # fmt: skip
 
 
 def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
     kind = kind_of(min(plan.caches))
     bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
-    more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.ratio else ""
+    more = f"For {plan.rows:,} rows by one INSERT … SELECT, {bulk.words}." if bulk.ratio else ""
     shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), value, "tps"), PLAIN)
              for name, value in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
-    holds = f"{label(kind)}; one row per transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+    holds = (
+        f"Each transaction inserts one row ({label(kind)}) into a table without an index; {commits(plan)}. P2 finds "
+        "that nextval is not the bottleneck."
+    )
     compared = of_inserts(result, plan, kind, CONSTANT, "a constant")
     return [
         *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
@@ -177,10 +183,10 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
 def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
     least, kind = kind_of(min(plan.caches)), kind_of(cache)
     compared = of_inserts(result, plan, least, kind, f"CACHE {cache}")
-    estimates = (median_of(result, step_of(INSERT, many), kind, "gaps") for many in plan.clients)
+    estimates = (median_of(result, step_of(INSERT, clients), kind, "gaps") for clients in plan.clients)
     gaps = [gap.median for gap in estimates if gap]
-    left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
-    holds = f"{left}P2 asks if CACHE is needed at all, and advises against it otherwise: {label(least)}."
+    gaps_text = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
+    holds = f"{gaps_text}The TPS are those of {label(least)}. P2 advises against CACHE if it is not needed."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
 
@@ -211,7 +217,7 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
         for clients in sorted(plan.clients) for kind in kinds
     ]  # fmt: skip
     caption = (
-        f"ratio: to the same statement with 1 instead of nextval. Empty: not measured. {capital(commits(plan))}. "
+        f"ratio: relative to the same statement with 1 instead of nextval. {capital(commits(plan))}. "
         f"P2 mentions Oracle, where CACHE 50 was a hundred times as fast; this is not measured here. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
@@ -221,10 +227,10 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
 
 
 BULK_FIGURES = (
-    Figure("value", "what is inserted", value=lambda row: label(row.kind)),
+    Figure("value", "the value that is inserted", value=lambda row: label(row.kind)),
     Figure("ms", "median of the rounds, by the wall clock", number(1), bar=True,
            value=median("seconds", scale=1000.0)),
-    Figure("ratio", "ratio of that time to the time with a constant in the same round", ratio,
+    Figure("ratio", "ratio of this time to the time with a constant in the same round", ratio,
            value=to(CONSTANT, "seconds")),
     Figure("CPU ratio", "ratio of the CPU time of the server process", ratio, value=to(CONSTANT, "cpu_seconds")),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."""
+"""COPY, VACUUM and REINDEX of a table of version-1 UUIDs, which are in time order or not."""
 
 import os
 import time
@@ -38,7 +38,7 @@ KINDS = {
     )
 }
 
-# Steps run in this order. SIZES and SIZES_AFTER read the size of the index; the others are timed and counted.
+# Steps run in this order. SIZES and SIZES_AFTER read the size of the index; the other steps are timed and counted.
 COPY_FROM = "copy_from"
 COPY_MORE = "copy_more"
 COPY_TO = "copy_to"
@@ -115,7 +115,7 @@ NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
 FILE_BYTES_PER_ROW = 37  # a line with a UUID; only the keys of one kind at a time are in files
-BYTES_PER_ROW = 320  # these files, and the largest table with its indexes and WAL: 302 with a million rows
+BYTES_PER_ROW = 320  # these files, and the largest table with indexes and WAL: 302 bytes per row with a million rows
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -209,11 +209,11 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         table, (moment, compared), metrics = KINDS[kind].table, TIMES[kind], Metrics()
         with self.connection() as session:
             if compared == CREATED_AT:
-                made = f"{table}_created"
-                statement = f"CREATE TABLE {made} AS SELECT id, {moment} AS created_at FROM {table}"
-                execute(session, statement, f"CREATE INDEX ON {made} (created_at)")
-                table, moment = made, "created_at"
-                metrics["time_index_bytes"] = float(one_row(session, f"SELECT pg_indexes_size('{made}')")[0])
+                created = f"{table}_created"
+                statement = f"CREATE TABLE {created} AS SELECT id, {moment} AS created_at FROM {table}"
+                execute(session, statement, f"CREATE INDEX ON {created} (created_at)")
+                table, moment = created, "created_at"
+                metrics["time_index_bytes"] = float(one_row(session, f"SELECT pg_indexes_size('{created}')")[0])
             session.execute(f"VACUUM (ANALYZE) {table}".encode())
             newest = f"(SELECT max({moment}) - (max({moment}) - min({moment})) / 10 FROM {table})"
             (since,) = one_row(session, f"SELECT quote_literal({newest})")
@@ -345,8 +345,8 @@ def columns() -> list[Column]:
         for name, kind in KINDS.items()
     ]
     ratio = (
-        "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
-        f"{LEAST_ROUNDS} rounds their range. Empty if the value of uuid_v1 is 0."
+        "uuid v1 relative to uuid_v1 in the same round: median, and in brackets its interval or, with fewer than "
+        f"{LEAST_ROUNDS} rounds, the range. Empty if the value of uuid_v1 is 0."
     )
     before = [Column("", "The step, and the metric.", data="label"), *map(data_only, ("step", "metric", "unit"))]
     return [*before, *medians, Column("ratio", ratio, ratio_text)]
@@ -377,5 +377,5 @@ def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
              for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
     lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
     whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
-    holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint. The only index is the primary key."
+    holds = f"COPY loads {short(plan.rows)} rows {whose} after a checkpoint. The only index is the primary key."
     return costs(question, compared, holds, bars_of(shown, lambda seconds: f"{figures(seconds)} s"))

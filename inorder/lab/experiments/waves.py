@@ -28,6 +28,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import fill_settings
 
 WAVES = "waves"
+BY_MODEL = "The same figure, calculated by the model."
 GROWN, ORDERED = "grown", "v7"
 # fillfactors of the indexes that CREATE INDEX builds
 FILLFACTORS = {"built100": 100, "built90": 90, "built70": 70, ORDERED: 90}
@@ -44,7 +45,8 @@ STEPS_PER_ROWS = 50  # number of steps in which the rows double; each adds 2 %
 BATCH = 100_000
 PAGE = 8192
 PER = 1000  # splits are reported per this number of rows
-WAVE = 3  # ratio to the average splits; grown indexes of a million rows reach half of that
+# A step with this multiple of the average splits is a wave. Grown indexes of a million rows reach half of this.
+WAVE = 3
 
 # Bytes per row of one table at a time, heap and index, which grows up to six times, and of its WAL.
 BYTES_PER_ROW = 300
@@ -207,19 +209,19 @@ FIGURES = (
     Figure("index", "How the index was created.", value=lambda row: LABELS[row.kind]),
     Figure("peak", f"Page splits per {PER:,} rows in the step with the most; a step is 2 % of the rows.", number(1),
            bar=True, value=middle("peak_splits")),
-    Figure("model", "The same by the model.", number(1), "peak_model", value=lambda row: row.model("peak_splits")),
+    Figure("model", BY_MODEL, number(1), "peak_model", value=lambda row: row.model("peak_splits")),
     Figure("at", "Rows inserted by the end of that step, in percent.", number(0, "%"),
            value=unless_in_order(middle("peak_at"))),
-    Figure("model", "The same by the model.", number(0, "%"), "at_model",
+    Figure("model", BY_MODEL, number(0, "%"), "at_model",
            value=unless_in_order(lambda row: row.model("peak_at"))),
     Figure("mean", f"Page splits per {PER:,} rows, all steps.", number(2), bar=True, value=middle("mean_splits")),
-    Figure("model", "The same by the model.", number(2), "mean_model", terminal=False,
+    Figure("model", BY_MODEL, number(2), "mean_model", terminal=False,
            value=lambda row: row.model("mean_splits")),
     Figure("misplaced", "Share of splits that occurred in another step than the model predicts; first round.",
            number(0, "%"), value=misplaced_of),
     Figure("WAL/row\npeak", "Bytes of WAL per row in the step with the most WAL.", number(0, "B"), "peak_wal", bar=True,
            value=middle("peak_wal")),
-    Figure("model", "The same by the model.", number(0, "B"), "peak_wal_model",
+    Figure("model", BY_MODEL, number(0, "B"), "peak_wal_model",
            value=lambda row: row.model("peak_wal")),
     Figure("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal", value=middle("mean_wal")),
 )  # fmt: skip
@@ -229,8 +231,9 @@ def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
     kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
     title = f"Page splits while {plan.growth} % more rows are inserted, {plan.rows:,} rows at first"
     caption = (
-        "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
-        "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
+        "built: the index was created on a filled table; grown: the index was created before the first row. model: the "
+        "expected number of leaf pages; the measured number includes the pages of all levels, about 0.5 % more. The "
+        "WAL has no full-page images."
     )
     lines = [IndexRow(result, WAVES, kind, plan=plan, prediction=predicted(kind, plan)) for kind in kinds]
     return [table(WAVES, title, FIGURES, lines, caption, charts=[
@@ -272,9 +275,9 @@ def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict
         Verdict(
             question,
             "Yes" if any(waves) else "No" if waves else "",
-            f"Splits in the highest step relative to the average: {'; '.join(words)}.",
-            f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
-            f"Counted by the server. A step with {WAVE} times the average or more is a wave.",
+            f"The step with the most splits has these multiples of the average splits: {'; '.join(words)}.",
+            f"The table has {plan.rows:,} rows; {plan.growth} % more are inserted in steps of 2 %.",
+            f"Counts are exact. A step with {WAVE} times the average splits or more is a wave.",
             bars_of(shown, number(1, "times")),
         )
     ]

@@ -124,22 +124,22 @@ class ControlGroup:
 
     def __init__(self, where: Parent, memory_bytes: int = 0) -> None:
         self.memory_bytes = memory_bytes
-        for left in where.groups():
-            if not Path("/proc", left.name.removeprefix(NAME)).exists():
+        for group in where.groups():
+            if not Path("/proc", group.name.removeprefix(NAME)).exists():
                 with suppress(OSError):
-                    left.rmdir()
+                    group.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
         self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that removes its limit
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
-    def limit(self, file: str, value: str, subject: str) -> None:
+    def limit(self, file: str, value: str, action: str) -> None:
         try:
             (self.folder / file).write_text(value, encoding="ascii")
         except OSError as error:
             self.close()
-            raise InorderError(f"cannot limit {subject} in {self.folder}: {error.strerror}") from error
+            raise InorderError(f"cannot {action} in {self.folder}: {error.strerror}") from error
 
     def take(self, process: int) -> None:
         for pid in [process, *children_of(process)]:
@@ -157,7 +157,7 @@ class ControlGroup:
 
     def lift(self) -> None:
         for file, value in self.lifting:
-            self.limit(file, value, "nothing")
+            self.limit(file, value, "remove a limit")
 
     def close(self) -> None:
         with suppress(OSError):
@@ -167,7 +167,7 @@ class ControlGroup:
 
 def memory_limit(where: Parent, limit: int) -> ControlGroup:
     group = ControlGroup(where, limit)
-    group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
+    group.limit(where.limit_file, str(limit), f"limit memory to {limit:,} bytes")
     # Otherwise the excess would go to swap, which may itself be in memory (zram).
     for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
         with suppress(OSError):
@@ -180,7 +180,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
     group = ControlGroup(where)
     for disk in disks:
         for file, value in iops_files(where.version, iops):
-            group.limit(file, f"{disk} {value}", f"disk {disk} to {iops:,} reads and writes a second")
+            group.limit(file, f"{disk} {value}", f"limit disk {disk} to {iops:,} reads and writes a second")
         group.lifting += [(file, f"{disk} {value}") for file, value in iops_files(where.version, None)]
     return group
 

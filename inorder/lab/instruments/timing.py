@@ -60,9 +60,9 @@ def ended_cpu(server: int, connection: Connection) -> float:
     """
 
     def have_ended() -> bool:
-        # Read first, because children that begin afterwards need not end.
-        there = children_of(server)
-        return there <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
+        # The children are read first, because children that begin afterwards need not end.
+        children = children_of(server)
+        return children <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
     fields = stat_of(server)  # the sum includes cutime and cstime, which are the 16th and 17th field of stat
@@ -85,7 +85,7 @@ class Prepared:
     def __init__(self, connection: Connection, statement: str) -> None:
         self.connection = connection.pgconn
         self.statement = statement
-        self.answer: str | None = None  # the first value of the last one
+        self.answer: str | None = None  # the first value of the last result
 
     def __enter__(self) -> "Prepared":
         self.check(self.connection.prepare(self.NAME.encode(), self.statement.encode()))
@@ -138,7 +138,7 @@ def children_of(process: int) -> set[int]:
     return children
 
 
-LOOKS = 20  # round trips, of which the quickest is the most exact
+ROUND_TRIPS = 20  # the quickest round trip is the most exact
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,11 @@ def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
 
     The server reads its clock during the round trip.
     """
-    return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda look: look.error)
+    return min((round_trip(connection, clock) for _ in range(ROUND_TRIPS)), key=lambda difference: difference.error)
 
 
-def one_look(connection: Connection, clock: Callable[[], float]) -> Apart:
+def round_trip(connection: Connection, clock: Callable[[], float]) -> Apart:
     before = clock()
-    (there,) = one_row(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+    (server,) = one_row(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
     after = clock()
-    return Apart(there - after, there - before)
+    return Apart(server - after, server - before)

@@ -1,6 +1,6 @@
-"""Capabilities of the user's server, and the adaptation of a plan to them, with notes about omitted measurements.
+"""The capabilities of the user's server. Plans are adapted to them, with notes about omitted measurements. Pure.
 
-Pure. An experiment declares by ``OwnRun`` how it uses such a server, and may adapt its plan further.
+An experiment declares by ``OwnRun`` how it uses the user's server, and may adapt its plan further.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ P = TypeVar("P", bound=Plan)
 SPARE_SESSIONS = 3  # sessions of this tool, besides those of the load
 NO_INORDER = "Left out, since the database has no extension inorder that this role may use"
 VACUUMED = (
-    "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
-    "for the lab's tables."
+    "VACUUM frees no page whose rows a transaction open elsewhere on the server may still see. Autovacuum was off for "
+    "the lab's tables."
 )
 THROUGH_HERE = "COPY ran through this tool: its times include the network and this machine."
 
@@ -73,11 +73,12 @@ class Adapted(Generic[P]):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """The use of the user's own server by an experiment: the figures that it reads there, and notes for the report.
+    """How an experiment uses the user's own server, and notes for the report.
 
-    ``counts``: it counts WAL and blocks. ``reads_vacuum``: it reads the output of VACUUM. ``leaf_density``: it measures
-    the leaf density. ``checkpoints``: it requests a checkpoint before each measurement. ``unseen``: the figures that
-    only a throw-away server shows. ``otherwise``: the differences from a throw-away server.
+    ``counts``: the experiment counts WAL and blocks. ``reads_vacuum``: the experiment reads the output of VACUUM.
+    ``leaf_density``: the experiment measures the leaf density. ``checkpoints``: the experiment requests a checkpoint
+    before each measurement. ``unseen``: the figures that only a throw-away server shows. ``otherwise``: the differences
+    from a throw-away server.
     """
 
     counts: bool = True
@@ -98,7 +99,7 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
         adaptation = adapted_setting(adaptation, name, setting, can)
     return adaptation.but(
         *unseen_notes(can, own),
-        f"Left out: {own.unseen}; only visible on the server's machine." if own.unseen else "",
+        f"Left out: {own.unseen}, since only the server's machine shows this." if own.unseen else "",
         own.otherwise,
     )
 
@@ -123,8 +124,8 @@ def with_sessions(adaptation: Adapted[P], name: str, setting: "Setting[object]",
     possible = tuple(count for count in value if count <= can.sessions)
     if not possible:
         raise can.too_few(f"fewer than any of {option}")
-    left = ", ".join(str(count) for count in value if count not in possible)
-    note = f"Left out, since only {can.sessions} sessions were free: {left} {name}." if left else ""
+    omitted = ", ".join(str(count) for count in value if count not in possible)
+    note = f"Left out, since only {can.sessions} sessions were free: {omitted} {name}." if omitted else ""
     return adaptation.but(note, **{name: possible})
 
 
@@ -134,8 +135,8 @@ def without_inorder(adaptation: Adapted[P], name: str, setting: "Setting[object]
     possible = tuple(each for each in value if not setting.needs_inorder(each))
     if not possible:
         raise can.no_inorder(f"all of {setting.option(name)} need it")
-    left = ", ".join(setting.label(each) for each in value if each not in possible)
-    return adaptation.but(f"{NO_INORDER}: {left}." if left else "", **{name: possible})
+    omitted = ", ".join(setting.label(each) for each in value if each not in possible)
+    return adaptation.but(f"{NO_INORDER}: {omitted}." if omitted else "", **{name: possible})
 
 
 def without_contrib(plan: P) -> Adapted[P]:
@@ -144,13 +145,14 @@ def without_contrib(plan: P) -> Adapted[P]:
         if not setting.contrib:
             continue
         value = getattr(plan, name)
-        left = {each: setting.contrib(each) for each in value if setting.contrib(each)}
-        if left and len(left) == len(value):
-            raise InputError(f"{setting.option(name)}: {', '.join(left)} can be measured on a throw-away server only")
-        note = ", ".join(f"{setting.label(each)} ({needed})" for each, needed in left.items())
-        possible = tuple(each for each in value if each not in left)
-        adaptation = adaptation.but(f"Left out, since no extension is created on your server: {note}." if left else "",
-                          **{name: possible})  # fmt: skip
+        omitted = {each: setting.contrib(each) for each in value if setting.contrib(each)}
+        if omitted and len(omitted) == len(value):
+            names = ", ".join(omitted)
+            raise InputError(f"{setting.option(name)}: {names} can be measured on a throw-away server only")
+        needs = ", ".join(f"{setting.label(each)} ({needed})" for each, needed in omitted.items())
+        possible = tuple(each for each in value if each not in omitted)
+        note = f"Left out, since no extension is created on your server: {needs}." if omitted else ""
+        adaptation = adaptation.but(note, **{name: possible})
     return adaptation
 
 
@@ -177,12 +179,12 @@ def unseen_notes(can: Capabilities, own: OwnRun) -> list[str]:
             "Full-page images depend on the times of the server's own checkpoints."
         )
     if own.leaf_density and not can.has_pgstattuple:
-        notes.append(f"Left out: leaf density: the database has no pgstattuple that {quoted(can.role)} may use.")
+        notes.append(f"Left out: leaf density, since the database has no pgstattuple that {quoted(can.role)} may use.")
     return notes
 
 
 def whole_run(needed: int) -> str:
     return (
-        "On your own server: it was neither restarted nor reconfigured, its settings were left as they are, and its "
-        f"free disk space was not checked; about {needed / 2**20:,.0f} MB were needed at most."
+        "The run used your own server, which was neither restarted nor reconfigured. The free disk space of the server "
+        f"was not checked; the run needed at most about {needed / 2**20:,.0f} MB."
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 SCHEMA = "inorder_lab"
 
-# The index on the key: suffix of the kind's name, its label, and the statement that creates it.
+# For each kind of index on the key: the suffixes of names and of labels, and the statement that creates the index.
 PRIMARY = "primary"
 PACKED = "packed"  # created after the table is filled, with pages as full as fillfactor allows
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
@@ -47,7 +47,7 @@ class KeyKind:
 
     @property
     def baseline(self) -> str:
-        """The kind to which the ratios of this kind refer: the usual one, with the same index."""
+        """The kind to which the ratios of this kind refer: bigint with the same kind of index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
     @property
@@ -73,7 +73,10 @@ class KeyKind:
         return 18 if "uuidv7(" in self.column else 0
 
     def statements(self, tablespace: str = "") -> list[str]:
-        """SQL that creates the empty table, with the index needed for the fill, in a tablespace (a quoted name)."""
+        """SQL that creates the empty table, and its index unless the index is created after the fill.
+
+        ``tablespace``: the quoted name of the tablespace of the index.
+        """
         index = [] if self.index_kind.endswith(PACKED) else self.index_statements(tablespace)
         return [*self.table_statements(), *index]
 
@@ -111,8 +114,8 @@ class KeyKind:
 BASELINE = "bigint"
 
 # Time-prefixed keys have blocks of a second, not of a minute, unless noted: with 10,000 rows/s or more, a block of a
-# minute would be a large random block. The other sizes of blocks are those of study P3. UUIDs as 32 hexadecimal digits
-# are those of study P1.
+# minute would have 600,000 or more keys in random order. The other sizes of blocks are those of study P3. UUIDs as 32
+# hexadecimal digits are those of study P1.
 HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
 SEQUENCE = "CREATE SEQUENCE {schema}.{name}_numbers"
 PREFIXED = "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers'"
@@ -136,8 +139,8 @@ OTHERS = (
     KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),
 )
 
-# Kinds that study P3 cites as predecessors: a prefix, then the bytes of a version-4 UUID. COMB has its 48 bits of time
-# at the front, where PostgreSQL compares first. newsequentialid has a number, then a fixed node.
+# Kinds that study P3 cites as predecessors: a prefix, then the bytes of a version-4 UUID. Here COMB has its 48 bits of
+# time at the front, because PostgreSQL compares these bytes first. newsequentialid has a number, then a fixed node.
 BEFORE = "uuid DEFAULT encode({prefix} || {bytes_after}, 'hex')::uuid"
 TIME = "int8send(({clock})::bigint)"
 MILLISECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()) * 1000)")
@@ -154,7 +157,7 @@ FORERUNNERS = tuple(
         ("newsequential", "newsequentialid", NUMBER, r"'\x80006e6f64650000'::bytea", SEQUENCE, "bigint 60%"),
     )
 )  # fmt: skip
-# More blocks of 256 rows, with fewer pages each.
+# Blocks of 256 rows, as in sequence256_64, but more blocks, each with fewer pages of the index.
 SMALLER = (KeyKind("sequence256_few", "sequence, 256 × 512", f"{PREFIXED}, 256, 512)", SEQUENCE, shade="sequence 80%"),)
 EVERY = (*USUAL, *OTHERS, *SMALLER, *FORERUNNERS)
 

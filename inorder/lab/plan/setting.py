@@ -33,8 +33,9 @@ class Setting(Generic[T]):
     ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server; on the
     user's own server, ``capability`` names the capability with the value there. ``sessions``: the field is the number
     of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a path on this
-    machine. For a field of names, functions of a name: ``needs_inorder``: True if it needs the extension; ``contrib``:
-    the extension of PostgreSQL that it needs, or ""; ``since``: the major version that it needs; ``label``: its label.
+    machine. If the values are names, these are functions of a name: ``needs_inorder``: True if it needs the extension;
+    ``contrib``: the extension of PostgreSQL that it needs, or ""; ``since``: the major version that it needs;
+    ``label``: its label.
     """
 
     help: str
@@ -67,10 +68,10 @@ def of(
     """A field of a plan: the type of its option, its help, its value in each size of run. ``more``: see Setting."""
     sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
     metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
-    made: Any = (
+    plan_field: Any = (
         field(default_factory=factory, metadata=metadata) if factory else field(default=usual, metadata=metadata)
     )
-    return cast(T, made)
+    return cast(T, plan_field)
 
 
 def count(help: str, lowest: int, highest: int, usual: int | None = None, metavar: str = COUNT, **more: Any) -> int:
@@ -165,7 +166,7 @@ def names(help: str) -> tuple[str, ...]:
     return of(Value(f"{COLUMN},…", read, ",".join), help, ())
 
 
-# for fields without an option; the reader of the file checks their type
+# The value of a field without an option. The types of such fields are checked when a result file is read.
 UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)
 
 
@@ -223,7 +224,10 @@ class Plan:
             raise TypeError(str(error)) from error
 
     def require_allowed(self, own: bool) -> None:
-        """Refuse values that the option of a setting would refuse; ``own`` exempts facts of the user's own server."""
+        """Refuse values that the option of a setting would refuse.
+
+        ``own``: the run is on the user's own server, whose settings are not checked.
+        """
         usual = type(self)()
         for name, setting in settings_of(type(self)).items():
             value = getattr(self, name)

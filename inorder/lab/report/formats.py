@@ -47,14 +47,14 @@ def as_markdown(sections: Sequence[Section]) -> str:
     <BLANKLINE>
     note
     """
-    parts = []
+    paragraphs = []
     for section in sections:
         shown = section.of_columns(lambda column: column.page)
         lines = [markdown_line([column.name.replace("\n", " ") for column in shown.columns])]
         lines.append("|---" + "|---:" * (len(shown.columns) - 1) + "|")
         lines += [markdown_line(row) for row in shown.shown()]
-        parts += [f"## {section.title}", "\n".join(lines), *([section.caption] if section.caption else [])]
-    return "\n\n".join(parts)
+        paragraphs += [f"## {section.title}", "\n".join(lines), *([section.caption] if section.caption else [])]
+    return "\n\n".join(paragraphs)
 
 
 def markdown_line(cells: Sequence[str]) -> str:
@@ -71,7 +71,7 @@ def sections_page(
     title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A page without a result: sentences, the first section, drawings with titles, the other sections."""
+    """A page for data other than a result: sentences, the first section, drawings with titles, the other sections."""
     page = templates().get_template("sections.html")
     return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings, sentences=sentences)
 
@@ -87,8 +87,10 @@ def section_table(section: Section) -> Group:
     section = section.of_columns(lambda column: column.terminal)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, column in enumerate(section.columns):
-        left = column.wrap or not place
-        table.add_column(column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom")
+        is_left = column.wrap or not place
+        table.add_column(
+            column.name, justify="left" if is_left else "right", no_wrap=not column.wrap, vertical="bottom"
+        )
     for row in section.shown():
         cells = zip(section.columns, row, strict=True)
         table.add_row(*(Text(cell, style="bold red" if column.alarms(cell) else "") for column, cell in cells))

@@ -1,4 +1,4 @@
-"""Results as one HTML file: without network and scripts, light and dark, printable, with the raw numbers."""
+"""Write results as one HTML file, which needs no network and no scripts, can be printed, and has all raw numbers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -51,23 +51,27 @@ YOURS = Step("Tables and readers of your own", "inorder advise --dsn service=NAM
 
 
 def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
-    """Bars in percent of the longest, or of the end of the longest interval.
+    """Bars with their lengths in percent of the longest bar, or of the end of the longest interval.
 
-    >>> [(one["length"], one["interval"]) for one in parts_of([Bar("a", 2, "", "x", (1, 4)), Bar("b", 1, "")])]
+    >>> drawn = parts_of([Bar("a", 2, "", "x", (1, 4)), Bar("b", 1, "")])
+    >>> [(bar["length"], bar["interval"]) for bar in drawn]
     [(50.0, (25.0, 75.0)), (25.0, None)]
     """
     longest = max((bar.interval[1] if bar.interval else bar.value for bar in bars), default=0.0) or 1.0
-    parts = []
+    drawn = []
     for bar in bars:
         low, high = (100 * max(end, 0) / longest for end in bar.interval or (0, 0))
         interval = (low, high - low) if bar.interval else None
         length = 100 * max(bar.value, 0) / longest
-        parts.append({"bar": bar, "fill": colour(bar.css), "length": length, "interval": interval})
-    return parts
+        drawn.append({"bar": bar, "fill": colour(bar.css), "length": length, "interval": interval})
+    return drawn
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
-    """Lengths of bars, in percent of the longest bar of a row, a column, or (``both``) all columns with one name."""
+    """The length of the bar of each cell, in percent of the longest bar on the same scale.
+
+    A row is a scale if ``section.across``. Otherwise a column is or, with ``both``, all columns with the same name.
+    """
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
         for row, values in enumerate(section.rows):
@@ -111,10 +115,11 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
     rows = shown.shown()
     heads = []
     for column in shown.columns:
-        # Side by side, the last line names the result.
-        name, _, of = column.name.rpartition("\n") if both and column is not shown.columns[0] else (column.name, "", "")
+        name, label = column.name, ""
+        if both and column is not shown.columns[0]:
+            name, _, label = name.rpartition("\n")  # side_by_side has added the label of the result as the last line
         name = name.replace("\n", " ")
-        heads.append({"name": name, "of": of, "link": terms.link(name or "first column", column.meaning)})
+        heads.append({"name": name, "label": label, "link": terms.link(name or "first column", column.meaning)})
     return {
         "id": f"{prefix}-{section.name}",
         "title": section.title,
@@ -146,18 +151,18 @@ def setting_text(value: Any) -> str:
 
 def machine_text(machine: dict[str, Any]) -> str:
     cores, memory, kernel = (machine.get(name) for name in ("cores", "memory_bytes", "kernel"))
-    parts = [
+    facts = [
         machine.get("cpu"),
         f"{cores} cores" if cores else None,
         f"{memory / 2**30:.0f} GB" if memory else None,
         f"kernel {kernel}" if kernel else None,
         machine.get("filesystem"),
     ]
-    return ", ".join(str(fact) for fact in parts if fact and fact != "unknown")
+    return ", ".join(str(fact) for fact in facts if fact and fact != "unknown")
 
 
 def load_range(result: Result) -> str:
-    """The load average of the machine during the measurements, including these; "" if it was not stored.
+    """The range of the machine's load average during the measurements, which add to it; "" if it was not stored.
 
     >>> from inorder.lab.results.result import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
@@ -174,24 +179,26 @@ def memory_note(result: Result) -> str:
     if result.method == DIRECT_IO:
         iops = result.plan.get("iops")
         limit = f", which is limited to {iops:,} reads and {iops:,} writes a second for the server" if iops else ""
-        return f"{memory} without a page cache: a block that is not in them is read from the device{limit}."
+        return f"The server has {memory} and no page cache: other blocks are read from the device{limit}."
     if page_cache := result.plan.get("page_cache"):
-        return f"{memory} and {page_cache / MB:.0f} MB of page cache, limited by a memory control group."
+        return (
+            f"The server has {memory} and {page_cache / MB:.0f} MB of page cache, which a memory control group limits."
+        )
     if result.method == CGROUP:
         return (
-            f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
-            f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
+            f"A memory control group limits the server to {result.plan['memory_bytes'] / MB:.0f} MB, including the "
+            f"page cache; {result.plan['memory_bytes'] / MB / 4:.0f} MB of these are shared buffers."
         )
     if result.method == OWN_SERVER:
         pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
         is_known = pages.isdigit() and unit == "8kB"
-        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if is_known else "Its memory"
-        return f"{buffers} and the page cache of its machine: speeds are those of your server as it is."
+        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if is_known else "its own shared buffers"
+        return f"Your server was measured as it is, with {buffers} and the page cache of its machine."
     return (
-        f"{memory}, and the kernel's page cache in addition. Speeds do not show the cost of a table larger than all "
-        "memory; WAL, full-page images and block counts are exact. Direct I/O, which bypasses the page cache, "
-        "needs PostgreSQL 16 and a file system on a device. A memory control group, which limits it, needs the right "
-        "to create one and 64 MB."
+        f"The server has {memory}, and uses the kernel's page cache in addition. Speeds do not show the cost of a "
+        "table larger than all memory; WAL, full-page images and block counts are exact. Direct I/O, which bypasses "
+        "the page cache, needs PostgreSQL 16 and a file system on a device. A memory control group, which limits the "
+        "page cache, needs 64 MB and the right to create a group."
     )
 
 
@@ -229,13 +236,16 @@ def slowed_text(result: Result) -> str:
     if times < SLOWED:
         return ""
     return (
-        f"The slowest round was {times:.0f} times slower than the fastest, with all kinds: the machine had other work. "
-        "Repeat the run on an idle machine."
+        f"The slowest round was {times:.0f} times slower than the fastest round for all kinds of key: the machine had "
+        "other work. Repeat the run on an idle machine."
     )
 
 
 def steps_of(articles: Sequence[dict[str, Any]]) -> list[Step]:
-    """The steps of all verdicts, each once. The steps of the last result come first: create a table, then read it."""
+    """The steps of all verdicts, each once.
+
+    The steps of the last result come first, because a table is created before it is read.
+    """
     steps = [step for article in reversed(articles) for verdict in article["verdicts"] for step in verdict.steps]
     return [*dict.fromkeys(steps), YOURS] if steps else []
 

@@ -1,7 +1,8 @@
-"""Line charts as SVG: over numbers or names, linear or logarithmic, over time with marks. Pure.
+"""Draw line charts as SVG. Pure.
 
-A chart is drawn twice, for a screen and for a phone, and the style sheet shows one of the drawings. The style sheet
-also has the colours and the font. All numbers of a chart are in the table beside it.
+The x axis has numbers, names, or times with marks; both axes can be logarithmic. A chart is drawn twice, for a screen
+and for a phone, and the style sheet shows one of the drawings. The style sheet also has the colours and the font. All
+numbers of a chart are in the table beside the chart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +12,11 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 SCREEN, PHONE = 760, 330  # width in pixels of a drawing that is shown in full size
-HEIGHT, TOP, BOTTOM = 260, 34, 44  # pixels of the plot, above and below it
+HEIGHT, TOP, BOTTOM = 260, 34, 44  # height in pixels of the plot, and of the space above and below the plot
 LEFT, RIGHT = 52, 24
 TICKS = 5  # approximate number of ticks on an axis
 CHARACTER = 7.5  # pixels per character of a tick's name, rounded up
-MOST_DOTS = 40  # a line with more points has no dots, which would hide it
+MOST_DOTS = 40  # a line with more points is drawn without dots, which would hide the line
 MOST_VALUES = 8  # an axis with at most this number of values names all of them
 PERCENTILES_APART = 10.0  # ratio of largest to smallest latency from which the axis is logarithmic
 
@@ -48,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its title, True if it is logarithmic, and names that replace the numbers 0, 1, and so on."""
+    """An axis of a chart. ``names`` replace the numbers 0, 1, and so on."""
 
     title: str
     logarithmic: bool = False
@@ -115,7 +116,7 @@ def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
 
 @dataclass(frozen=True)
 class Chart:
-    """Overlaid lines. ``marks``: points in time, with one name. ``steps``: a value holds until the next point."""
+    """Overlaid lines. ``marks``: points in time, all named ``mark``. ``steps``: a value holds until the next point."""
 
     caption: str
     x: Axis
@@ -147,9 +148,9 @@ class Chart:
         ticks = powers(min(ys), max(ys)) if self.y.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
         y = Scale(self.y, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
         title = f"{self.caption}: {self.y.title} by {self.x.title}"
-        parts = [*self.axes(x, y), *self.marked(x), *(shape for line in self.drawn for shape in self.line(line, x, y))]
+        shapes = [*self.axes(x, y), *self.marked(x), *(shape for line in self.drawn for shape in self.line(line, x, y))]
         return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>').format(
-            width, TOP + HEIGHT + BOTTOM, title, title, Markup("").join(parts)
+            width, TOP + HEIGHT + BOTTOM, title, title, Markup("").join(shapes)
         )
 
     def axes(self, x: Scale, y: Scale) -> Iterable[Markup]:

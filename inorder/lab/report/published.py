@@ -1,4 +1,4 @@
-"""The figures of published studies, read from published.toml, each next to the measured figure, if any."""
+"""Read the figures of published studies from published.toml, and show them beside the measured figures."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,17 @@ from inorder.lab.results.result import Result, Run
 
 def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
     tables = []
-    for experiment, some in [(name, some) for name, some in about.items() if isinstance(some, dict)]:
-        general = {name: entry for name, entry in some.items() if not isinstance(entry, dict)}
+    by_experiment = {name: entries for name, entries in about.items() if isinstance(entries, dict)}
+    for experiment, entries in by_experiment.items():
+        general = {name: entry for name, entry in entries.items() if not isinstance(entry, dict)}
         tables += [{"experiment": experiment, "name": name} | general | entry
-                   for name, entry in some.items() if name not in general]  # fmt: skip
+                   for name, entry in entries.items() if name not in general]  # fmt: skip
     return {name: words for name, words in about.items() if isinstance(words, str)} | {"tables": tables}
 
 
 FILE = Path(__file__).with_suffix(".toml")
 STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
-SMALLEST = 10_000  # an empty table of a study is compared with a measured table of at least this number of rows
+SMALLEST = 10_000  # an empty table of a study is compared with a measured table of at most this number of rows
 RATIO = "ratio"
 
 Label = Callable[[str, str], str]  # returns the label of a step and a kind
@@ -94,9 +95,9 @@ def metric_of(words: str) -> Metric:
 
     def value(run: Run) -> float | None:
         values = {"rows": float(run.rows)} | run.metrics
-        parts = [float(term) if term.isdigit() else values.get(term) for term in divisor.split("+") if term]
-        by = fsum(addend for addend in parts if addend is not None) if parts else 1.0
-        return values[name] / by * float(factor or 1) if name in values and None not in parts and by else None
+        terms = [float(term) if term.isdigit() else values.get(term) for term in divisor.split("+") if term]
+        by = fsum(addend for addend in terms if addend is not None) if terms else 1.0
+        return values[name] / by * float(factor or 1) if name in values and None not in terms and by else None
 
     return value
 
@@ -120,17 +121,18 @@ class PublishedRow(Row):
 
 
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """The measured number of rows that matches the number in the study.
+    """The measured number of rows that matches the number in the study; None if no number matches.
 
-    For an empty table, this is the smallest measured number. None if no number matches.
+    For an empty table, this is the smallest measured number, unless it is above SMALLEST. If the study gives no number,
+    or the table of the study has ``nearest``, this is the largest measured number.
     """
-    there = {run.rows for run in result.select(step, cell.kind)}
+    measured = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
-        return min((rows for rows in there if rows <= SMALLEST), default=None)
+        return min((rows for rows in measured if rows <= SMALLEST), default=None)
     wanted = sizes.get(str(cell.rows), cell.rows)
-    if isinstance(wanted, int) and wanted in there:
+    if isinstance(wanted, int) and wanted in measured:
         return wanted
-    return max(there, default=None) if cell.table.get("nearest") or wanted == "" else None
+    return max(measured, default=None) if cell.table.get("nearest") or wanted == "" else None
 
 
 def of_cell(name: str) -> Callable[[PublishedRow], Value]:
@@ -191,7 +193,7 @@ def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow
 
 def section_of(study: str, study_table: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
     step, _, kind = study_table.get("base", "").rpartition("/")
-    sentences = [f"ratio: relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
+    sentences = [f"Ratios are relative to {label(step, kind)}." if kind else "", study_table.get("note", "")]
     sentences += ["Some published figures are computed from printed figures."] * any(
         line.cell.how != "printed" for line in lines
     )

@@ -1,7 +1,7 @@
-"""The parts of every report: sections, which have one table each, and which all output formats can show.
+"""Sections, which are the parts of every report. Pure.
 
-A section is pure: columns with their meaning, rows of values, charts of the same values. None stands for a value that
-was not measured, and is shown as an empty cell.
+A section is a table with charts of the same values; every output format can show a section. None stands for a value
+that was not measured, and is shown as an empty cell.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # digits after the point, or a function of the number: digits or a format
+Digits = int | Callable[[float], int | str]  # digits after the point; or a function that returns them, or a format
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
@@ -38,13 +38,13 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
         if value is None or isinstance(value, str):
             return value or ""
         middle = value.median if isinstance(value, Estimate) else value
-        some = digits if isinstance(digits, int) else digits(abs(middle))
-        form, behind = some if isinstance(some, str) else f",.{some}f", f" {unit}" if unit else ""
-        shown = f"{middle:{sign}{form}}{behind}"
+        precision = digits if isinstance(digits, int) else digits(abs(middle))
+        form, suffix = precision if isinstance(precision, str) else f",.{precision}f", f" {unit}" if unit else ""
+        shown = f"{middle:{sign}{form}}{suffix}"
         if not interval or not isinstance(value, Estimate):
             return shown
         has_interval = value.low is not None and value.high is not None
-        return f"{shown} [{value.low:{form}}–{value.high:{form}}{behind}]" if has_interval else f"{shown} (once)"
+        return f"{shown} [{value.low:{form}}–{value.high:{form}}{suffix}]" if has_interval else f"{shown} (once)"
 
     return show
 
@@ -66,8 +66,8 @@ def ratio(value: Value) -> str:
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
     """
-    open_yet = isinstance(value, Estimate) and value.rounds >= LEAST_ROUNDS and not value.differs_from(1.0)
-    return interval_text(value) + (" no difference" if open_yet else "")
+    includes_1 = isinstance(value, Estimate) and value.rounds >= LEAST_ROUNDS and not value.differs_from(1.0)
+    return interval_text(value) + (" no difference" if includes_1 else "")
 
 
 def to_base(value: Value) -> str:
@@ -84,8 +84,8 @@ def to_base(value: Value) -> str:
 class Column:
     """A column: its name, its meaning and source, and how its values are shown.
 
-    ``data``: its name in CSV and JSON, which have all columns. A terminal has no room for some columns, and a page does
-    not need some. ``wrap``: for sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
+    ``data``: its name in CSV and JSON, which have all columns. ``terminal`` and ``page``: the column is shown there.
+    ``wrap``: the values are sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
     ``alarming``: values are highlighted, except "", "-" and "no".
     """
 
@@ -118,9 +118,10 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 class Section:
     """A table, with a name for links and data; the first value of a row is its label.
 
-    A section that repeats others in another order is not in the data; a long section is only on the page and in the
-    data. ``across``: bars are on the scale of their row, because each row has another unit. ``main``: the section comes
-    first on the page. The caption explains the table; the note, on the page only, describes its conditions.
+    ``data``: False for a section that repeats others in another order. ``terminal``: False for a section that is too
+    long for a terminal. ``across``: bars are on the scale of their row, because each row has another unit. ``main``:
+    the section comes first on the page. The caption explains the table; the note, which is only on the page, describes
+    the conditions of the measurement.
     """
 
     name: str

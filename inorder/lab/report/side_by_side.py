@@ -7,10 +7,13 @@ from inorder.lab.report.section import Column, Section, Value
 
 
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
-    """Merge tables that several results have. Rows with the same label are matched, the n-th with the n-th."""
+    """Merge tables that several results have.
+
+    Rows with the same label are matched; if a table has several such rows, by their order.
+    """
     sections: dict[str, list[tuple[str, Section]]] = {}
-    for label, some in named:
-        for section in some:
+    for label, sections_of_result in named:
+        for section in sections_of_result:
             sections.setdefault(section.name, []).append((label, section.of_columns(lambda column: column.page)))
     return [merged(pairs) for pairs in sections.values() if len(pairs) > 1]
 

@@ -1,4 +1,4 @@
-"""The questions that a result answers, the figures behind each answer, and what would decide an open question. Pure.
+"""Answer questions by a result: the answer, the figures behind it, and what would decide an open question. Pure.
 
 An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
 experiments.
@@ -17,10 +17,9 @@ from inorder.lab.results.result import Result
 from inorder.text import plural, quoted
 
 UNDECIDED = "Not decided"
-STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
 PLAIN = "series-1"  # the default colour of a bar
-UNSTEADY = 0.2  # if the possible loss is larger, the question is open instead of "no difference"
+UNSTEADY = 0.2  # a question is open if the interval includes both 1 and a loss larger than this
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,9 @@ class Bar:
 
 
 def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
-    """Bars with labels, styles and, from enough rounds, intervals; values that were not measured have no bar.
+    """A bar for each measured value, with its label and its style; with an interval if there are enough rounds.
 
-    >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda one: "2")
+    >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda value: "2")
     [Bar(label='a', value=2.0, text='2', css='x', interval=(1.0, 3.0))]
     """
     bars = []
@@ -53,7 +52,7 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 
 @dataclass(frozen=True)
 class Step:
-    """A statement or command that follows from an answer, its table or reader, and its page."""
+    """A statement or command that follows from an answer; the table or reader that it is for; its page in docs."""
 
     case: str
     text: str
@@ -65,7 +64,8 @@ class Verdict:
     """A question and its answer.
 
     ``answer``: a word or two. ``figures``: a sentence. ``holds``: the conditions under which the answer holds.
-    ``sure``: how certain it is, or what would decide the question. ``bars``: at most three. ``steps``: what to do now.
+    ``sure``: how certain the answer is, or what would decide the question. ``bars``: at most three. ``steps``: what
+    the user can do now.
     """
 
     question: str
@@ -88,7 +88,7 @@ class Verdict:
 
 
 def decided(ratio: Estimate) -> bool:
-    """True if a ratio answers a question: it differs from 1, or its interval excludes a loss that matters."""
+    """True if a ratio answers a question: its interval excludes 1, or excludes a loss of more than UNSTEADY."""
     if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
         return False
     return ratio.differs_from(1.0) or (ratio.low >= 1 - UNSTEADY and ratio.high <= 1 / (1 - UNSTEADY))
@@ -106,8 +106,8 @@ percent = number(0, "%", interval=True)
 class Compared:
     """The ratio of a metric of one kind to its base, in each round.
 
-    ``speed``: less is worse; for other metrics, more is worse. ``counted``: the server counts the metric exactly, and
-    each round does the same work, so one round is enough.
+    ``speed``: a smaller value is worse; for other metrics, a larger value is worse. ``counted``: one round is enough,
+    because the server counts the metric exactly, and each round does the same work.
     """
 
     metric: str
@@ -126,7 +126,7 @@ class Compared:
 
     @property
     def worse(self) -> bool:
-        """True if the metric is worse than its base, and this is decided.
+        """True if the rounds decide that the metric is worse than its base.
 
         >>> [Compared("WAL", "bigint", {1: ratio}, counted=True).worse for ratio in (1.05, 1.2)]
         [False, True]
@@ -141,49 +141,54 @@ class Compared:
 
     @property
     def words(self) -> str:
-        """The ratio in words, with its interval, or with the number of rounds if there are too few for an interval.
+        """A clause with the ratio and its interval, or the number of rounds if they are too few for an interval.
 
         >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
-        '59 % [58–60 %] of the speed of bigint'
+        'the speed is 59 % [58–60 %] of that of bigint'
         >>> Compared("speed", "bigint", sixfold(0.86, 1.0, 1.02), speed=True).words
-        'no difference in speed from bigint found; up to 14 % slower is possible'
+        'no difference in the speed from bigint was found, but the speed may be up to 14 % lower'
         >>> Compared("speed", "bigint", {1: 0.7}, speed=True).words
-        '70 % of the speed of bigint in 1 round'
+        'the speed is 70 % of that of bigint (1 round)'
         >>> Compared("CPU time", "bigserial", sixfold(1.4, 1.5, 1.6)).words
-        '1.50 [1.40–1.60] times the CPU time of bigserial'
+        'the CPU time is 1.50 [1.40–1.60] times that of bigserial'
         >>> Compared("CPU time", "bigserial", sixfold(0.9, 1.0, 1.3)).words
-        'no difference in CPU time from bigserial found; up to 30 % more is possible'
+        'no difference in the CPU time from bigserial was found, but the CPU time may be up to 30 % higher'
         """
         if (ratio := self.ratio) is None:
             return ""
         enough = ratio.rounds >= LEAST_ROUNDS
         if enough and ratio.low is not None and ratio.high is not None and not ratio.differs_from(1.0):
-            return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
+            return (
+                f"no difference in the {self.metric} from {self.base} was found, "
+                f"but the {self.metric} may be up to {self.possible}"
+            )
         factor = f"{times(ratio if enough else ratio.median)} times"
         if self.speed:
             in_percent = estimated(100 * value for value in self.ratios.values()) if enough else 100 * ratio.median
             factor = f"{percent(in_percent)} of"
-        few = "" if enough or self.counted else f" in {plural(ratio.rounds, 'round')}"
-        return f"{factor} the {self.metric} of {self.base}{few}"
+        few = "" if enough or self.counted else f" ({plural(ratio.rounds, 'round')})"
+        return f"the {self.metric} is {factor} that of {self.base}{few}"
 
     @property
     def possible(self) -> str:
-        """The largest loss that the interval leaves possible.
+        """The largest loss that the interval does not exclude.
 
         >>> Compared("time", "bigint", {place: 2.5 ** (-1) ** place for place in range(6)}).possible
-        '2.5 times as much'
+        '2.5 times as high'
         """
         if not self.ratio or self.ratio.low is None or self.ratio.high is None:
             return ""
         if self.speed:
-            return f"{max(0, 100 * (1 - self.ratio.low)):.0f} % slower"
+            return f"{max(0, 100 * (1 - self.ratio.low)):.0f} % lower"
         more = self.ratio.high - 1
-        return f"{self.ratio.high:.1f} times as much" if more > 1 else f"{max(0, 100 * more):.0f} % more"
+        return f"{self.ratio.high:.1f} times as high" if more > 1 else f"{max(0, 100 * more):.0f} % higher"
 
     @property
     def to_decide(self) -> str:
-        return "Counted by the server." if self.counted else to_decide(self.ratio, self.ratios) if self.ratio else ""
+        if self.counted:
+            return f"The server counts the {self.metric} exactly."
+        return to_decide(self.ratio, self.ratios) if self.ratio else ""
 
 
 def figures_text(compared: Sequence[Compared]) -> str:
@@ -196,15 +201,15 @@ def figures_text(compared: Sequence[Compared]) -> str:
 
 def surety(compared: Sequence[Compared]) -> str:
     measured = [comparison for comparison in compared if comparison.ratio]
-    still: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}  # the texts of undecided comparisons, by metric
     for comparison in measured:
         if not comparison.decided:
-            still.setdefault(comparison.metric, []).append(comparison.to_decide)
-    needs: dict[str, list[str]] = {}
-    for metric, texts in still.items():
-        needs.setdefault(max(texts, key=len), []).append(metric)
-    named = [f"{capital(', '.join(metrics))}: {text}" for text, metrics in needs.items()]
-    return " ".join(named or [comparison.to_decide for comparison in measured][:1])
+            texts_of.setdefault(comparison.metric, []).append(comparison.to_decide)
+    metrics_of: dict[str, list[str]] = {}
+    for metric, texts in texts_of.items():
+        metrics_of.setdefault(max(texts, key=len), []).append(metric)
+    undecided = [f"For the {' and the '.join(metrics)}, {text}" for text, metrics in metrics_of.items()]
+    return " ".join(undecided or [comparison.to_decide for comparison in measured][:1])
 
 
 def answer_of(compared: Sequence[Compared]) -> str:
@@ -216,7 +221,7 @@ def answer_of(compared: Sequence[Compared]) -> str:
 def costs(
     question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
 ) -> list[Verdict]:
-    """The verdict on whether something costs more than its base; none if nothing was measured."""
+    """The answer to the question if something costs more than its base; empty if nothing was measured."""
     if not any(comparison.ratio for comparison in compared):
         return []
     figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)
@@ -224,33 +229,52 @@ def costs(
 
 
 def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
-    """The number of rounds that would detect a difference of a tenth, by the scatter of the present rounds.
+    """The number of rounds that would detect a difference of a tenth, estimated from the scatter of the rounds so far.
 
     >>> to_decide(Estimate(0.9, 0.8, 0.99, 6), {})
-    '6 rounds: an interval of 95 % or more.'
+    '6 rounds give an interval of 95 % or more.'
     >>> to_decide(Estimate(0.9, 0.8, 1.0, 3), {})
-    '3 rounds: not significant. Repeat with --rounds 6.'
+    '3 rounds are too few to decide. Repeat with --rounds 6.'
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
-    '6 rounds scatter too much. To detect a difference of 10 %: --rounds 33.'
+    '6 rounds scatter too much. To detect a difference of 10 %, use --rounds 33.'
     """
     if ratio.rounds < LEAST_ROUNDS:
-        return f"{plural(ratio.rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+        return too_few(ratio.rounds)
     if decided(ratio):
-        return f"{ratio.rounds} rounds: an interval of 95 % or more."
+        return f"{ratio.rounds} rounds give an interval of 95 % or more."
     middle = log(ratio.median)
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
-    how = f"--rounds {needed}." if needed else STEADIER
-    return f"{ratio.rounds} rounds scatter too much. To detect a difference of {100 * TO_FIND:.0f} %: {how}"
+    return f"{ratio.rounds} rounds scatter too much. {to_detect(needed)}"
+
+
+def too_few(rounds: int) -> str:
+    """The text for fewer rounds than an interval needs.
+
+    >>> too_few(1)
+    '1 round is too few to decide. Repeat with --rounds 6.'
+    """
+    return f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} too few to decide. " \
+           f"Repeat with --rounds {LEAST_ROUNDS}."  # fmt: skip
+
+
+def to_detect(rounds: int | None) -> str:
+    """The text for rounds that scatter too much; None if no number of rounds suffices.
+
+    >>> to_detect(None)
+    'To detect a difference of 10 %, use longer measurements, or a machine with less other load.'
+    """
+    how = f"--rounds {rounds}" if rounds else "longer measurements, or a machine with less other load"
+    return f"To detect a difference of {100 * TO_FIND:.0f} %, use {how}."
 
 
 def how_sure(result: Result) -> str:
     if "rounds" not in result.plan or not result.runs:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
-    # some steps, such as sizes, are measured only once
+    # Steps that are measured only once, such as sizes, are not counted.
     done = min((count for count in counts.values() if count > 1), default=1)
     if done == 1:
-        return "One round: counts are exact, but one sample shows no difference in time."
+        return "There was one round: counts are exact, but one sample cannot show a difference in time."
     if done < LEAST_ROUNDS:
-        return f"{done} rounds: brackets hold their range; a difference in time needs {LEAST_ROUNDS} rounds."
-    return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
+        return f"Brackets hold the range of {done} rounds; showing a difference in time needs {LEAST_ROUNDS} rounds."
+    return f"Brackets hold an interval of 95 % or more for the median, from {done} rounds."

@@ -36,7 +36,7 @@ class FirstLine(Head):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A measurement as it is validated on reading."""
+    """A measurement in a file, whose types are checked when the file is read."""
 
     step: str
     kind: str
@@ -70,8 +70,8 @@ END = as_line({"complete": True})
 
 
 def lines_of(result: Result) -> bytes:
-    parts = [head_of(result), *(as_line({"note": note}) for note in result.notes), *map(run_line, result.runs)]
-    return b"".join([*parts, END] if result.complete else parts)
+    lines = [head_of(result), *(as_line({"note": note}) for note in result.notes), *map(run_line, result.runs)]
+    return b"".join([*lines, END] if result.complete else lines)
 
 
 def usual_name(experiment: str) -> str:
@@ -85,7 +85,7 @@ class Journal:
         self.path = path
         self.written = 0  # measurements
         self.last: Run | None = None
-        self.before: tuple[bytes, list[str]] | None = None  # the first line, and the notes
+        self.before: tuple[bytes, list[str]] | None = None  # the first line and the notes, as last written
 
     def save(self, result: Result) -> None:
         before = head_of(result), list(result.notes)
@@ -119,10 +119,10 @@ def load_all(path: Path) -> list[Result]:
     content = content_of(path)
     if not content.startswith(b"<!DOCTYPE html>"):
         return [parse(content, str(path))]
-    parts = EMBEDDED.findall(content)
-    if not parts:
+    contents = EMBEDDED.findall(content)
+    if not contents:
         raise InputError(f"{path} is a page without results")
-    return [parse(lines, str(path)) for lines in parts]
+    return [parse(lines, str(path)) for lines in contents]
 
 
 def embedded(result: Result, number: int) -> str:

@@ -22,8 +22,8 @@ from inorder.text import quoted
 P = TypeVar("P", bound=Plan)
 
 TURNS = (
-    "In each round everything is measured once, in shuffled order, so that a disturbance of a round affects all; "
-    "ratios are paired within the round."
+    "Each round measures everything once, in shuffled order, so that a disturbance affects all measurements of the "
+    "round alike; ratios are paired within a round."
 )
 
 
@@ -34,8 +34,8 @@ class Experiment(ABC, Generic[P]):
 
     ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
     the question that the first verdict answers. ``studies``: the published studies that it follows. ``programs``: the
-    programs of PostgreSQL that it runs. ``alone``: it needs its own server. ``method``: how it measures, "" for the
-    method of tables that are larger than memory. ``role``: the role that runs it on a throw-away server, "" for the
+    programs of PostgreSQL that it runs. ``alone``: it needs a throw-away server. ``method``: how it measures, "" for
+    the method of tables that are larger than memory. ``role``: the role that runs it on a throw-away server, "" for the
     superuser. ``checkpoints``: it makes checkpoints within a measurement. ``order``: the order of measurements, for the
     report. ``reports``: the module with sections and verdicts, if they are not methods.
     """

@@ -25,8 +25,8 @@ from inorder.lab.targets.throw_away import ThrowAway
 # An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The share of the index, in percent, in the bytes per row of a filled insert table (253): 48 bytes for char(32), in
-# pages that are 70 % full.
+# The share of the index, in percent, of the 253 bytes per row that a filled insert table takes. An entry of char(32)
+# has 48 bytes, in pages that are 70 % full.
 INDEX_SHARE = 28
 
 # Properties of a machine on which the speed of a measurement depends.
@@ -67,7 +67,7 @@ class Host(ABC):
         if result.runs:
             commit = result.machine.get("commit") or "unknown"
             result.notes.append(
-                f"Interrupted, and resumed at {machine.now()}; before that with commit {commit} of the tool."
+                f"The run was interrupted, and resumed at {machine.now()}. Before, it used commit {commit} of the tool."
             )
 
 
@@ -147,9 +147,9 @@ def check_same_place(result: Result, version: str, method: str, here: Mapping[st
         ("method", result.method, method),
         *((name, result.machine[name], here.get(name)) for name in SAME if name in result.machine),
     ]
-    for name, there, now in facts:
-        if there != now:
-            raise InputError(f"cannot resume on another machine or server: {name} was {there}, and is {now} here")
+    for name, before, now in facts:
+        if before != now:
+            raise InputError(f"cannot resume on another machine or server: {name} was {before}, and is {now} here")
 
 
 def require_room(kind: type[Experiment[P]], plan: P) -> None:

@@ -49,21 +49,21 @@ class Runner:
     def forget_cut_off(self, places: Sequence[Place], number: int) -> None:
         """Remove a round, or one of its turns, from the result if some of its measurements are missing."""
         whole = {place.key(number) for place in places}
-        if (there := whole & self.keys) and there < whole:
-            self.result.runs = [run for run in self.result.runs if run.key not in there]
-            self.keys -= there
+        if (measured := whole & self.keys) and measured < whole:
+            self.result.runs = [run for run in self.result.runs if run.key not in measured]
+            self.keys -= measured
 
     def take_turn(self, stage: Stage, turn: Turn, number: int) -> None:
         before = f"round {number} of {stage.rounds}: " if stage.rounds > 1 else ""
-        has = [place.key(number) in self.keys for place in turn.places]
-        if all(has) and not stage.redone:
+        in_file = [place.key(number) in self.keys for place in turn.places]
+        if all(in_file) and not stage.redone:
             self.skip(turn, before)
             return
         first = turn.places[0]
         seed = seed_of(self.experiment.plan.seed, first.step, first.kind, first.rows, number)
         measured = turn.measure(seed)
         try:
-            for place, is_kept in zip(turn.places, has, strict=True):
+            for place, is_kept in zip(turn.places, in_file, strict=True):
                 self.experiment.measuring = before + place.label
                 self.progress.step(self.experiment.measuring)
                 result = next(measured)

@@ -1,7 +1,7 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
-Nothing remains afterwards: the server ends with this process, even if this process is killed. The folder is removed at
-the end or, after a kill, by a helper process that waits for it, or by the next run.
+Nothing remains afterwards: the server ends with this process, even if this process is killed. This process removes the
+folder at its end. After a kill, a helper process, which waits for the end of this process, or the next run removes it.
 """
 
 import os

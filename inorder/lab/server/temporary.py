@@ -1,4 +1,4 @@
-"""The folders of throw-away servers: create them, check access to them, remove those that earlier runs left."""
+"""Create the folders of throw-away servers, check access to them, and remove folders that earlier runs left."""
 
 import fcntl
 import os
@@ -156,7 +156,7 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
-    """Start a helper process that waits for the end of this process, and then removes the path, unless the block ended.
+    """Start a helper process. If this process ends within the block, the helper removes the path.
 
     However this process ends, the kernel closes the helper's stdin, which the helper reads. The helper has its own
     session, so signals to the process group of this process, such as Ctrl-C, do not reach it. It ignores signals, and

@@ -41,7 +41,8 @@ UUID_BYTES_PER_ROW = 83
 CHAR_BYTES_PER_ROW = 141
 FILL_WAL_PER_ROW = 170
 
-# Rows a second that a fast machine inserts, with bigint and 8 sessions on 4 cores; with statements of many rows.
+# Rows a second that a fast machine inserts with bigint keys and 8 sessions on 4 cores: by statements of one row, and by
+# statements of many rows.
 INSERT_ROWS_PER_SECOND = 200_000
 BULK_ROWS_PER_SECOND = 2_000_000
 
@@ -55,7 +56,7 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
 
 
 def inserts() -> int | None:
-    return setting.optional_count("Inserts per measurement, instead of seconds: makes counts comparable.", 1, 10**12)
+    return setting.optional_count("Inserts per measurement instead of seconds, to compare counts.", 1, 10**12)
 
 
 def fill_workers() -> int:
@@ -172,9 +173,9 @@ class InsertTables:
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Blocks of the kind are seconds. A block that the previous measurement has half filled would cause up
-                # to 500 images. This would happen in one of six measurements, and would be overrated, because a
-                # measurement takes seconds instead of minutes.
+                # A block of such keys lasts a second. A block that the previous measurement has half filled would cause
+                # up to 500 images in one of six measurements. This would weigh too much, because a measurement takes
+                # seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
@@ -190,7 +191,7 @@ class InsertTables:
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
-            # After more WAL, a checkpoint may have occurred, and recycled the files before it.
+            # After more WAL than this, a checkpoint may have recycled the WAL files of the measurement.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,

@@ -25,8 +25,8 @@ def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Wo
     """The first version-1 keys of a file, or version-7 keys of the same times; an error if it has too few."""
     random, done = PCG64(seed), 0
     with file.open("rb") as lines:
-        while done < rows and (some := list(islice(lines, min(CHUNK, rows - done)))):
-            high, low = version_1(some, file)
+        while done < rows and (chunk := list(islice(lines, min(CHUNK, rows - done)))):
+            high, low = version_1(chunk, file)
             done += len(high)
             yield (high, low) if kind == V1 else (v7_high(times_of(high)), random_low(random.random_raw(len(high))))
     if done < rows:
@@ -58,13 +58,13 @@ def times_of(high: Words) -> Words:
 
 def write_keys(words: Iterable[tuple[Words, Words]], rows: int, files: tuple[Path, Path]) -> None:
     """Write the first ``rows`` keys to the first file, and the rest to the second; the server may read the files."""
-    encoder, left = TextLines(CHUNK), rows * TEXT_LENGTH
+    encoder, remaining = TextLines(CHUNK), rows * TEXT_LENGTH
     with files[0].open("wb") as first, files[1].open("wb") as second:
         for high, low in words:
             lines = encoder.encode(high, low)
-            first.write(lines[:left])
-            second.write(lines[left:])
-            left = max(left - len(lines), 0)
+            first.write(lines[:remaining])
+            second.write(lines[remaining:])
+            remaining = max(remaining - len(lines), 0)
     for file in files:
         file.chmod(0o644)
 

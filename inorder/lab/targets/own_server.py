@@ -46,7 +46,7 @@ class OwnServer(Target):
         if hidden := [key for key in SECRETS if key in parts]:
             raise InputError(
                 f"--dsn has {hidden[0]}, which every user of this machine could see among the arguments of pgbench; "
-                "HINT: put it into a service file of libpq"
+                "HINT: Put the connection parameters into a service file of libpq."
             )
         self.given = bool(parts)
         self.dsn = make_conninfo("", **(parts | {"application_name": self.application}))
@@ -91,8 +91,8 @@ class OwnServer(Target):
                     mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
                     connection.execute(mark)
                     (oid,) = one_row(connection, "SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,))
-                    # Registered before the commit, because an interrupt may come at any moment; to remove nothing is
-                    # not an error.
+                    # The removal is registered before the commit, because an interrupt may come at any moment.
+                    # Removing a schema that does not exist is not an error.
                     stack.callback(self.remove, oid)
             except psycopg.errors.DuplicateSchema as error:
                 raise InputError(schema_exists(self.capabilities.database, False)) from error

@@ -29,7 +29,7 @@ class Small:
     page_cache: int | None = None
 
 
-# The part of the memory that the build of an index may use: shared buffers, sessions and page cache need the rest. The
+# The build of an index may use an eighth of the memory: shared buffers, sessions and page cache need the rest. The
 # default of 64 MB would be all the memory of the smallest group, and the kernel would kill the server.
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
@@ -62,7 +62,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings that avoid what hides differences: checkpoints before CHECKPOINT_WAL bytes, and waits for the disk."""
+    """Settings without checkpoints before CHECKPOINT_WAL bytes and waits for the disk, which would hide differences."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
@@ -78,9 +78,9 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
 def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
     """Start a stopped server with this total memory, and more settings.
 
-    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. A control group limits the
-    page cache, which is dropped first. With ``page_cache``, all memory is shared buffers, and the page cache is
-    additional. Otherwise a quarter is shared buffers, and the rest is for page cache and sessions.
+    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. In a control group, which
+    limits the page cache, a quarter of the memory is shared buffers, and the rest is for page cache and sessions. With
+    ``page_cache``, all memory is shared buffers, and the page cache is additional. The page cache is dropped first.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})

@@ -1,4 +1,4 @@
-"""A throw-away server as a target: everything is allowed, and there are no sessions of others."""
+"""A throw-away server as a target: everything is allowed, and there are no sessions of other programs."""
 
 import os
 from collections.abc import Callable, Mapping

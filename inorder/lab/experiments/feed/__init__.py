@@ -1,8 +1,8 @@
 """Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
-after rows have arrived during an open transaction, which stays open; and after as many rows without an open
-transaction.
+first while a transaction is open that began before the newest rows arrived; then after as many further rows have
+arrived, without an open transaction.
 """
 
 import random
@@ -56,7 +56,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
-        # The first transaction whose rows are read, and the first of the newest rows.
+        # The first transaction whose rows are read, and the first transaction of the newest rows.
         self.read_from = self.new_from = "0"
         self.since = dict.fromkeys(tables.FORMS, 0)  # rows since the last fold
 
@@ -214,13 +214,13 @@ class FeedExperiment(Experiment[FeedPlan]):
         set_back = (lambda: self.seek(form, self.new_from)) if step == tables.NEW else (lambda: None)
         with Prepared(self.session, question(step, form, rows)) as ask:
             seconds = ask.latencies(tables.QUERIES[step].calls, set_back)
-        right = (
+        expected = (
             str(rows)
             if step in (tables.IDLE, tables.PIECE, tables.NEW)
             else self.value(question(tables.OTHER_COUNT[step], form, 0))
         )
-        if ask.answer != right:
-            raise InorderError(f"{ask.statement}: {ask.answer} instead of {right}")
+        if ask.answer != expected:
+            raise InorderError(f"{ask.statement}: {ask.answer} instead of {expected}")
         return {"seconds": middle(seconds), "calls": len(seconds)}
 
 
@@ -232,7 +232,7 @@ READ_TARGET = 1.1
 CPU, WALL = "cpu_seconds", "seconds"
 FORM_LABELS = {tables.UUID: "uuid", tables.NUMBER: "xact"}
 
-SURE = f"Median and interval of the rounds; below {LEAST_ROUNDS} rounds the range."
+SURE = f"Median of the rounds with its interval; with fewer than {LEAST_ROUNDS} rounds, with the range."
 
 
 def micros_a_row(run: Run) -> float:
@@ -317,39 +317,42 @@ QUERIES = (
            value=lambda row: FORM_LABELS[row.kind]),
     Figure("ms", f"Milliseconds of a call with its answer, median of several calls. {SURE}", query_text, bar=True,
            value=query(tables.ENDED)),
-    Figure("held: ms", f"That time while a transaction is open. {SURE}", query_text, "held_ms", False, bar=True,
+    Figure("held: ms", f"The same time while a transaction is open. {SURE}", query_text, "held_ms", False, bar=True,
            value=query(tables.HELD)),
-    Figure("held: ratio", "Ratio of the time while a transaction is open that is older than the newest rows to the "
-           "time without it.", to_base, "held_ratio", value=held_ratio),
+    Figure("held: ratio", "Ratio of the time with an open transaction older than the newest rows to the time without "
+           "such a transaction.", to_base, "held_ratio", value=held_ratio),
     target(lambda row: target_text(tables.QUERIES[row.step].target_ms)),
 )  # fmt: skip
 
 
 def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
     kinds = [kind for kind in tables.WRITTEN if any(result.select(step, kind) for step in tables.WRITES)]
-    made = [table(
+    report_sections = [table(
         "write", "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial", WRITING,
         [Row(result, "", kind) for kind in kinds],
-        f"1 row, {BATCH_ROWS}: the number of rows of a statement, which is a transaction. Guarded unless noted.",
+        f"1 row, {BATCH_ROWS}: the number of rows of a statement; each statement is a transaction. Tables have a guard "
+        "unless noted.",
     )]  # fmt: skip
     for step, words in tables.SUMMARIES.items():
         title = f"{plan.read_rows:,} new rows {words}, seconds, and the ratio to a plain query"
         lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
-        made.append(table(step, title, READING, lines))
+        report_sections.append(table(step, title, READING, lines))
     lines = [Row(result, step, form) for step in tables.QUERIES for form in tables.FORMS]
-    made.append(table(
+    report_sections.append(table(
         "queries", f"Single queries of a table of {plan.rows:,} rows, milliseconds of a call", QUERIES,
         [line for line in lines if query(tables.ENDED)(line) or query(tables.HELD)(line)],
         "held: the time while a transaction older than the newest rows is open, and its ratio to the time without "
         "such a transaction. Each sample is the median of several calls, including the transfer of their results.",
     ))  # fmt: skip
-    return [section for section in made if section.rows]
+    return [section for section in report_sections if section.rows]
 
 
 def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
     ratios = ratios_of(result, tables.SINGLE, tables.UUID, tables.WRITE_BASELINE, micros_a_row)
     values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), PLAIN)
               for kind in (tables.WRITE_BASELINE, tables.UUID)]  # fmt: skip
-    holds = "Single rows written into a table with a uuid key, one index and a feed; nothing is flushed to the disk."
+    holds = (
+        "Single rows are written into a table with a uuid key, one index and a feed; nothing is flushed to the disk."
+    )
     shown = bars_of(values, number(1, "µs"))
     return costs(question, [Compared("CPU time", tables.WRITTEN[tables.WRITE_BASELINE].label, ratios)], holds, shown)

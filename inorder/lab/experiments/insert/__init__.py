@@ -18,7 +18,7 @@ from inorder.text import quoted
 class InsertExperiment(Experiment[InsertPlan]):
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
-    own = OwnRun(leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device")
+    own = OwnRun(leaf_density=True, unseen="the contents of the WAL (pg_waldump), and figures of the device")
     reports: ClassVar = report
 
     @classmethod

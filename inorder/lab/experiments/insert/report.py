@@ -35,8 +35,8 @@ from inorder.units import MB
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
     """The conditions of a measurement, which is one checkpoint interval.
 
-    The sequence has reached the number of rows. A block of time, which is a second here, is new at the checkpoint,
-    because earlier rows are from earlier seconds.
+    The sequence has generated as many numbers as the table has rows. A block of time, which is a second here, is new at
+    the checkpoint, because earlier rows are from earlier seconds.
     """
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
@@ -80,8 +80,8 @@ COMPARED = (
            bar=True, value=per_row("images")),
     Figure("FPI\nmodel", "calculated by the model", number(5), "fpi_per_row_model", bar=True,
            value=per_row("images_model")),
-    Figure("FPI\noff", f"relative error of the model; few: at most {FEW_IMAGES} images in any round, and one for each "
-           "session", number(1, "%", sign="+"), "fpi_percent_off",
+    Figure("FPI\noff", f"relative error of the model; few: no round has more than {FEW_IMAGES} images, plus one for "
+           "each session", number(1, "%", sign="+"), "fpi_percent_off",
            value=lambda line: "few" if line.few else 100 * (line.images_model / line.images - 1)),
 )  # fmt: skip
 
@@ -112,10 +112,10 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
     for rows in sorted(plan.rows):
         measured = {kind: intervals(result, kind, rows) for kind in plan.kinds if kind in USUAL_KINDS}
         lines = [modelled(plan, kind, rows, runs) for kind, runs in measured.items() if runs]
-        note = f"few: no more than {few} images between two checkpoints, too few for a percentage"
+        note = f"few: at most {few} images between two checkpoints, which are too few for a percentage."
         caption = note if any(line.few for line in lines) else ""
-        made = table(f"model_{rows}", f"Model against measurement, {rows:,} rows", COMPARED, lines, caption)
-        sections += [made] if lines else []
+        section = table(f"model_{rows}", f"Model against measurement, {rows:,} rows", COMPARED, lines, caption)
+        sections += [section] if lines else []
     return sections
 
 
@@ -213,8 +213,9 @@ FEEDBACK = (
 
 def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> Section:
     caption = (
-        "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
-        "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
+        "Full-page images add WAL: the next checkpoint comes after fewer rows, and causes further images. Kinds with "
+        "fewer bytes per row have fewer checkpoints for the same number of rows (--inserts). The server counts WAL in "
+        "segments of 16 MB."
     )
     title = f"Checkpoints by WAL, max_wal_size {(plan.max_wal_size or 0) / MB:,.0f} MB: {rows:,} rows"
     key = Figure("key", "Kind of key.", value=attrgetter("label"))
@@ -232,7 +233,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    # The length of the longest run of the round, so that the rounds of all kinds are aligned.
+    # A round is drawn as long as its longest run, so that the rounds of all kinds are aligned.
     for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():
@@ -243,7 +244,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
         each = ceil(start / MOST_SECONDS)
         lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
         drawn = "Second by second" if each == 1 else f"Means of {each} seconds"
-        marked = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
+        marked = "; a diamond marks the end of a checkpoint" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
         title = f"{drawn}; the rounds end to end{marked}"
         return Chart(title, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
@@ -255,10 +256,10 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
 
 
 def seconds_line(kind: KindRow, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
-    parts: dict[int, list[float]] = {}
+    spans: dict[int, list[float]] = {}
     for second, tps in speeds.items():
-        parts.setdefault(second // each * each, []).append(tps)
-    points = tuple((float(second), fsum(some) / len(some)) for second, some in parts.items())
+        spans.setdefault(second // each * each, []).append(tps)
+    points = tuple((float(second), fsum(values) / len(values)) for second, values in spans.items())
     moments = tuple(float(second // each * each) for second in ended)
     return plots.Line(kind.label, points, kind.css, moments)
 
@@ -288,8 +289,8 @@ COLUMNS = (
     Figure("inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
            bar=True, value=median("tps")),
     Figure("vs bigint", "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
-           f"(order statistics). Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is "
-           "claimed.", to_base, "ratio", value=to_baseline("tps")),
+           f"(order statistics). With fewer than {LEAST_ROUNDS} rounds the brackets hold their range, and no "
+           "difference is claimed.", to_base, "ratio", value=to_baseline("tps")),
     Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
            "wal_per_row", bar=True, value=median(WAL_PER_ROW)),
     Figure("WAL vs bigint", "WAL bytes relative to bigint in the same round.", to_base, "wal_ratio", False,

@@ -76,4 +76,4 @@ def times_memory(lines: Sequence[KindRow], memory_bytes: int) -> str:
     sizes = [line.index_bytes / memory_bytes for line in lines if line.index_bytes]
     if not sizes:
         return ""
-    return f"The smallest index is {min(sizes):.1f}, the largest {max(sizes):.1f} times as large as that memory."
+    return f"The smallest index is {min(sizes):.1f} times as large as the memory, the largest {max(sizes):.1f} times."

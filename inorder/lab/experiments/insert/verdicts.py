@@ -23,12 +23,13 @@ from inorder.lab.tables.insert_tables import INSERT
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# WAL ratio of random keys in the tables of docs/like.md, depending on the other writes of each table.
+# WAL of random keys relative to ordered keys, in the tables of docs/like.md, which have different other writes.
 LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, half updates": 1.02}
-BESIDE = "WAL relative to ordered keys in other tables: " + ", ".join(
-    f"{factor} ({table})" for table, factor in LIKE.items()
+BESIDE = (
+    "In other tables, the WAL of random keys relative to ordered keys is "
+    f"{', '.join(f'{factor} ({table})' for table, factor in LIKE.items())}."
 )
-OFFER = "For a table like yours: inorder lab run insert --like TABLE."
+OFFER = "To measure a table like yours, use inorder lab run insert --like TABLE."
 # The explanation of a label at its first use: on a page at the first bar, on a terminal in the answer.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
 # The tables for which each kind of key is suited, even if the kinds cost the same.
@@ -78,7 +79,7 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
     kind = shown[-1]
     speed, wal = speed_of(result, kind), wal_of(result, kind)
     dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, kind.kind, kind.rows):,.0f} rows")
-    holds = f"{table_text(kind)} {BESIDE}. {OFFER}"
+    holds = f"{table_text(kind)} {BESIDE} {OFFER}"
     return costs(question, [speed, dense], holds, bars(shown, speed.worse), usual(plan, kind))
 
 
@@ -90,7 +91,7 @@ def rows_between(result: Result, kind: str, rows: int) -> float:
 
 
 def table_text(kind: KindRow) -> str:
-    return f"{kind.rows:,} rows in a table whose only index is the primary key."
+    return f"The table has {kind.rows:,} rows, and its only index is the primary key."
 
 
 def usual(plan: InsertPlan, kind: KindRow) -> str:
@@ -100,7 +101,8 @@ def usual(plan: InsertPlan, kind: KindRow) -> str:
     where = Conditions(kind.rows, USUAL_RATE, memory, USUAL_CHECKPOINT)
     ratio = predict(kind.kind, where).wal_per_row / predict(BASE, where).wal_per_row
     minutes = USUAL_CHECKPOINT // 60
-    return f"{ratio:.1f} times with one in {minutes} minutes, by the model ({USUAL_RATE} rows a second)."
+    often = f"a checkpoint every {minutes} minutes and {USUAL_RATE} rows a second"
+    return f"By the model, the WAL is {ratio:.1f} times that of {BASE} with {often}."
 
 
 def loses(speed: Compared) -> bool:
@@ -125,7 +127,7 @@ def explained(kind: KindRow) -> str:
 
 def with_function(kind: KindRow) -> str:
     function = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
-    return f"{kind.label}, {function[0]}()" if function else kind.label
+    return f"{kind.label} ({function[0]}())" if function else kind.label
 
 
 def steps_for(kinds: Sequence[KindRow]) -> list[Step]:
@@ -144,18 +146,18 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
     speeds, wals = [speed_of(result, kind) for kind in shown], [wal_of(result, kind) for kind in shown]
     by_speed, by_wal = all(speed.decided for speed in speeds), all(wal.ratio for wal in wals)
     answer = " or ".join(map(explained, chosen)) or BASE
-    parts = [
-        (with_function(kind), [wal.words, speed.words if speed.decided else "speed too noisy to compare"])
+    clauses = [
+        (with_function(kind), [wal.words, speed.words if speed.decided else "the speed is too noisy to compare"])
         for kind, wal, speed in zip(shown, wals, speeds, strict=True)
     ]
-    figures = [f"{label}: {', '.join(filter(None, words))}." for label, words in parts]
+    figures = [f"With {label}, {'; '.join(filter(None, words))}." for label, words in clauses]
     sure = surety(speeds)
     return Verdict(
         "Which key should you use?",
         answer if by_speed or by_wal else UNDECIDED,
         " ".join(figures),
         f"{table_text(base)} {OFFER}",
-        sure if by_speed or not by_wal else f"Decided by WAL, counted by the server. {sure}",
+        sure if by_speed or not by_wal else f"The WAL decides, which the server counts exactly. {sure}",
         bars([base, *shown], speed=by_speed),
         steps_for(chosen) if by_speed or by_wal else (),
     )
@@ -165,12 +167,12 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
     """The change of speed of the first kind as its table grows. Speeds are relative to bigint, to reduce noise."""
     if len(sizes) < 2:
         return []
-    base = f"a table of {sizes[0]:,} rows"
+    base = f"a table with {sizes[0]:,} rows"
     compared, figures = [], []
     for kind in kinds:
         small, large = (speed_of(result, replace(kind, rows=rows)).ratios for rows in (sizes[0], sizes[-1]))
         compared.append(Compared("speed", base, ratios_by_round(large, small), speed=True))
-        figures.append(f"{kind.label}: {compared[-1].words}")
+        figures.append(f"With {kind.label} keys, {compared[-1].words}.")
     reads = [middle_of(result, INSERT, kinds[0].kind, READS, rows) or 0 for rows in (sizes[0], sizes[-1])]
     drawn = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
     by_size = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in drawn]
@@ -180,8 +182,9 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
         Verdict(
             "Does it get slower as the table grows?",
             answer_of(compared[:1]),
-            f"{'; '.join(figures)}. Index pages read per insert, {kinds[0].label}: {reads[0]:.2f} and {reads[1]:.2f}.",
-            f"{sizes[-1]:,} rows and {sizes[0]:,}, each relative to {BASE} in the same round.",
+            f"{' '.join(figures)} An insert of a {kinds[0].label} key reads {reads[0]:.2f} index pages of the small "
+            f"table, and {reads[1]:.2f} of the large table.",
+            f"The speeds with {sizes[-1]:,} rows and with {sizes[0]:,} rows are relative to {BASE} in the same round.",
             surety(compared[:1]),
             bars_of(shown, number(0, f"% of {BASE}")) if compared[0].decided else (),
         )

@@ -136,11 +136,11 @@ class LikeTables(InsertTables):
 
     def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
         by_file = self.target.wal_by_file(connection, place)
-        parts = {file: relation for relation, file, _ in self.relations(kind)}
+        relations = {file: relation for relation, file, _ in self.relations(kind)}
         metrics: Metrics = {}
         for file, figures in by_file.items():
             for figure, value in figures.items():
-                name = f"wal_{figure} {parts.get(file, OTHER)}"
+                name = f"wal_{figure} {relations.get(file, OTHER)}"
                 metrics[name] = metrics.get(name, 0) + value
         return Measured(metrics)
 
@@ -149,7 +149,7 @@ class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
     role = "inorder_like"  # the definitions of its tables come from another server
-    own = OwnRun(unseen="what is in the WAL (pg_waldump)")
+    own = OwnRun(unseen="the contents of the WAL (pg_waldump)")
     reports: ClassVar = report
 
     @classmethod
@@ -166,10 +166,10 @@ class LikeExperiment(Experiment[LikePlan]):
         mix = plan.mix or f"insert={facts.inserted or 1},update={facts.updated}"
         if unknown := set(plan.update) - {column.name for column in facts.shape.sampled}:
             raise InputError(f"--update: the table has no column {', '.join(sorted(unknown))} that can be changed")
-        left = ", ".join(KEY_KINDS[kind].label for kind in plan.kinds if kind not in kinds and plan.kinds != USUAL)
-        made = replace(plan, source=dsn, key=facts.shape.key, kinds=kinds, mix=mix, found=plan.found or facts)
-        note = f"Left out, since {column.name} is {column.type}: {left}." if left else ""
-        return Adapted(made, tuple(filter(None, (*facts.notes, note))))
+        omitted = ", ".join(KEY_KINDS[kind].label for kind in plan.kinds if kind not in kinds and plan.kinds != USUAL)
+        completed_plan = replace(plan, source=dsn, key=facts.shape.key, kinds=kinds, mix=mix, found=plan.found or facts)
+        note = f"Left out, since {column.name} is {column.type}: {omitted}." if omitted else ""
+        return Adapted(completed_plan, tuple(filter(None, (*facts.notes, note))))
 
     @classmethod
     def room(cls, plan: LikePlan) -> tuple[int, str]:
@@ -178,7 +178,10 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
-        """Adapt the plan: WAL files are not readable. Refuse a role that gives others access to the table's values."""
+        """Leave out what is read from WAL files, and refuse a role that may read files or run programs.
+
+        Such a role would run the definitions that come from the server of the table.
+        """
         if can.leaves_database:
             raise InputError(
                 f"--dsn: {quoted(can.role)} may read files or run programs, and would run definitions from the server "

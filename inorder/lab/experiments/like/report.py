@@ -29,6 +29,7 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.tables.insert_tables import FILL, INSERT
 from inorder.units import MB
 
+BY_MODEL = "The same figure, calculated by the model."
 BY_PARTITION = ("partition_rows", "partition_inserted", "partition_entries")
 
 
@@ -38,12 +39,12 @@ def key_index(kind: str) -> str:
 
 def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
     """The cost of the key's index, summed over partitions; an update that is not HOT adds an entry."""
-    parts = [run.series.get(name, []) for name in BY_PARTITION]
-    if run.kind not in USUAL_KINDS or not parts[0]:
+    by_partition = [run.series.get(name, []) for name in BY_PARTITION]
+    if run.kind not in USUAL_KINDS or not by_partition[0]:
         return None
     within = NEWEST if plan.touch == "recent" and run.kind != "random" else 1.0
     costs = []
-    for rows, inserted, entries in zip(*parts, strict=True):
+    for rows, inserted, entries in zip(*by_partition, strict=True):
         if inserted or entries:
             rate = max(1e-9, inserted)
             position = rows % 65536 if run.kind == "sequence" else 0
@@ -80,13 +81,13 @@ def model_sections(result: Result, plan: LikePlan, kinds: Sequence[str]) -> list
         Figure("key", "Kind of key.", data="label", value=lambda row: KEY_KINDS[row.kind].label),
         Figure("WAL", "Bytes of WAL of the key's index for a transaction (pg_waldump).", number(0, "B"), "wal",
                bar=True, value=of_index("bytes")),
-        Figure("model", "The same by the model.", number(0, "B"), "wal_model", bar=True, value=by_model("wal_bytes")),
+        Figure("model", BY_MODEL, number(0, "B"), "wal_model", bar=True, value=by_model("wal_bytes")),
         Figure("images", "Full-page images of the key's index for a transaction.", number(4), "images",
                value=of_index("images")),
-        Figure("images,\nmodel", "The same by the model.", number(4), "images_model", value=by_model("images")),
+        Figure("images,\nmodel", BY_MODEL, number(4), "images_model", value=by_model("images")),
         Figure("splits\n/1000", "Page splits of the key's index in 1,000 transactions.", number(2), "splits",
                value=of_index("splits", 1000)),
-        Figure("splits,\nmodel", "The same by the model.", number(2), "splits_model", value=by_model("splits", 1000)),
+        Figure("splits,\nmodel", BY_MODEL, number(2), "splits_model", value=by_model("splits", 1000)),
     )  # fmt: skip
     lines = [Row(result, INSERT, kind) for kind in kinds]
     predicted = [line for line in lines if None not in (measured[1].value(line), measured[2].value(line))]
@@ -149,24 +150,24 @@ FIGURES = (
 def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
     title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
     facts = plan.found
-    there = (
-        f"On its server {100 * facts.hot / facts.updated:.0f} % of the updates are HOT."
+    hot_note = (
+        f"On the server of the table, {100 * facts.hot / facts.updated:.0f} % of the updates are HOT."
         if facts and facts.updated
         else ""
     )
     lines = [Row(result, INSERT, kind) for kind in kinds]
-    return table("like", title, figures(plan, base_of(plan)), lines, there, main=True)
+    return table("like", title, figures(plan, base_of(plan)), lines, hot_note, main=True)
 
 
 def conditions(plan: LikePlan) -> str:
-    parts = shares(plan.mix)
+    weights = shares(plan.mix)
     touched = "any rows" if plan.touch == "any" else "the newest hundredth"
-    words = [f"{100 * share / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
-             for name, share in zip(PARTS, parts, strict=True) if share]  # fmt: skip
+    words = [f"{100 * share / sum(weights):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
+             for name, share in zip(PARTS, weights, strict=True) if share]  # fmt: skip
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
-# Counters of pg_waldump for each part of a table: how they are shown, per how many transactions.
+# Counters of pg_waldump for each part of a table: how they are shown, and the number of transactions they refer to.
 COUNTED = (
     ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
     ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),
@@ -185,8 +186,8 @@ def parts_of(result: Result, kind: str, figure: str = "bytes", scale: float = 1.
 
 
 def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
-    parts = list(dict.fromkeys(relation for kind in reversed(kinds) for relation in parts_of(result, kind)))
-    if not parts:
+    relations = list(dict.fromkeys(relation for kind in reversed(kinds) for relation in parts_of(result, kind)))
+    if not relations:
         return []
     heads, values = [Column("part", "The part of the table; other: commits, catalogs, sequences.")], []
     for (figure, words, meaning, show, scale), kind in product(COUNTED, kinds):
@@ -195,7 +196,7 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
             Column(KEY_KINDS[kind].label + words, meaning, show, f"{figure}_{kind}", terminal=first, bar=first)
         )
         values.append(parts_of(result, kind, figure, scale))
-    rows: list[list[Value]] = [[relation, *(amounts.get(relation) for amounts in values)] for relation in parts]
+    rows: list[list[Value]] = [[relation, *(amounts.get(relation) for amounts in values)] for relation in relations]
     return [Section("like_wal", "Where the WAL of a transaction comes from", heads, rows)]
 
 
@@ -204,11 +205,11 @@ def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
     if RANDOM not in plan.kinds or not result.select(INSERT, RANDOM) or not result.select(INSERT, base):
         return []
     label = KEY_KINDS[base].label
-    wal = Compared("WAL", label, ratios_of(result, INSERT, RANDOM, base, WAL))
-    speed = Compared("speed", label, ratios_of(result, INSERT, RANDOM, base, "tps"), speed=True)
+    wal = Compared("WAL of random keys", label, ratios_of(result, INSERT, RANDOM, base, WAL))
+    speed = Compared("speed of random keys", label, ratios_of(result, INSERT, RANDOM, base, "tps"), speed=True)
     compared = [comparison for comparison in (wal, speed) if comparison.ratio]
     shown = ((KEY_KINDS[kind].label, median_of(result, INSERT, kind, WAL), f"kind-{kind}") for kind in (base, RANDOM))
-    figures = f"Random keys: {figures_text(compared)} {by_model(result, plan, base)}{advice(result, wal)}".rstrip()
+    figures = f"{figures_text(compared)} {by_model(result, plan, base)}{advice(result, wal)}".rstrip()
     bars = bars_of(shown, number(0, "B WAL/tx"))
     return [Verdict(question, saved(wal), figures, holds(result, plan), surety(compared), bars)] if compared else []
 
@@ -223,21 +224,23 @@ def saved(wal: Compared) -> str:
 
 def by_model(result: Result, plan: LikePlan, base: str) -> str:
     ours, theirs = (predicted_wal(result, plan, kind, base) for kind in (RANDOM, base))
-    return f"By the model {ours / theirs:.2f} times the WAL. " if ours and theirs else ""
+    if not ours or not theirs:
+        return ""
+    return f"By the model, the WAL of random keys is {ours / theirs:.2f} times that of {KEY_KINDS[base].label}. "
 
 
 def advice(result: Result, wal: Compared) -> str:
     if not wal.ratio:
-        return "Its WAL is not known: run it on a throw-away server."
+        return "The WAL is unknown: run the experiment on a throw-away server."
     if not wal.decided:
         return ""
     if last_of(result, FILL, RANDOM, "key_rises"):
         return "Keep the keys in order, as they are."
     if wal.ratio.median >= LITTLE:
         return "Generate the keys of new rows in order."
-    parts = parts_of(result, RANDOM)
-    key = 100 * parts.get(KEYS_INDEX, 0) / fsum(parts.values()) if parts else 0.0
-    share = f"its index causes {key:.0f} % of the WAL" if parts else "it causes little of the WAL"
+    wal_by_part = parts_of(result, RANDOM)
+    key = 100 * wal_by_part.get(KEYS_INDEX, 0) / fsum(wal_by_part.values()) if wal_by_part else 0.0
+    share = f"its index causes {key:.0f} % of the WAL" if wal_by_part else "it causes little of the WAL"
     return f"Leave the key as it is: {share}."
 
 
@@ -251,6 +254,6 @@ def holds(result: Result, plan: LikePlan) -> str:
         else 1
     )
     return (
-        f"{plan.rows:,} rows like {plan.table}, {indexes} indexes, {conditions(plan)}, "
-        f"{between:,.0f} rows inserted between two checkpoints."
+        f"Each copy of {plan.table} has {plan.rows:,} rows and {indexes} indexes. The load is {conditions(plan)}, with "
+        f"{between:,.0f} inserted rows between two checkpoints."
     )

@@ -41,8 +41,8 @@ def base_type(column: ShapeColumn) -> tuple[str, int]:
     ('numeric', 8)
     """
     plain = column.type.partition(" COLLATE ")[0]
-    parts = re.search(r"\((\d+)(?:,(-?\d+))?\)", plain)
-    limit = int(parts[1]) - int(parts[2] or 0) if parts else 0
+    modifier = re.search(r"\((\d+)(?:,(-?\d+))?\)", plain)
+    limit = int(modifier[1]) - int(modifier[2] or 0) if modifier else 0
     return re.sub(r"\([\d,-]+\)", "", plain), limit
 
 
@@ -157,7 +157,10 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 
 
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
-    """SQL for a value between the value of the column and the next one (``after``). In a load, times advance."""
+    """SQL for a value between the value of the column and the next value (``after``).
+
+    In a load, times follow the clock.
+    """
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
@@ -179,10 +182,10 @@ def take_sample(target: Connection, theirs: UserConnection, draw: Draw, shape: S
     columns = [*shape.sampled, shape.column(shape.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)
-    made = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
-    execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", made)
-    there = draw.drawn(theirs)
-    share, total = min(1.0, wanted / max(1, there)), there * 100 / draw.percent
+    create = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
+    execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", create)
+    drawn = draw.drawn(theirs)
+    share, total = min(1.0, wanted / max(1, drawn)), drawn * 100 / draw.percent
     theirs.execute("SELECT setseed(0.5)")
     draw.require_own(theirs)
     query = f"SELECT row_number() OVER () - 1, * FROM (SELECT {listed} {draw.clause} WHERE random() < {share}) AS drawn"
@@ -196,7 +199,7 @@ def take_sample(target: Connection, theirs: UserConnection, draw: Draw, shape: S
 
 
 class RawSample:
-    """A sample as it was read, from which the final sample is made. Its table has ``total`` rows."""
+    """A sample as it was read, from which the final sample is made. The sampled table has ``total`` rows."""
 
     def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
         self.session, self.shape, self.total, self.rows = session, shape, total, rows
@@ -245,31 +248,31 @@ class RawSample:
         return Spread(column.clock or self.rises(column), low, high, each, behind, unique)
 
     def make(self, sample: Sample) -> None:
-        parts, joined = [], ""
+        expressions, joined = [], ""
         for place, column in enumerate(self.shape.sampled):
             name, spread = identifier(column.name), sample.spreads.get(column.name, Spread())
-            parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
+            expressions.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
             if spread.rises:
                 order = f"OVER (ORDER BY {name} NULLS LAST)"
                 following = f"coalesce(lead({name}) {order}, {name}) AS {beside(self.shape, column)}"
                 sorted_by = f"SELECT row_number() {order} - 1 AS {N}, {name}, {following} FROM {RAW}"
                 joined += f" JOIN ({sorted_by}) AS o{place} USING ({N})"
-                parts.append(f"o{place}.{beside(self.shape, column)}")
+                expressions.append(f"o{place}.{beside(self.shape, column)}")
             elif spread.each > 1:
                 single = f"SELECT min({N}) AS {N}, row_number() OVER () AS place FROM {RAW} WHERE {name} IS NOT NULL"
                 joined += f" LEFT JOIN ({single} GROUP BY {name} HAVING count(*) = 1) AS s{place} USING ({N})"
-                parts.append(f"s{place}.place AS {beside(self.shape, column)}")
-        listed = "".join(f", {expression}" for expression in parts)
-        made = f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}"
+                expressions.append(f"s{place}.place AS {beside(self.shape, column)}")
+        listed = "".join(f", {expression}" for expression in expressions)
+        create = f"CREATE TABLE {SAMPLE} AS SELECT {N}{listed} FROM {RAW} AS r{joined}"
         key, vacuum = f"ALTER TABLE {SAMPLE} ADD PRIMARY KEY ({N})", f"VACUUM (FREEZE, ANALYZE) {SAMPLE}"
-        execute(self.session, made, key, f"DROP TABLE {RAW}", vacuum)
+        execute(self.session, create, key, f"DROP TABLE {RAW}", vacuum)
 
 
 def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
     """The number of distinct values that a single value represents, and True if their number grows with the table.
 
     ``sampled`` values are in the sample, ``total`` in the table; the estimate is that of ANALYZE (Haas and Stokes).
-    ``share`` is the size of the new table in relation to the old one.
+    ``share`` is the number of rows of the new table relative to the sampled table.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
     ((50, True), (5, True))
@@ -278,10 +281,10 @@ def each_stands_for(distinct: float, single: float, sampled: float, total: float
     """
     if not single:
         return 1, False
-    there = sampled * distinct / (sampled - single + single * sampled / max(sampled, total))
-    grows = there > FRACTION * total
-    here = there * share if grows else there
-    return (max(1, ceil((here - (distinct - single)) / single)) if here > distinct else 1), grows
+    in_table = sampled * distinct / (sampled - single + single * sampled / max(sampled, total))
+    grows = in_table > FRACTION * total
+    in_copy = in_table * share if grows else in_table
+    return (max(1, ceil((in_copy - (distinct - single)) / single)) if in_copy > distinct else 1), grows
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:

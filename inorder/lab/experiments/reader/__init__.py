@@ -97,7 +97,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     @classmethod
     def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:
-        """Leave out waits if commit times are not tracked; count a session for each reader."""
+        """Refuse a server that does not track commit times, or has too few sessions for the writers and readers."""
         if not can.tracks_commits:
             raise InputError(
                 "track_commit_timestamp is off on that server, so the commit times of rows are unknown; "
@@ -154,17 +154,17 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     def write(self, seed: int) -> None:
         """Run the load, and report progress each second. All transactions have ended when this returns."""
-        left = self.plan.seconds
+        remaining = self.plan.seconds
 
         def second(tps: float) -> None:
-            nonlocal left
-            if left > 1:
-                left -= 1
+            nonlocal remaining
+            if remaining > 1:
+                remaining -= 1
                 self.progress.done()
             self.show_step(f"{tps:,.0f} transactions/s")
 
         self.load(seed, second)
-        for _ in range(left - 1):
+        for _ in range(remaining - 1):
             self.progress.done()
 
     def load(self, seed: int, second: Callable[[float], None]) -> None:
@@ -233,7 +233,7 @@ FIGURES = (
     data_only("held", lambda run: run.metrics["held"]),
     Figure("lost", "Rows committed after the reader's position had passed them.", number(), bar=True,
            value=of("lost")),
-    Figure("twice", "Delivered more than once.", number(), value=of("twice")),
+    Figure("twice", "Rows that were delivered more than once.", number(), value=of("twice")),
     Figure("longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds,
            "longest_wait_ms", bar=True, value=of("longest_wait_ms")),
     Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms")),
@@ -255,9 +255,9 @@ def caption(runs: Sequence[Run]) -> str:
 
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
-    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt makes the load shorter
+    load_seconds = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt makes the load shorter
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
-    title = f"Losing rows: {plan.writers} writers, {took:.0f} s{which}"
+    title = f"Losing rows: {plan.writers} writers, {load_seconds:.0f} s{which}"
     return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))
 
 
@@ -280,8 +280,8 @@ SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:
     waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSSLESS}
-    words = [f"{milliseconds(max(some))} by {quoted(READERS[name])}" for name, some in waits.items() if some]
-    return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSSLESS) else ""
+    words = [f"{milliseconds(max(times))} with {quoted(READERS[name])}" for name, times in waits.items() if times]
+    return f" The longest wait of a row was {' and '.join(words)}." if len(words) == len(LOSSLESS) else ""
 
 
 def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
@@ -294,14 +294,14 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     words = ", ".join(f"{lost[name]:,} by {quoted(READERS[name])}" for name in shown)
     seconds = fsum(run.metrics["seconds"] for run in next(iter(runs.values())))
     waits = longest_waits(runs)
-    some = any(lost.values())
+    loses = any(lost.values())
     return [
         Verdict(
             question,
-            "Yes" if some else "Not seen",
-            f"Rows lost for good, of {committed:,.0f} committed rows: {words}.{waits}",
-            f"{result.plan['writers']} writers, {seconds:.0f} s.",
-            "Counted row by row." if some else "A loss is still possible: repeat with --seconds 60.",
+            "Yes" if loses else "Not seen",
+            f"Of {committed:,.0f} committed rows, these were lost for good: {words}.{waits}",
+            f"{result.plan['writers']} writers inserted rows for {seconds:.0f} s.",
+            "Each row was checked." if loses else "A loss is still possible: repeat with --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
              for name in shown],
             STEPS,

@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, ServerRow
 from inorder.lab.plan import setting
 from inorder.lab.plan.keys import SCHEMA
 
-# Name -> what the reader stores as its position.
+# The label of each reader, by which position it keeps.
 READERS = {
     "id": "where id > last",
     "created": "where created > last",

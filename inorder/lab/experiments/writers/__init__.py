@@ -28,7 +28,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.plan.turn import Metrics, Stage, Turn, every_round, single
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
-from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, capital, surety
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, surety
 from inorder.lab.results.result import Result
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables.log_tables import BATCH_ROWS
@@ -218,19 +218,19 @@ TABLES = (
 
 
 def words_of(step: str, form: str) -> str:
-    many = step.partition("@")[2] or "1"
-    return FORMS[form].label if not step else f"{FORMS[form].label}, {many} session{'s' * (many != '1')}"
+    sessions = step.partition("@")[2] or "1"
+    return FORMS[form].label if not step else f"{FORMS[form].label}, {sessions} session{'s' * (sessions != '1')}"
 
 
 def sections(result: Result, plan: WritersPlan) -> list[Section]:
-    made = [
+    report_sections = [
         table(f"writers_{name}_{rows}", f"{title}, {rows_text(rows)}", figures, lines(result, rows, plan), words)
         for name, title, figures, words in TABLES
         for rows in STATEMENT_ROWS
     ]
     together = {f"{TOGETHER}@{count}": step for count, step in steps_of(plan.clients).items()}
-    made += published_sections(result, words_of, together)
-    return [section for section in made if section.rows]
+    report_sections += published_sections(result, words_of, together)
+    return [section for section in report_sections if section.rows]
 
 
 def in_order(result: Result, form: str) -> bool:
@@ -245,14 +245,15 @@ def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
         if serial := [form for form in SERIAL_FORMS if to_plain[form].ratio and in_order(result, form)]:
             best = max(serial, key=lambda form: middle(to_plain[form].ratios.values()))
             compared.append(to_plain[best])
-            figures.append(f"{capital(rows_text(rows))}: {FORMS[best].label}, {to_plain[best].words}.")
+            fastest = f'the fastest form that keeps the order is "{FORMS[best].label}"'
+            figures.append(f"With {rows_text(rows)}, {fastest}: {to_plain[best].words}.")
             if rows == 1:
                 shown.insert(1, best)
     if not compared:
         return []
     feed = speed_of(result, XACT, 1)
-    figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.ratio else []
-    holds = f"{plan.clients[0]} sessions, a table that is empty at first, commits do not wait for the disk."
+    figures += [f"With {FORMS[XACT].label} and a feed, which needs no order, {feed.words}."] if feed.ratio else []
+    holds = f"{plan.clients[0]} sessions write into tables that are empty at first; commits do not wait for the disk."
     bars = bars_of(
         ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), PLAIN) for form in shown),
         number(0, "rows/s"),

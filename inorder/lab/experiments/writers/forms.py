@@ -103,10 +103,12 @@ def one_table(
 
 def partitioned(writers: int) -> list[str]:
     """A table with a partition for each writer; each partition has its own primary key, like a separate table."""
-    made = [f"CREATE TABLE {TABLE} ({NUMBERED}) PARTITION BY LIST (writer)"]
+    statements = [f"CREATE TABLE {TABLE} ({NUMBERED}) PARTITION BY LIST (writer)"]
     for writer in range(writers):
-        made.append(f"CREATE TABLE {own(writer)} PARTITION OF {TABLE} (PRIMARY KEY (id)) FOR VALUES IN ({writer})")
-    return made
+        statements.append(
+            f"CREATE TABLE {own(writer)} PARTITION OF {TABLE} (PRIMARY KEY (id)) FOR VALUES IN ({writer})"
+        )
+    return statements
 
 
 def inherited(writers: int) -> list[str]:
