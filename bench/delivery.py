@@ -150,7 +150,7 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @contextmanager
     def following(self, kind: str, metrics: Metrics) -> Iterator[Followed]:
-        """A reader that waits for rows from now on. At the end, it gets a second to read the last rows."""
+        """A reader that waits for rows from now on. At the end, the reader has a second to read the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
         with self.target.connect() as session, ThreadPoolExecutor(1) as thread:

@@ -141,7 +141,8 @@ class PiecesExperiment(Experiment[PiecesPlan]):
             for place in range(self.plan.pieces):
                 calls.append(self.target.timed(self.session, piece))
                 if piece.answer != str(self.plan.piece_rows):
-                    raise InorderError(f"piece {place + 1} of {table} has {piece.answer} rows")
+                    expected = f"{self.plan.piece_rows} rows"
+                    raise InorderError(f"piece {place + 1} of {table} has {piece.answer} rows instead of {expected}")
         tenth = max(1, len(calls) // 10)
         metrics = {"pieces": len(calls), "seconds": fsum(call["seconds"] for call in calls)}
         series = {"ms": [1e3 * call["seconds"] for call in calls]}

@@ -1,7 +1,7 @@
 """The speed of inorder tail into a file in each format, compared with COPY or ADBC for the same rows.
 
-All programs are run as from a shell, so their times include the start. The start is also measured alone, by runs that
-find no rows.
+All programs are run as from a shell. Their times include the start, which is also measured alone, by runs that find no
+rows.
 """
 
 import os
@@ -64,7 +64,7 @@ FORMATS = {
 }  # fmt: skip
 SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # rows of a batch, and the target for such batches
 
-# Heap and index of a row, its WAL, and the largest output.
+# Bytes per row: heap and index, WAL, and the largest output.
 BYTES_PER_ROW = 420
 
 
@@ -128,7 +128,7 @@ class TailExperiment(Experiment[TailPlan]):
 
     @classmethod
     def room(cls, plan: TailPlan) -> tuple[int, str]:
-        return plan.rows * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows and a file of them"
+        return plan.rows * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows, and a file with these rows"
 
     def prepare(self) -> None:
         self.target.serve(fill_settings())
@@ -274,23 +274,23 @@ def speed_to(base: str) -> Callable[[Row], Value]:
 
 
 FIGURES = (
-    Figure("reader", "COPY by psql, or ADBC, of the table as it is stored, or in the order of its key; or inorder tail "
-           "with --batch-rows.", value=lambda row: label_of(row.step, row.kind)),
+    Figure("reader", "inorder tail with --batch-rows; or COPY by psql or ADBC, which read the table as it is stored, "
+           "or in the order of the key.", value=lambda row: label_of(row.step, row.kind)),
     Figure("rows/s", "Rows per second by the clock, including the start; median of the rounds.", number(),
            "rows_per_second", bar=True, value=median(speed_of)),
     Figure("to same order", "Speed relative to reading the same rows in the same order without inorder, in the same "
-           "round; both without the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
-    Figure("target", "Target for that ratio; missing it is not an error.", value=target_of),
-    Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both without the "
-           "start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
+           "round; both speeds exclude the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
+    Figure("target", "Target for this ratio; missing it is not an error.", value=target_of),
+    Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both speeds exclude "
+           "the start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
     Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
            value=median(micros("cpu_seconds"))),
     Figure("server", "CPU µs of the server for a row.", figures, "server_cpu_us",
            value=median(micros("server_cpu_seconds"))),
     Figure("server to same order", "The server's CPU time for the same rows in the same order without inorder, divided "
-           "by its CPU time here, in the same round.", to_base, "server_to_same_order",
+           "by the server's CPU time for this reader, in the same round.", to_base, "server_to_same_order",
            value=to(SAME_ORDER, rate("server_cpu_seconds"))),
-    Figure("server to as stored", "The same for the table in the order in which it is stored.", to_base,
+    Figure("server to as stored", "The same ratio for the table in the order in which it is stored.", to_base,
            "server_to_as_stored", value=to(AS_STORED, rate("server_cpu_seconds"))),
 )  # fmt: skip
 

@@ -63,7 +63,7 @@ class Settings:
 
 
 class Latencies:
-    """Milliseconds of the latest samples. They are rounded to three significant figures, to limit the memory."""
+    """Milliseconds of the latest samples, which are rounded to three significant figures to limit the memory."""
 
     def __init__(self, ticks: int) -> None:
         self.ticks = deque([Counter[float]()], maxlen=ticks)
@@ -97,7 +97,7 @@ def quantile(counts: Counter[float], share: float) -> float:
 
 
 class Adapter:
-    """The process: its threads, and their counters."""
+    """The threads of the adapter, and their counters."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -62,7 +62,7 @@ Samples = dict[str, Any]
 
 
 class Writer(Thread):
-    """Inserts rows of a table, a transaction at a time, until it is told to stop."""
+    """Inserts rows into a table, a transaction at a time, until ``stop`` is called."""
 
     def __init__(self, dsn: str, table: str, rows: int, pause: float, first: int) -> None:
         super().__init__(daemon=True)

@@ -87,7 +87,8 @@ def show_computed() -> None:
 def table_pages(rows: int, key: int) -> int:
     """The pages of a table with this number of rows.
 
-    A row has a header of 24 bytes, the key, an int, a text of 'row ' and its number, and a line pointer of 4 bytes.
+    A row has a header of 24 bytes, the key, an int, a text of 'row ' and the row's number, and a line pointer of 4
+    bytes.
 
     >>> table_pages(10_000_000, UUID)
     73530

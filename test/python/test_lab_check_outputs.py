@@ -62,8 +62,11 @@ WRONG = {
     "a list": (printing("[1]", "{}"), "printed a line that is neither a key nor the end of a poll: [1]"),
     "a null": (printing("null", "{}"), "printed a line that is neither a key nor the end of a poll: null"),
     "another field": (printing('{"position": 1}'), "unknown field `position`"),
-    "two ends": (printing("{}", "{}"), "printed a line after the one that ends its poll"),
-    "no end": (printing("1"), 'did not end its poll within 1 s: it has to print an object such as {"last": 17}'),
+    "two ends": (printing("{}", "{}"), "printed a line after the end of its poll"),
+    "no end": (
+        printing("1"),
+        'did not end its poll within 1 s; HINT: The program must print an object such as {"last": 17}',
+    ),
     "no end of its own": (
         shlex.join(["sh", "-c", "while true; do read -r line && echo '{}'; done"]),
         "does not end within 1 s when its input ends",
@@ -98,7 +101,7 @@ def test_a_line_between_two_polls_is_an_error() -> None:
         reader.wait(lambda _pid: ())
         assert reader.rows(0, kill=False) == ()
         assert reader.readable(60)
-        with pytest.raises(InputError, match="printed a line after the one that ends its poll: 7"):
+        with pytest.raises(InputError, match="printed a line after the end of its poll: 7"):
             reader.begin(0, "2001-01-01 00:00:01+00", kill=False)
 
 

@@ -413,7 +413,7 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
         ("--mix=insert:1", '--mix: "insert:1" is not one of insert, update, read with its share'),
         ("--source=nonsense", '--source: missing "="'),
         (f"--mix=insert={10**15}", "is not one of insert, update, read"),
-        ("--seed=1", "give --table: the table to imitate"),
+        ("--seed=1", "no table was given"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:

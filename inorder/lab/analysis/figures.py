@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results.result import Result, Run
 
-# A value of a run: the name of a metric, or a function of the run (None if it cannot be computed).
+# A value of a run: the name of a metric, or a function of the run that returns None if the value cannot be computed.
 Metric = str | Callable[[Run], float | None]
 
 
 @dataclass(frozen=True)
 class Per:
-    """A metric divided by another of the same run, or by a number.
+    """A metric divided by another metric of the same run, or by a number.
 
     >>> Per("wal_bytes", "inserts")(Run("insert", "v7", 1, 1, {"wal_bytes": 500.0, "inserts": 5.0}))
     100.0

@@ -1,7 +1,7 @@
 """Calculate the cost of an insert: pages touched, full-page images, WAL, buffer misses, size of the index.
 
-Closed formulas over PostgreSQL's page and record layouts; docs/choose.md summarizes them. Pure, and without a server:
-the lab uses it for tables that are too large to fill.
+The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes them. Pure. The lab uses this module
+for tables that are too large to fill.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ PAGE = 8192
 BTREE_PAGE_FIXED = 24 + 16
 INDEX_TUPLE_HEADER = 8
 LINE_POINTER = 4
-LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: where the last leaf page is split
+LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: the fill at which the last leaf page is split
 UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
 RANDOM_FILL = log(2)  # average fill of pages that split in the middle
 
@@ -65,7 +65,7 @@ def few_images(clients: Sequence[int]) -> int:
 class Conditions:
     """Conditions of a prediction.
 
-    ``rows``: in the table at the checkpoint. ``rate``: rows a second. ``memory_bytes``: memory for this index.
+    ``rows``: rows of the table at the checkpoint. ``rate``: rows a second. ``memory_bytes``: memory for the index.
     ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block of time
     lasts ``interval_length`` seconds; after ``block_count`` or ``interval_count`` blocks the prefix wraps.
     ``position``: the number of rows in the present block, None for the average over all positions. ``key_bytes``: the
@@ -237,7 +237,7 @@ def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     """Bytes of WAL that the split of a leaf page adds; its record replaces the record of the insert."""
     entry = index_tuple(kind, key_bytes)
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
-    # The record contains the right page's entries: those that fillfactor keeps off the left page, or half of all.
+    # The record contains the entries of the right page: the share that fillfactor keeps off the left page, or half.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
     return split - leaf_record(kind, key_bytes) + parent
@@ -264,8 +264,8 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
         return 0.0
     memory = conditions.memory_bytes / PAGE
     if shape.kind in IN_BLOCKS:
-        # Pages from an earlier pass are read when their block begins again, unless the whole index is in memory; if not
-        # even one block fits, they are read more often.
+        # Pages from an earlier pass are read when their block begins again, unless the whole index is in memory. If not
+        # even one block fits into memory, such pages are read more often.
         working = max(1.0, (shape.earlier + shape.block) / shape.rows_per_leaf)
         first = distinct(shape.earlier / shape.rows_per_leaf, shape.block) / shape.block
         return max(first * max(0.0, 1 - memory / shape.leaf_pages), 1 - memory / working, 0.0)

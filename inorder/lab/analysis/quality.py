@@ -8,10 +8,11 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
-# Timed metrics; the first one that a run has is examined. Counters are exact, and may change for good reasons.
+# Timed metrics; the first metric that a run has is examined. Counters are exact, and may change for good reasons.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
-# Least deviation assumed: otherwise, after three equal measurements, any different fourth one would be an outlier.
+# The least deviation that is assumed. With a deviation of 0, three equal measurements would make any other value an
+# outlier.
 LEAST_SCATTER = 0.005
 
 # Ratio of the standard deviation to the median absolute deviation, for normally distributed values.
@@ -87,6 +88,6 @@ def with_checkpoint(result: Result, expected: bool = False) -> list[Run]:
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """True if a run had a checkpoint. A throw-away server makes one after a known amount of WAL, others at any time."""
+    """True if a run had a checkpoint. This is known for a throw-away server only, by the amount of WAL."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after

@@ -5,8 +5,9 @@ This module imports no other module of the tool. With too few rounds for an inte
 The interval of a median is computed from order statistics. The k-th smallest and the k-th largest of n independent
 values enclose the median of the distribution, unless fewer than k values are on one side of the median. For any
 distribution, a value is on either side with probability 1/2. The usual choice would be the percentile bootstrap, but
-with so few values it does not reach 95 %: in 1,500 simulated A/A comparisons it reported a difference in 28 % with 3
-rounds, and in 13 % with 4 and with 7. This interval stays below 5 % with every number of rounds.
+its intervals do not reach 95 % with so few values: in 1,500 simulated A/A comparisons, the bootstrap reported a
+difference in 28 % with 3 rounds, and in 13 % with 4 and with 7 rounds. Order statistics do so in less than 5 %, with
+every number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 
 Place = TypeVar("Place", bound=Hashable)
 
-ERROR = 0.05  # the probability that an interval misses; it is a 95 % interval
+ERROR = 0.05  # the probability that an interval of 95 % misses the true value
 
 # The range of 5 values misses the median of the distribution in 2/2^5 = 6 % of all cases, the range of 6 values in 3 %.
 LEAST_ROUNDS = 6
@@ -118,7 +119,7 @@ SEED = 1
 
 @lru_cache(maxsize=100)
 def drawn(size: int, rounds: int) -> np.ndarray:
-    """Indexes of values in simulated rounds. They are cached: all figures of a page use them, each up to 65 times."""
+    """Indexes of values in simulated rounds, cached because each figure of a page uses the indexes up to 65 times."""
     places: np.ndarray = np.random.default_rng(SEED).integers(0, size, (SIMULATIONS, rounds)).astype(np.uint16)
     return places
 
@@ -166,7 +167,7 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
     """The fewest rounds that detect a difference with this probability; None if MOST_ROUNDS are too few.
 
-    The result is cached, because a page needs it twice for each figure, and None takes 65 simulations.
+    The result is cached, because a page needs it twice for each figure, and a result of None takes 65 simulations.
 
     >>> rounds_for((0.01, -0.02, 0.015)), rounds_for((1.0, -2.0, 1.5))
     (6, None)

@@ -77,7 +77,7 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin a word; False if it needs no statement."""
+        """Begin a word; False if the word needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:

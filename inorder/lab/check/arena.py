@@ -75,7 +75,7 @@ class Outcome:
 class Arena:
     """``own`` creates a reader that replaces the reader of the way.
 
-    Its argument is the search_path, as an option of libpq.
+    The argument of ``own`` is the search_path, as an option of libpq.
     """
 
     def __init__(self, target: Target, way: Way, own: Callable[[str], Reader] | None = None) -> None:

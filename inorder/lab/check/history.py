@@ -33,7 +33,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Event:
-    """A step, in words and in SQL. ``waits_for``: the sessions that it had to wait for."""
+    """A step, in words and in SQL. ``waits_for``: the sessions that blocked the step."""
 
     session: str
     says: str

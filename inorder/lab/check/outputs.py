@@ -59,7 +59,7 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
 
 
 def is_file(word: str) -> bool:
-    """True if a word of a command is the name of a file; it may be too long for a name, or in a closed folder."""
+    """True if a word of a command is the name of a file; False for words that the file system refuses."""
     with suppress(OSError):
         return Path(word).is_file()
     return False

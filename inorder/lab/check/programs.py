@@ -62,7 +62,7 @@ class Program(Reader):
     def begin(self, step: int, now: str, kill: bool) -> None:
         assert self.process.stdin
         if self.polled and (self.partial or (self.readable(0) and self.receive())):
-            raise InputError(f"{self.command} printed a line after the one that ends its poll: {shown(self.partial)}")
+            raise InputError(f"{self.command} printed a line after the end of its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
         self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
         with suppress(BrokenPipeError):  # the program has ended: reading its answer reports that
@@ -75,8 +75,8 @@ class Program(Reader):
                 return blocking
             if time.monotonic() > self.begun + ANSWER_SECONDS:
                 raise InputError(
-                    f"{self.command} did not end its poll within {ANSWER_SECONDS} s: it has to print an object such as "
-                    '{"last": 17}, and to flush its output'
+                    f"{self.command} did not end its poll within {ANSWER_SECONDS} s; HINT: The program must print an "
+                    'object such as {"last": 17}, and flush its output.'
                 )
         return ()
 
@@ -100,7 +100,7 @@ class Program(Reader):
             *whole, self.partial = self.partial.split(b"\n")
             self.lines += map(self.read, whole)
             if any(isinstance(line, End) for line in self.lines[:-1]):
-                raise InputError(f"{self.command} printed a line after the one that ends its poll: {self.lines[-1]}")
+                raise InputError(f"{self.command} printed a line after the end of its poll: {self.lines[-1]}")
         return True
 
     def read(self, line: bytes) -> Line:
@@ -147,8 +147,8 @@ Called = Callable[[str, Any], tuple[Sequence[int | str], Any]]
 class Function(Reader):
     """A Python function of a connection string and the last position; it returns the keys of a poll, and a position.
 
-    The function runs in a thread of its own, because it may wait for a session of the schedule. It cannot be killed:
-    instead, the rows and the position of a killed poll are not stored.
+    The function runs in a thread of its own, because it may wait for a session of the schedule. A function cannot be
+    killed: instead, the rows and the position of a killed poll are not stored.
     """
 
     def __init__(self, call: Called, dsn: str) -> None:

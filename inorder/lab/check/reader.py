@@ -32,7 +32,7 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        """The keys of the poll; None while the poll is running, and no keys if it was killed."""
+        """The keys of the poll; None while the poll is running, and no keys if the poll was killed."""
 
     @abstractmethod
     def close(self) -> None: ...

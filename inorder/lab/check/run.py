@@ -23,7 +23,7 @@ SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": 
 
 @dataclass(frozen=True)
 class Place:
-    """The server on which readers run. ``lacks``: the reason why it has no extension, or ""."""
+    """The server on which readers run. ``lacks``: the reason why the server has no extension, or ""."""
 
     target: Target
     version: str
@@ -41,7 +41,7 @@ class Amount:
 
 @contextmanager
 def throw_away(ways: Sequence[Way], bindir: Path | None = None) -> Iterator[tuple[ThrowAway, Place]]:
-    """A temporary server. It has the extension if a reader needs it and it can be compiled on this machine."""
+    """A temporary server, with the extension if a reader needs the extension and this machine can compile it."""
     server = find_installation(bindir)
     missing = [name for name in ("make", server.compiler.split()[0]) if not shutil.which(name)]
     lacks = f"there is no {missing[0]} to compile the extension" if missing else ""

@@ -108,7 +108,10 @@ class Case:
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """True if equal transactions do not begin in the order of their names: another schedule is then the same."""
+        """True if equal transactions do not begin in the order of their names.
+
+        Another schedule differs from such a schedule only in the names of these transactions.
+        """
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
         return equal != sorted(equal)

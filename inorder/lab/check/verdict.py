@@ -41,7 +41,7 @@ MEANINGS = {
     "differs": "A row differs between the copy and the table while no transaction is open: the shortest schedule.",
     "stalled": "A row is committed, and not returned by the next poll: the longest wait.",
 }
-# The text of a cell for each fault, which a number of steps or rows follows.
+# For each fault, the text of a cell; a number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
 # The verdict for each fault, the gravest fault first.
 SENTENCES = {
@@ -61,7 +61,7 @@ class Checked:
 
     @property
     def worst(self) -> dict[str, tuple[str, Failure]]:
-        """For each fault, the case and the failure to show: the fewest steps or, among stalls, the longest one."""
+        """For each fault, the case and the failure to show: the fewest steps or, for stalls, the longest stall."""
         worst = {}
         for fault in FAULTS:
             failures = [(case.case, case.failures[fault]) for case in self.outcomes if fault in case.failures]

@@ -39,7 +39,7 @@ NO_DEDUP = "no_dedup"
 UNIQUE = "unique"
 COPY_OUT = "copy_out"
 COPY_IN = "copy_in"
-STEPS = {  # description of each step, and its name in tables, short enough for one line
+STEPS = {  # the description of each step, and a short name for tables
     WITH_KEY: ("INSERT … SELECT, primary key present", "with key"),
     NO_INDEX: ("INSERT … SELECT, no index", "no index"),
     ADD_KEY: ("adding the primary key", "add key"),
@@ -90,8 +90,8 @@ STATEMENTS = {
 }
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
-# Settings in addition to the usual ones: each kind creates its own WAL files, because later kinds would otherwise
-# recycle the files of the first kind; and one process builds an index.
+# Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
+# first kind. One process builds an index.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 
 # Bytes per row of a table of char(32) with its index, the WAL of both, and the file that COPY writes.

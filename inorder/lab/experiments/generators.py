@@ -41,7 +41,7 @@ ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdic
 INSERTS = (
     "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
 )  # fmt: skip
-# Operations on values of the types, except generating them: <type> <task>.
+# Operations on values of the types, other than generating values: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)

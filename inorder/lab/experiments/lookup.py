@@ -57,7 +57,7 @@ WITH_TIME = "v7"
 # Otherwise a count would use JIT compilation, and a parallel plan, for which EXPLAIN adds up the times of processes.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
-# Bytes per row of a heap with 60 more bytes a row, of both indexes, and of the WAL kept from the fill.
+# Bytes per row: the heap with a payload of 60 bytes, both indexes, and the WAL that is kept from the fill.
 BYTES_PER_ROW = 450
 FILL_BATCH = 100_000
 
@@ -90,8 +90,7 @@ class LookupExperiment(Experiment[LookupPlan]):
     question = "Do random keys slow down reads of recent rows?"
     own = OwnRun(
         counts=False, checkpoints=False,
-        otherwise="The server was not restarted between filling and reading: queries find in memory what the fill "
-        "left there.",
+        otherwise="The server was not restarted between filling and reading: queries find blocks of the fill in memory.",
     )  # fmt: skip
 
     @classmethod

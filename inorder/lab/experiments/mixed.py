@@ -1,4 +1,4 @@
-"""A table full of random keys switched to another generator, before and after REINDEX.
+"""Inserts into a table full of random keys after a switch to another generator, before and after REINDEX.
 
 Every kind starts from the same table, whose index has grown by the same random keys in the same order, as in
 production: an index built by CREATE INDEX would be packed. Each kind goes through all steps before the next begins.
@@ -53,7 +53,7 @@ BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting 
 # Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # rows of one INSERT of the fill: it takes about a second, by which an interrupt is delayed
+FILL_BATCH = 100_000  # rows of one INSERT of the fill, which delays an interrupt by about a second
 
 # Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """
@@ -91,8 +91,8 @@ class MixedExperiment(Experiment[MixedPlan]):
     studies = ("P3",)
     own = OwnRun(
         leaf_density=True,
-        otherwise="The server was not restarted between filling and inserting: inserts find in memory what the fill "
-        "left there.",
+        otherwise="The server was not restarted between filling and inserting: inserts find blocks of the fill in "
+        "memory.",
     )
 
     @classmethod
@@ -219,7 +219,7 @@ COST = (
     Figure("vs random", "Ratio to random in the same round.", ratio, value=to(BASELINE, "tps", itself=1)),
     Figure("WAL/row", "Bytes of write-ahead log per row (pg_stat_wal).", number(0, "B"), bar=True,
            value=middle(WAL_PER_ROW)),
-    Figure("FPI/row", "Full-page images per row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
+    Figure("FPI/row", "Full-page images per row, after a checkpoint (pg_stat_wal).", number(4), bar=True,
            value=middle(per("full_page_images", "inserts"))),
     Figure("reads/row", "Index blocks read per row; shared buffers are empty at the start (pg_statio).", number(4),
            bar=True, value=middle(per("index_reads", "inserts"))),

@@ -41,7 +41,7 @@ CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
 LINE = 37  # bytes of a key in its file
 BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
 
-# Rows that arrive after a row with a greater key. COPY puts them into the table in the order in which they arrive.
+# Counts the rows that arrive after a row with a greater key. COPY puts rows into the table in the order of arrival.
 LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
     SELECT id, max(id) OVER (ORDER BY ctid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM {table}
 ) AS arrived"""

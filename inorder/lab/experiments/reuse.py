@@ -32,7 +32,7 @@ KEPT = 1.3
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows. It is above 1, because a block must be empty when reused.
+# Values until a prefix wraps, as a multiple of the rows. Above 1, because a block must be empty when it is reused.
 WRAP = 1.6
 
 KINDS = {
@@ -50,7 +50,7 @@ DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind th
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, by number of arrival. They are the same for every kind of key, and as many as a turn inserts.
+# Rows to delete, by number of arrival: the same rows for every kind of key, and as many rows as a turn inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("

@@ -49,7 +49,7 @@ VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
 RECENT = "recent"
-STEPS = {  # description of each step, and its name in tables, which with its unit fits a terminal of 80 columns
+STEPS = {  # the description of each step, and a name for tables, which with a unit fits a terminal of 80 columns
     COPY_FROM: ("COPY FROM", "COPY FROM"),
     COPY_MORE: ("COPY FROM of the next 10 %", "next 10 %"),
     COPY_TO: ("COPY TO", "COPY TO"),
@@ -79,7 +79,7 @@ class UuidV1Plan(setting.Plan):
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(128 * MB)
     max_wal_size: int | None = setting.optional_bytes(
-        "max_wal_size while measuring, for less WAL on the disk. Default: WAL causes no checkpoint.", 32 * MB
+        "max_wal_size while measuring, to limit the WAL on the disk. Default: WAL causes no checkpoint.", 32 * MB
     )
 
     @property
@@ -96,8 +96,8 @@ STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **di
 # One process builds indexes and counts rows; any session may set this.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
-# Settings in addition to the usual ones: each kind creates its own WAL files, because later kinds would otherwise
-# recycle the files of the first kind.
+# Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
+# first kind.
 OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
 # The time in a key, and the operand of a query by time: the key itself, or a column.
@@ -241,8 +241,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:
-            # A random tenth is chosen by the hash of the row's place, which is its number of arrival: the same rows are
-            # deleted from all uuid tables.
+            # A random tenth is chosen by the hash of the row's place in the table, which is the order of arrival: the
+            # same rows are deleted from all uuid tables.
             drawn = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
             chosen = self.oldest(session, key) if step == VACUUM_OLDEST else drawn
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
@@ -281,7 +281,7 @@ QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
-# The table shows counted metrics only for these steps; the data have them for all steps.
+# The table shows counted metrics only for these steps; the data have such metrics for all steps.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
 
 MEANINGS = {

@@ -1,8 +1,8 @@
 """Page splits after CREATE INDEX on random keys: when they occur, and how much WAL they write.
 
-CREATE INDEX leaves all pages equally full. Inserts of random keys then fill and split all of them at about the same
-time, in waves. An index that has grown by the same keys has pages of every fill. Both kinds of index are filled further
-in small steps; after each step, pages, density and WAL are measured, and compared with the model.
+CREATE INDEX leaves all pages equally full. Inserts of random keys then fill and split all pages at about the same time,
+in waves. An index that has grown by the same keys has pages of every fill. Both kinds of index are filled further in
+small steps; after each step, pages, density and WAL are measured, and compared with the model.
 """
 
 from collections.abc import Callable, Sequence
@@ -214,7 +214,7 @@ FIGURES = (
            value=unless_in_order(middle("peak_at"))),
     Figure("model", BY_MODEL, number(0, "%"), "at_model",
            value=unless_in_order(lambda row: row.model("peak_at"))),
-    Figure("mean", f"Page splits per {PER:,} rows, all steps.", number(2), bar=True, value=middle("mean_splits")),
+    Figure("mean", f"Page splits per {PER:,} rows in all steps.", number(2), bar=True, value=middle("mean_splits")),
     Figure("model", BY_MODEL, number(2), "mean_model", terminal=False,
            value=lambda row: row.model("mean_splits")),
     Figure("misplaced", "Share of splits that occurred in another step than the model predicts; first round.",
@@ -223,7 +223,7 @@ FIGURES = (
            value=middle("peak_wal")),
     Figure("model", BY_MODEL, number(0, "B"), "peak_wal_model",
            value=lambda row: row.model("peak_wal")),
-    Figure("mean", "Bytes of WAL per row, all steps.", number(0, "B"), "mean_wal", value=middle("mean_wal")),
+    Figure("mean", "Bytes of WAL per row in all steps.", number(0, "B"), "mean_wal", value=middle("mean_wal")),
 )  # fmt: skip
 
 

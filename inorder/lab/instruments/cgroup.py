@@ -117,7 +117,7 @@ def parent(controller: str = MEMORY) -> Parent | None:
 
 
 class ControlGroup:
-    """A group with limits. ``take`` moves a server into it; ``close`` removes it after the server has ended.
+    """A group with limits. ``take`` adds a server to the group; ``close`` removes the group after the server has ended.
 
     ``memory_bytes``: the limit for the memory of all processes, or 0.
     """

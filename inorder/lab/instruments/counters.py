@@ -26,7 +26,7 @@ def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The blocks of a table and its index. They are read before the WAL, because reading them writes WAL."""
+    """The block counters of a table and its index, which are read before the WAL, because reading them writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -36,8 +36,8 @@ def read_numbers(
 ) -> dict[str, float]:
     """The answer of a query of counters. The query is run twice, the first time to warm up.
 
-    With checksums, the first reading after a checkpoint writes 20 to 60 kB of images of catalog pages whose hint bits
-    it sets. Without the warm-up, these images would be counted in the next reading.
+    With checksums, the first reading after a checkpoint sets hint bits of catalog pages, and writes 20 to 60 kB of
+    images of these pages. Without the warm-up, these images would be counted in the next reading.
     """
     connection.execute(query(name), parameters)
     report_own(connection)
@@ -48,7 +48,7 @@ def read_numbers(
 
 
 def report_own(connection: Connection) -> None:
-    """Report this session's counters now: otherwise it would do so within a second, perhaps in a measurement."""
+    """Report this session's counters now, and not within the next second, which may be in a measurement."""
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 

@@ -60,8 +60,8 @@ SECTOR = 512  # bytes, on any device
 class DeviceTimes:
     """Totals of a device since boot, and the time of reading.
 
-    Requests; the number and bytes of writes among them; and, in milliseconds, the durations of all requests, the times
-    that requests were queued or served, and the time that the device was busy.
+    The totals are: requests; the number and the bytes of writes; and, in milliseconds, the durations of all requests,
+    the times that requests were queued or served, and the time that the device was busy.
     """
 
     requests: int
@@ -94,7 +94,7 @@ class DeviceTimes:
 
 
 def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:
-    """The totals in the line of a device; None if it has no line, because a file system need not be on a device.
+    """The totals in the line of a device; None for a file system without a device, which has no line.
 
     >>> parse(" 254 0 vda 10 0 80 5 20 0 160 15 0 12 21 0 0 0 0", 254, 0, 1.0)
     DeviceTimes(requests=30, writes=20, written_bytes=81920, request_ms=20, queue_ms=21, busy_ms=12, seconds=1.0)

@@ -147,7 +147,7 @@ def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
     """The percentiles p50 to p99.9 in milliseconds, except those that no value exceeds; empty without values.
 
     Percentiles that are 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy,
-    pgbench.c), so a transaction that is answered in the meantime has a time of 0. On a fast machine, more than half of
+    pgbench.c): a transaction that is answered in the meantime has a time of 0. On a fast machine, more than half of
     the transactions had a time of 0.
 
     >>> percentiles(range(1, 101))

@@ -26,7 +26,7 @@ class ServerProcess:
     def cpu_seconds(self) -> float:
         """The CPU time so far, by the first field of schedstat, read when the process waits for its client.
 
-        After its answer, the process may not have begun to wait yet. Only then has the kernel added up all its time.
+        The kernel has added up all CPU time of the process when the process waits, which may be after its answer.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
@@ -129,7 +129,7 @@ def stat_of(process: int) -> list[str]:
 
 
 def children_of(process: int) -> set[int]:
-    """The children of a process, including ended ones for which it has not waited yet."""
+    """The children of a process, including ended children for which the process has not waited yet."""
     children = set()
     for folder in PROC.glob("[0-9]*"):
         with suppress(OSError):

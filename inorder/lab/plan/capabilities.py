@@ -19,7 +19,7 @@ VACUUMED = (
     "VACUUM frees no page whose rows a transaction open elsewhere on the server may still see. Autovacuum was off for "
     "the lab's tables."
 )
-THROUGH_HERE = "COPY ran through this tool: its times include the network and this machine."
+THROUGH_HERE = "COPY ran through this tool: the times of COPY include the network and this machine."
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> s
 
 
 def server(help: str) -> str:
-    """A connection string. It is not stored, because a result file should not reveal the address of a server."""
+    """A connection string, which is not stored, because a result file should not reveal the address of a server."""
     return of(options.DSN, help, "", kept=False)
 
 

@@ -101,7 +101,7 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """A seed for a place of an experiment. It does not depend on the places before it, which may be omitted."""
+    """A seed for a place of an experiment, which does not depend on earlier places, because these may be omitted."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 

@@ -70,7 +70,7 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
     """The length of the bar of each cell, in percent of the longest bar on the same scale.
 
-    A row is a scale if ``section.across``. Otherwise a column is or, with ``both``, all columns with the same name.
+    A scale is a row if ``section.across``; otherwise a column or, with ``both``, all columns with the same name.
     """
 
     def cells() -> Iterator[tuple[int, int, str, float]]:

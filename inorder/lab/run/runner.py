@@ -1,4 +1,4 @@
-"""Run an experiment on a server, by stages and rounds, into a file; skip measurements that the file has."""
+"""Run an experiment on a server in stages and rounds, and write its file; skip measurements that the file has."""
 
 import os
 from collections.abc import Callable, Generator, Sequence

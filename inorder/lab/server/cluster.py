@@ -182,7 +182,7 @@ class Cluster:
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         self.limit = limit
-        # Quoted, because the setting is a list, separated by commas.
+        # The folder is quoted, because the setting is a list, separated by commas.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
         # The server gets SIGQUIT when this process ends for any reason, because its data are no longer needed.
         before, identity = self._run_as()

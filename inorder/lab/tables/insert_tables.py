@@ -33,7 +33,7 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# Rows of one INSERT of the fill. It takes about half a second, by which an interrupt is delayed.
+# Rows of one INSERT of the fill, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
 # Bytes of heap and index per row, with the free space of random keys, as measured at 10 M rows; and WAL of the fill.

@@ -89,7 +89,7 @@ class ThrowAway(Target):
         result.server = {"version": original.version, "origin": original.origin, "settings": settings}
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """A folder to which the server's account may write. Its room was checked before the server was created."""
+        """A folder to which the server's account may write. Free space was checked before the server was created."""
         folder = super().file_folder(name)
         if self.cluster.account:
             os.chown(folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)

@@ -183,7 +183,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return Turn(places, in_order)
 
     def hold(self) -> None:
-        """Keep a transaction open that has written to both tables. It must only delay its own rows."""
+        """Keep a transaction open that has written to both tables. Such a transaction must delay only its own rows."""
         self.holder = self.target.connect()
         self.holder.execute("BEGIN")
         for form in tables.FORMS:

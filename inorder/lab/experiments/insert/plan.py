@@ -10,7 +10,7 @@ from inorder.units import MB
 
 SIZES = "sizes"
 
-# The kinds of index in study P1, freshly built, and its three keys without an index.
+# Variants of study P1: a key with each kind of index, freshly built, and three keys without an index.
 P1_INDEXES = (
     "random_char_unique_packed", "random_char_plain_packed", "random_char_none", "time_char_none", "bigint_none",
 )  # fmt: skip

@@ -354,5 +354,5 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
     return [
         *by_rows,
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
-        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows them only on its page
+        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows these only on its page
     ]

@@ -24,7 +24,7 @@ class KindRow(Row):
 
     @property
     def css(self) -> str:
-        """The style of marks in charts: one for each kind of key, whatever its index."""
+        """The style of marks in charts, which depends on the kind of key, and not on the index."""
         return f"kind-{self.kind.removesuffix(INDEX_KINDS[KEY_KINDS[self.kind].index_kind][0])}"
 
     @property

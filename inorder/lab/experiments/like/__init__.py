@@ -155,7 +155,7 @@ class LikeExperiment(Experiment[LikePlan]):
     @classmethod
     def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
         if not plan.table:
-            raise InputError("give --table: the table to imitate")
+            raise InputError("no table was given; HINT: Use --table to name the table to imitate.")
         with source(plan.source) as connection:
             facts = read_table(connection, plan.table, plan.key, plan.leave_out)
             dsn = resolved(connection)

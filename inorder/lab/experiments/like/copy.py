@@ -119,7 +119,7 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """Statements for all partitions, and for a default partition at each level that can have one and lacks it."""
+        """Statements for all partitions, and for a default partition at each level where the original lacks one."""
         statements, partitions = [], self.shape.partitions
         for number, partition in enumerate(partitions[1:], 1):
             above = self.part_name(partition.above)
@@ -160,7 +160,7 @@ class LikeKind(KeyKind):
         )
 
     def script(self, mix: Mix, keys: int, recent: int) -> str:
-        """The script of pgbench. The last ``recent`` of the ``keys`` kept keys are of the newest rows."""
+        """The script of pgbench. Of the ``keys`` keys that are kept, the last ``recent`` are keys of the newest rows."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
         source = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"

@@ -47,7 +47,7 @@ def base_type(column: ShapeColumn) -> tuple[str, int]:
 
 
 def can_be_unique(column: ShapeColumn) -> bool:
-    """True if the type has enough values for a different one in each row.
+    """True if the type has enough values for a different value in each row.
 
     >>> [can_be_unique(ShapeColumn("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
     [True, False, True, False, False]
@@ -107,9 +107,9 @@ class Sample:
     def values(self, number: str, share: str = "") -> list[str]:
         """SQL for the values of the new row ``number``.
 
-        They come from the sampled row s; rising values come from the row o.
+        The values come from the sampled row s; rising values come from the row o.
 
-        While filling, ``share`` is the position of the new row between the row o and the next one.
+        While filling, ``share`` is the position of the new row between the row o and the next row.
         """
         return [self.value(column, number, share) for column in self.shape.sampled]
 
@@ -132,7 +132,7 @@ class Sample:
 def beside(shape: Shape, column: ShapeColumn) -> str:
     """The name of an additional column of the sample.
 
-    It has the next value of a rising column; for other columns, the ordinal of a value that occurs once.
+    This column has the next value of a rising column; for other columns, the ordinal of a value that occurs once.
     """
     return f"{N}_{shape.columns.index(column)}"
 

@@ -40,7 +40,7 @@ BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 TWO_CLOCKS = (
     "The wait of a row is measured by two clocks: the server's at the commit, this machine's at the delivery. Their "
-    "difference is measured before and after each round; if it is not known to 5 ms, waits are left out."
+    "difference is measured before and after each round; waits are left out unless the difference is known to 5 ms."
 )
 
 
@@ -100,8 +100,8 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         """Refuse a server that does not track commit times, or has too few sessions for the writers and readers."""
         if not can.tracks_commits:
             raise InputError(
-                "track_commit_timestamp is off on that server, so the commit times of rows are unknown; "
-                "changing it requires a restart"
+                "track_commit_timestamp is off on that server: the commit times of rows are unknown; changing this "
+                "setting requires a restart"
             )
         if plan.writers + len(READERS) > can.sessions:
             raise can.too_few("too few for --writers and readers")
@@ -275,7 +275,7 @@ STEPS = (
     Step("The feed, which loses no row", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
 )  # fmt: skip
 WAIT, LOSSLESS = "longest_wait_ms", ("horizon", "feed")
-SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that loses no rows
+SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and a feed, which loses no rows
 
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:

@@ -1,6 +1,6 @@
-"""The readers that the experiment compares. Each polls for new rows, and remembers its position.
+"""The readers that the experiment compares. Each reader polls for new rows, and remembers its position.
 
-No reader waits for a transaction. All read the same table by an index.
+No reader waits for a transaction. All readers read the same table by an index.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, ServerRow
 from inorder.lab.plan import setting
 from inorder.lab.plan.keys import SCHEMA
 
-# The label of each reader, by which position it keeps.
+# The label of each reader, which says how the reader keeps its position.
 READERS = {
     "id": "where id > last",
     "created": "where created > last",
@@ -70,7 +70,7 @@ class Greatest(Reader):
 
 
 class Horizon(Reader):
-    """Keeps a transaction ID as its position, below which all transactions on the server have ended."""
+    """Keeps as its position a transaction ID below which all transactions on the server have ended."""
 
     # The order matters: all transactions below the horizon have ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -95,7 +95,10 @@ class Horizon(Reader):
 
 
 class Feed(Reader):
-    """Keeps the set of transactions read as its position, in the database: it advances when the poll commits."""
+    """Keeps its position in the database, as the set of transactions that were read.
+
+    The position advances when the poll commits.
+    """
 
     ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
 
@@ -123,7 +126,7 @@ def all_readers() -> dict[str, Reader]:
 class ReaderPlan(setting.Plan):
     writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
     seconds: int = setting.count(
-        "Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60, metavar=setting.SECONDS
+        "Seconds of each round; deliveries are kept in memory.", 1, 300, 10, full=60, metavar=setting.SECONDS
     )
     rounds: int = setting.rounds(1, full=6)
     readers: tuple[str, ...] = setting.choices(

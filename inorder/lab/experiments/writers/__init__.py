@@ -189,7 +189,8 @@ LATENCY = (
 )  # fmt: skip
 SPEED_CAPTION = "vs one table: relative to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
-    "misplaced: rows whose rank by id differs from their rank by (xmin, id), within a writer's table if it has one. "
+    "misplaced: rows whose rank by id differs from their rank by (xmin, id), within the table of a writer if writers "
+    "have separate tables. "
     "If writers do not take turns, 0 misplaced rows do not mean that polling by id is safe: "
     f"{FORMS[XACT].label} needs a feed."
 )

@@ -17,7 +17,7 @@ CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 # The columns of the log table, and the writer's number.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-# A number that others are unlikely to use: advisory locks are shared by the database, which may be the user's.
+# A number that other programs are unlikely to use: advisory locks are shared by the database, which may be the user's.
 LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
