@@ -281,8 +281,8 @@ FIGURES = (
     Figure("to same order", "Speed relative to reading the same rows in the same order without inorder, in the same "
            "round; both speeds exclude the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
     Figure("target", "Target for this ratio; missing it is not an error.", value=target_of),
-    Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both speeds exclude "
-           "the start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
+    Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both speeds "
+           "exclude the start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
     Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
            value=median(micros("cpu_seconds"))),
     Figure("server", "CPU µs of the server for a row.", figures, "server_cpu_us",

@@ -153,7 +153,7 @@ FIGURES = (
 
 
 def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
-    title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
+    title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, with a call of {plan.call_us:,} µs for each row"
     return [
         table(
             "workers",

@@ -129,7 +129,7 @@ class Adapter:
                 self.stop.wait(PATIENCE)
 
     def prepare(self) -> str:
-        """Create table and feed, unless another replica has done it; return the version of the extension."""
+        """Create the table and the feed if they do not exist; return the version of the extension."""
         with psycopg.connect(self.settings.dsn) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('jobs'))")
             if connection.execute("SELECT to_regclass('jobs')").fetchone() == (None,):

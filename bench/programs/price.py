@@ -49,7 +49,7 @@ Samples = dict[str, dict[str, dict[str, list[float]]]]  # measurement -> kind of
 
 @dataclass(frozen=True)
 class Side:
-    """One kind of table, in the database of one edition, with two sessions: the measured one, and another writer."""
+    """One kind of table in the database of one edition, with the session that is measured, and another session."""
 
     edition: str
     kind: str

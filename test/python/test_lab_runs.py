@@ -35,10 +35,10 @@ RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
     "nodes": ("--keys uuid,v7 --rows 5k --nodes 2 --lag 0,250ms --memory 1MB", {}, set(),
               {"Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000"}, set()),
     "noise": ("--keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2", {},
-              {"version 7 A/B", "sequence-prefixed A/B"}, {"Fewer than 6 rounds"}, {"noise"}),
+              {"version 7 A/B", "sequence-prefixed A/B"}, {"With fewer than 6 rounds"}, {"noise"}),
     "sequence": ("--clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off",
                  {"synchronous_commit": "off"}, set(),
-                 {"Commits do not wait for the disk", "1 round: not significant"}, {"sequence-tps", "sequence-bulk"}),
+                 {"Commits do not wait for the disk", "1 round is too few"}, {"sequence-tps", "sequence-bulk"}),
     "writers": ("--forms lock --seconds 1 --rounds 1 --clients 2", {"synchronous_commit": "off"},
                 {"lock + DISCARD"}, {"Writing a log, one row a statement"}, set()),
 }  # fmt: skip

@@ -73,7 +73,7 @@ class ReusePlan(setting.Plan):
         "Rows in the table; a turn inserts and deletes a tenth.", 1000, 10**9, 500_000, quick=50_000, full=10_000_000
     )
     turns: int = setting.count(
-        "Number of turns; ten replace all rows if the oldest are deleted.", 1, 10_000, 60, quick=40, full=100
+        "Number of turns; ten turns replace all rows if the oldest rows are deleted.", 1, 10_000, 60, quick=40, full=100
     )
     pace: float = setting.duration(
         "Minimum duration of a turn of time-prefixed keys, whose blocks last a second.", 0.5, quick=0.25, full=4.0

@@ -147,7 +147,8 @@ class SequenceExperiment(Experiment[SequencePlan]):
         row = one_row(self.control, f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}")
         expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
         if tuple(row) != expected:
-            raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
+            counts = [f"{count:,} rows and {values:,} values" for count, values in (row, expected)]
+            raise InorderError(f"{kind}: the table has {counts[0]} instead of {counts[1]}")
 
 
 def words(step: str, kind: str) -> str:

@@ -49,7 +49,7 @@ VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
 RECENT = "recent"
-STEPS = {  # the description of each step, and a name for tables, which with a unit fits a terminal of 80 columns
+STEPS = {  # the description of each step, and a name for tables, short enough for a terminal of 80 columns
     COPY_FROM: ("COPY FROM", "COPY FROM"),
     COPY_MORE: ("COPY FROM of the next 10 %", "next 10 %"),
     COPY_TO: ("COPY TO", "COPY TO"),

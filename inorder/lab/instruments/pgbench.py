@@ -65,7 +65,7 @@ class PgbenchResult:
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
     def times(self, rows: int) -> "PgbenchResult":
-        """The result in rows instead of transactions of ``rows`` rows; latencies are still those of transactions."""
+        """The result for rows, if each transaction has ``rows`` rows; latencies are still those of transactions."""
         tps = tuple(tps * rows for tps in self.tps_by_second)
         return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
 

@@ -160,7 +160,7 @@ class LikeKind(KeyKind):
         )
 
     def script(self, mix: Mix, keys: int, recent: int) -> str:
-        """The script of pgbench. Of the ``keys`` keys that are kept, the last ``recent`` are keys of the newest rows."""
+        """The script of pgbench. Of the ``keys`` stored keys, the last ``recent`` are keys of the newest rows."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
         source = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"
