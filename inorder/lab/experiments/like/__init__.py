@@ -14,7 +14,7 @@ from inorder.lab.experiments.like import report
 from inorder.lab.experiments.like.copy import LikeKind, Mix, fitting, key_column, newest_of, require_no_variables
 from inorder.lab.experiments.like.plan import USUAL, LikePlan, shares
 from inorder.lab.experiments.like.sample import take_sample
-from inorder.lab.experiments.like.shape import Found, draw_of, read_table, resolved, source
+from inorder.lab.experiments.like.shape import TableFacts, draw_of, read_table, resolved, source
 from inorder.lab.instruments import pgbench
 from inorder.lab.plan.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.plan.keys import KEY_KINDS, KeyKind
@@ -43,16 +43,16 @@ class LikeTables(InsertTables):
         return self.measure(name, load, seed, show, self.plan.dump_wal)
 
     @property
-    def found(self) -> Found:
+    def facts(self) -> TableFacts:
         assert self.plan.found
         return self.plan.found
 
     def begin(self, connection: Connection) -> None:
-        execute(connection, *self.found.shape.enums)
-        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
+        execute(connection, *self.facts.shape.enums)
+        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.facts.own_bytes)))
         with source(self.plan.source) as theirs:
             draw = draw_of(theirs, self.plan.table)
-            sample = take_sample(connection, theirs, draw, self.found.shape, wanted, self.plan.rows)
+            sample = take_sample(connection, theirs, draw, self.facts.shape, wanted, self.plan.rows)
         self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
 
     def kind(self, name: str) -> LikeKind:
@@ -71,7 +71,7 @@ class LikeTables(InsertTables):
 
     def script(self, kind: KeyKind) -> Path:
         """Write the pgbench script of the load. By default an update changes columns without an index."""
-        shape, file = self.found.shape, self.target.folder / f"like_{kind.name}.sql"
+        shape, file = self.facts.shape, self.target.folder / f"like_{kind.name}.sql"
         indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
         free = [column.name for column in shape.sampled if column.name not in shape.dividing]
         changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
@@ -212,6 +212,6 @@ class LikeExperiment(Experiment[LikePlan]):
         return f"{metrics['tps']:,.0f} transactions/s{wal}"
 
 
-def require_unchanged(plan: LikePlan, facts: Found) -> None:
+def require_unchanged(plan: LikePlan, facts: TableFacts) -> None:
     if plan.found and plan.found.shape != facts.shape:
         raise InputError(f"the table {plan.table} has changed since the run began: its columns or indexes differ")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from inorder.lab.experiments.like.shape import Found
+from inorder.lab.experiments.like.shape import TableFacts
 from inorder.lab.plan import setting
 from inorder.lab.tables import insert_tables
 from inorder.text import quoted
@@ -35,7 +35,7 @@ def shares(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LikePlan(setting.Plan):
-    """``found`` is the structure of the table, read from its server."""
+    """``found``: facts about the table, read from its server."""
 
     table: str = setting.words("The table, as written in SQL.", setting.TABLE)
     source: str = setting.server(
@@ -61,7 +61,7 @@ class LikePlan(setting.Plan):
     fill_workers: int = insert_tables.fill_workers()
     synchronous_commit: str = setting.synchronous_commit("off")
     dump_wal: bool = setting.switch(True)
-    found: Found | None = setting.determined()  # noqa: RUF009
+    found: TableFacts | None = setting.determined()  # noqa: RUF009
 
     @property
     def row_bytes(self) -> float:

@@ -101,7 +101,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Found:
+class TableFacts:
     """Facts about a table: structure; approximate rows; bytes of a row, with and without indexes; counted changes."""
 
     shape: Shape
@@ -142,7 +142,7 @@ def table_oid(connection: UserConnection, name: str) -> int:
     return int(oid)
 
 
-def read_table(connection: UserConnection, name: str, key: str, without: Sequence[str]) -> Found:
+def read_table(connection: UserConnection, name: str, key: str, without: Sequence[str]) -> TableFacts:
     oid = table_oid(connection, name)
     ((kind, persistence, qualified, may_read, secured, _divided, own_bytes, blocks, all_bytes, inserted, updated, hot,
       deleted, foreign, triggers, fillfactor),) = rows(connection, "like_table", oid) or [(None,) * 16]  # fmt: skip
@@ -162,7 +162,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
     drawn = Draw(oid, str(qualified), int(blocks))
     size = drawn.row_count(connection)
     shape, more = read_shape(connection, oid, key, without, int(fillfactor))
-    return Found(shape, size, int(all_bytes) / size, int(own_bytes) / size, int(inserted),
+    return TableFacts(shape, size, int(all_bytes) / size, int(own_bytes) / size, int(inserted),
                  int(updated), int(hot), tuple(map(one_line, (*notes, *more))))  # fmt: skip
 
 
