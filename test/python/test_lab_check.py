@@ -151,7 +151,7 @@ def test_the_verdict_is_a_sentence(faults: dict[str, Judgement], words: str, say
 
 def test_the_gravest_fault_is_the_verdict() -> None:
     checked_reader = checked(stalled=Judgement(stalled=(Stall("1", (), 1),)), lost=Judgement(lost=("1",)))
-    assert sentence(checked_reader).startswith("Yes: it loses")
+    assert sentence(checked_reader).startswith("Yes: the reader loses")
 
 
 def test_each_case_names_the_rows_that_it_endangers() -> None:

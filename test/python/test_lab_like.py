@@ -472,7 +472,7 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
     result, notes = run_there(
         tmp_path, server, f"{users.dsn} user=measures", "like", *options, "--mix", "insert=2,update=1,read=1"
     )
-    assert traces(users.dsn) == [] and "what is in the WAL" in notes
+    assert traces(users.dsn) == [] and "the contents of the WAL" in notes
     for run in result.select("insert"):
         assert (
             run.metrics["inserted"] + run.metrics["updated"] < run.metrics["inserts"] and run.metrics["wal_bytes"] > 0

@@ -74,7 +74,7 @@ def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
         result = with_ordered(v7=(1, spread, 18_000), sequence=(1, 1.001, 23_000))
         verdict = report_of(result).verdicts(result)[1]
         assert (verdict.question, verdict.answer) == ("Which key should you use?", "version 7")
-        assert verdict.figures.startswith("With version 7 (uuid_v7_nextval()), the WAL is 1.06 ")
+        assert verdict.figures.startswith("With version 7 keys (uuid_v7_nextval()), the WAL is 1.06 ")
         assert "sequence" not in verdict.figures
         noisy = spread == 2.0
         assert ("too noisy to compare" if noisy else "% lower") in verdict.figures

@@ -127,7 +127,7 @@ def explained(kind: KindRow) -> str:
 
 def with_function(kind: KindRow) -> str:
     function = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
-    return f"{kind.label} ({function[0]}())" if function else kind.label
+    return f"{kind.label} keys ({function[0]}())" if function else f"{kind.label} keys"
 
 
 def steps_for(kinds: Sequence[KindRow]) -> list[Step]:
