@@ -52,7 +52,7 @@ IN_BLOCKS = ("time", "sequence")
 # Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # a key whose WAL, relative to that of ordered keys, is less than this is not called expensive
+LITTLE = 1.2  # a key is called expensive from this ratio of WAL to ordered keys on
 
 PHASES = 50  # positions of a checkpoint within a block that are averaged if the position is unknown
 

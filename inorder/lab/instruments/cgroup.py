@@ -1,4 +1,4 @@
-"""A control group for a throw-away server, which limits its memory including page cache, or the I/O of its disks.
+"""A control group limits the memory of a throw-away server, including page cache, or the I/O of the server's disks.
 
 Uses version 1 (a hierarchy for each controller) and version 2 (one hierarchy for all) of the kernel's interface:
 admin-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. For a user who may not create a group,

@@ -83,7 +83,7 @@ class Target(ABC):
         self, script: Path, load: pgbench.Load, seed: int, on_progress: Callable[[float], None] = lambda _tps: None,
         by_statement: bool = False, log: bool = False,
     ) -> pgbench.PgbenchResult:  # fmt: skip
-        """Run pgbench to its end, reporting TPS each second; with ``log``, the result has percentiles of latency."""
+        """Run pgbench to its end, and report the TPS of each second. ``log``: measure percentiles of latency, too."""
         return pgbench.run(
             self.program("pgbench"), script, load, seed, self.environment(), on_progress, by_statement,
             self.folder / "latency" if log else None, self.database,
@@ -112,7 +112,7 @@ class Target(ABC):
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Restart the server with durable settings and this memory, and with no tables cached, if allowed."""
+        """If allowed, restart the server with durable settings and this memory; no tables are cached afterwards."""
         return
 
     def end_throttling(self) -> None:

@@ -23,7 +23,7 @@ from inorder.lab.tables.insert_tables import INSERT
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# WAL of random keys relative to ordered keys, in the tables of docs/like.md, which have different other writes.
+# WAL of random keys relative to ordered keys in the tables of docs/like.md, which differ in columns, indexes and load.
 LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, half updates": 1.02}
 BESIDE = (
     "In other tables, the WAL of random keys relative to ordered keys is "

@@ -33,8 +33,8 @@ POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
 CLOCK_ERROR = 0.005  # seconds; a larger error would hide the usual wait of 5 to 10 ms
 
-# Default settings, with commits that wait for the disk, and track_commit_timestamp; the planner is made to use indexes,
-# because the table is never analyzed.
+# Default settings, with which commits wait for the disk, except that commit times are recorded. The planner is made to
+# use indexes, because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 

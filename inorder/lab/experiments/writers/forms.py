@@ -43,7 +43,7 @@ STATEMENTS = {
 # Forms in which the writers of a table take turns, so that readers can poll by id without losing rows.
 TABLE_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER)  # a table for each writer
 SERIAL_FORMS = (*TABLE_FORMS, LOCK, LOCK_CACHED)
-ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the other forms are for several
+ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the other forms are for several writers
 
 
 def own(writer: int) -> str:
