@@ -7,7 +7,7 @@ from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.report.section import Column, Section
 from inorder.lab.results.result import CHECKPOINT_WAL, Result, Run
 
-SHOWN = 3  # of each warning, the first measurements are listed, and the rest is counted
+SHOWN = 3  # the first measurements of a warning are listed, and the rest is counted
 
 
 def where(runs: Sequence[Run]) -> str:
