@@ -1,7 +1,6 @@
 """Measure the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
 
 Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
-Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
 CPU time of the server process, and is also measured as the transactions a second of 16 clients that write rows of one
 group, with and without waiting for the disk at commit. The cost of readers is the CPU time of a query of all groups,
 after 1,000 statements that are not folded. At the end, the counts of each side are compared with GROUP BY.
