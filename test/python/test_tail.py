@@ -420,7 +420,7 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
     origin = str(value(fresh, "SELECT inorder_internal.server_origin()"))
     (tail.folder / "p").write_text(text.replace(origin, "12345/1"))
     refused = tail("events", "--position", "p", code=2)
-    assert "inorder: this position is of another server or timeline\nDETAIL:  It was made on 12345/1, " in refused
+    assert "this position is of another server or timeline\nDETAIL:  The position was made on 12345/1, " in refused
     assert "HINT:  If no transaction was lost" in refused and "--accept-origin" in refused
     assert numbers(tail("events", "--position", "p", "--accept-origin")) == [1]
     assert tail("events", "--position", "p") == ""
