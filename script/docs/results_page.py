@@ -74,7 +74,7 @@ def runs_part(results: Results) -> Iterator[str]:
     yield "## The runs"
     yield (
         f"The raw data of a run are in NAME{ENDING}: `inorder lab report NAME{ENDING}` prints its tables, and with "
-        "`--html PAGE` writes them as a page with pictures. The command follows `inorder lab run`."
+        "`--html PAGE` writes them as a page with pictures. Each command begins with `inorder lab run`."
     )
     yield study_pages.table(["run", "command", "method", "load", "remark"], rows)
 
@@ -98,19 +98,19 @@ def summary(results: Results) -> str:
     rows = []
     for study, group in groupby(CLAIMS, key=lambda claim: claim.study):
         claims = list(group)
-        given = [study_pages.answered(claim, results) for claim in claims if claim.has_figure]
-        apart = [study_pages.answered(claim, results) for claim in claims if not claim.has_figure]
+        of_study = [study_pages.answered(claim, results) for claim in claims if claim.has_figure]
+        ours = [study_pages.answered(claim, results) for claim in claims if not claim.has_figure]
         link = f"[{study}]({study.lower()}.md)"
-        holds = f"{apart.count(Answer.HOLDS)} of {len(apart)}"
+        held = f"{ours.count(Answer.HOLDS)} of {len(ours)}"
         rows.append(
             [
                 link,
                 f"{STUDIES[study]['author']}: {STUDIES[study]['title']}",
-                *(str(given.count(answer)) for answer in Answer),
-                holds,
+                *(str(of_study.count(answer)) for answer in Answer),
+                held,
             ]
         )
-    heads = ["study", "title", *(answer.value for answer in Answer), "without a figure: holds"]
+    heads = ["study", "title", *(answer.value for answer in Answer), "our own claims that hold"]
     return study_pages.table(heads, rows)
 
 

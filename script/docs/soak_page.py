@@ -93,7 +93,8 @@ def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:
 def parts(soaks: Sequence[Soak]) -> dict[str, str]:
     pieces = [[soak["server"], f"{piece['piece']}", f"{soak['rate']}", piece["began"], minutes(piece["seconds"]),
                "" if piece["clean"] else "interrupted",
-               ", ".join(f"{amount} {event}" for event, amount in piece["done"].items() if "restart" in event)]
+               ", ".join(f"{amount} {event.removeprefix('restart ')}" for event, amount in piece["done"].items()
+                         if "restart" in event)]
               for soak in soaks for piece in soak["pieces"]]  # fmt: skip
     heads = [*soaks[0]["pieces"][-1]["lines"][0]]
     return {

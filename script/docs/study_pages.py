@@ -26,7 +26,7 @@ WITH_PAGE = {
 }  # fmt: skip
 DISTURBED = {  # runs whose times are not used, with the reason
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
-    "steps, with equal WAL, pages and reads. Its times show nothing; its counters are exact."
+    "steps, with equal WAL, pages and reads. The times of this run show nothing; the counters are exact."
 }
 NOTED = {
     Answer.IN_PART: ": in part",
@@ -255,9 +255,9 @@ def page(study: str, results: Results) -> str:
     about = STUDIES[study]
     original = f", in the original *{about['original']}*" if "original" in about else ""
     yet = " ".join([
-        f"{about['author']}: *{about['title']}*{original}; {about['address']}. It measures {about['summary']}",
-        "The study used another machine and server: compare ratios (computed, in parentheses), not speeds.",
-        "An empty cell was not measured.",
+        f"{about['author']}: *{about['title']}*{original}; {about['address']}. The study measures {about['summary']}",
+        "Its machine and server differ from ours: compare ratios, not speeds. Ratios in parentheses are computed.",
+        "Cells are empty where nothing was measured.",
         "[All studies, and the meaning of the answers](README.md).",
     ])  # fmt: skip
     parts = [

@@ -214,7 +214,7 @@ def lines(result: Result, rows: int, plan: WritersPlan) -> list[Row]:
 TABLES = (
     ("speed", "Writing a log", SPEED, SPEED_CAPTION),
     ("latency", "Time of a transaction", LATENCY, ""),
-    ("order", "Order of its ids", ORDER, ORDER_CAPTION),
+    ("order", "Order of the ids", ORDER, ORDER_CAPTION),
 )
 
 
