@@ -29,7 +29,7 @@
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
-#include "varatt.h"				/* was part of postgres.h */
+#include "varatt.h"				/* part of postgres.h before 16 */
 #define qualified_name_list(name) stringToQualifiedNameList(name, NULL)
 #define may_execute(function) (object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #define may_use_schema(schema, role) (object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE) == ACLCHECK_OK)

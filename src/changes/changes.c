@@ -25,7 +25,7 @@
 PG_FUNCTION_INFO_V1(changes_batch_rows);
 PG_FUNCTION_INFO_V1(changes_read);
 
-/* Columns of the result: op, version, changed.  In the query, the columns of the table take the place of changed. */
+/* Columns of the result: op, version, changed.  The query returns the columns of the table in place of "changed". */
 #define CHANGE_COLUMNS 3
 #define CHANGED 2
 

@@ -51,8 +51,8 @@ PG_FUNCTION_INFO_V1(changes_trigger);
 #define MOST_KEYS 32
 
 /*
- * Name of the trigger on a log whose argument is the logged table.  This trigger
- * never fires, because it is AFTER TRUNCATE, and the guard refuses TRUNCATE.
+ * Name of a trigger on each log.  The argument of the trigger is the logged table.  The
+ * trigger never fires, because it is AFTER TRUNCATE, and the guard refuses TRUNCATE.
  */
 #define MARK "zz_inorder_changes"
 
@@ -121,7 +121,8 @@ oid_argument(const Trigger *trigger, int number)
 
 /*
  * True if a trigger on the log names the table.  Other roles with TRIGGER on the log could create such a
- * trigger, too.  But only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets this.
+ * trigger, too.  But only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets
+ * this setting.
  */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
@@ -142,8 +143,8 @@ is_log_of(Relation log, Oid table, Oid function)
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may
  * temporarily have the name of the log.  Error if the log does not exist, or has another
- * owner than the table.  Null if the log is the log of another table, for example if
- * this table is a detached partition, or if another role created the trigger.
+ * owner than the table.  Null if the log does not belong to this table: the table may be
+ * a detached partition, and another role may have created the trigger.
  */
 static Relation
 open_log(TriggerData *data)

@@ -33,7 +33,7 @@
 /* Number of logs whose proofs are kept.  When there are more, all proofs are discarded. */
 #define MOST_LOGS 256
 
-/* A log whose partitions were proved */
+/* The proof about the partitions of a log */
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
@@ -42,7 +42,7 @@ typedef struct ProvedLog
 } ProvedLog;
 
 static HTAB *proved_logs = NULL;
-static MemoryContext memory = NULL; /* for the cache, and the trees */
+static MemoryContext memory = NULL; /* for the cache and the proofs */
 
 static void
 check_partition(Oid partition, Oid owner)

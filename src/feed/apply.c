@@ -27,8 +27,8 @@ typedef struct Level
 } Level;
 
 /*
- * How a query reads the batch.  If it reads the batch several times, the
- * greatest value counts.
+ * How a query reads the batch.  For a query that reads the batch several times,
+ * the greatest of the values.
  */
 typedef enum BatchUse
 {

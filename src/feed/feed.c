@@ -3,8 +3,8 @@
  *	  Rows of feeds, returned to the caller or given to the caller's statement.
  *
  * The functions in sql/feed/take.sql and sql/feed/reader.sql, which run as the
- * owner of the state (state.c), find the batch and move the position.  The rows
- * are read here, with the privileges of the caller (query.c).
+ * owner of the state (state.c), find the batch and move the position.  The functions
+ * of this file read the rows, with the privileges of the caller (query.c).
  */
 #include "postgres.h"
 

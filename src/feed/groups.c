@@ -9,13 +9,13 @@
  * rules of the deltas are not executed.
  *
  * Any role with the privilege TRIGGER on a table may create a trigger with this function.
- * The deltas are therefore found through the row trigger of the set, because only the
- * owner of the table may create triggers with the function of that trigger.  A detached
+ * Only the owner of the table may create triggers with the function of the set's row
+ * trigger.  The deltas are therefore found through the row trigger.  A detached
  * partition has no row trigger, and is not counted.  Unusual cases are left to the
  * function of the row trigger.
  *
  * Each delta of a partitioned table has a hash of the partitions at the time of the
- * statement.  If it differs from the hash of the fold, the view counts the table.
+ * statement.  If this hash differs from the hash of the fold, the view counts the table.
  */
 #include "postgres.h"
 

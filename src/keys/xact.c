@@ -59,9 +59,9 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * Error during VACUUM and logical decoding.  Snapshots do not list these
- * transactions, and readers would treat them as ended.  VACUUM executes functions
- * of users when it summarizes a BRIN index.
+ * Error during VACUUM and logical decoding.  Snapshots do not list the transactions
+ * of VACUUM and of logical decoding, and readers would treat these transactions as
+ * ended.  VACUUM executes functions of users when it summarizes a BRIN index.
  */
 static void
 refuse_vacuum(const char *function_name)

@@ -2,9 +2,9 @@
  * batches.c
  *	  Give batches to workers, and finish them.
  *
- * As in kept.c, rows are found without a query.  take_batch() in
- * sql/feed/batches.sql gives out the batches of shares, and batches that another
- * worker had before.
+ * As in kept.c, rows are found without a query.  If new_batch() returns null,
+ * feed_take_batch() in sql/feed/workers.sql searches for a batch, for example a batch
+ * of a share, or a batch that another worker had before.
  */
 #include "postgres.h"
 

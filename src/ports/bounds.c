@@ -58,7 +58,7 @@ key_range(Range numbers, bool is_uuid)
 	};
 }
 
-/* The ranges of keys for a set of numbers, in the same order, with room for one more range */
+/* The ranges of keys for a set of numbers, in the order of the numbers, with room for one more range */
 KeyRange *
 key_ranges(Numbers set, bool is_uuid)
 {

@@ -23,13 +23,13 @@ typedef struct KeyRange
 
 /*
  * Ranges in the order of the batch.  If the batch begins with the rest of a transaction, the range of that rest comes
- * first, whatever its number is; the other ranges ascend.
+ * first, even if other ranges have lower keys.  The other ranges ascend.
  */
 typedef struct Bounds
 {
 	int			count;
 	KeyRange   *ranges;
-	bool		rest_first;		/* the first range is such a rest, and not in the order of the other ranges */
+	bool		rest_first;		/* the first range is the rest of a transaction, and may lie above other ranges */
 } Bounds;
 
 static inline int

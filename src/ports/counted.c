@@ -25,9 +25,9 @@ PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
-#define MOST_ROWS 500			/* more rows are counted by a query */
+#define MOST_ROWS 500			/* a query counts the new rows if there are more */
 
-/* Columns of the type known_count, in their order; the last constant is the number of columns. */
+/* Columns of the type known_count, in the order of the type; the last constant is the number of columns. */
 enum
 {
 	KNOWN_AMOUNT, KNOWN_FOLDED, KNOWN_COUNTED, KNOWN_OTHERS, KNOWN_MORE, KNOWN_COLUMNS

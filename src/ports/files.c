@@ -33,7 +33,7 @@
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
- * A table and all partitions below it.  The partitions, but not the table, are locked in this mode, unless the mode is
+ * A table and all partitions below it.  The partitions, but not the table, are locked in the given mode, which may be
  * NoLock.  The list is empty if the table was dropped, for example while the caller waited for its lock.  For such a
  * table, find_all_inheritors() would raise an internal error.
  */

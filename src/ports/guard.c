@@ -68,8 +68,8 @@ of_wrong_trigger(void)
 /*
  * Error if another trigger fires after the guard, and may thus change values that the
  * guard has checked.  Triggers fire in the order of their names; "guard" is the name of
- * the guard's trigger.  Readers make the same check, but would not notice a trigger that
- * was dropped meanwhile.
+ * the guard's trigger.  Readers make the same check, but do not notice a trigger that
+ * was dropped before they read.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)

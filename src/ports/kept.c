@@ -35,14 +35,14 @@
 PG_FUNCTION_INFO_V1(movable_feed);
 PG_FUNCTION_INFO_V1(view_feed);
 
-/* Attributes of the type feed_view (sql/feed/kept.sql), in their order; the last constant is their number. */
+/* Attributes of the type feed_view, in the order of the type; the last constant is the number of attributes. */
 enum
 {
 	VIEW_FEED_ID, VIEW_CALLER, VIEW_NAME, VIEW_RELATION, VIEW_TABLE, VIEW_POSITION, VIEW_WHOLE, VIEW_SHARED,
 	VIEW_SHARED_BY, VIEW_IS_POLL_DUE, VIEW_IS_RENAMED, VIEW_ASKED, VIEW_NEXT, VIEW_IS_FOUND, VIEW_COLUMNS
 };
 
-/* Attributes of the type share_key, likewise */
+/* Attributes of the type share_key, in the order of the type; the last constant is the number of attributes. */
 enum
 {
 	SHARE_COLUMN_NAME, SHARE_ATTNUM, SHARE_KIND, SHARE_COUNT, SHARE_FINGERPRINT, SHARE_COLUMNS

@@ -14,7 +14,7 @@ enum
 	STATE_PLACES, STATE_MOVED, STATE_POLLED, STATE_CAUGHT_UP_AT, STATE_WRITTEN_HERE, STATE_COLUMNS
 };
 
-/* Columns of worker_batch, likewise */
+/* Columns of worker_batch, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	KEPT_FEED, KEPT_NUMBER, KEPT_RELATION, KEPT_BATCH, KEPT_WORKER, KEPT_TOKEN, KEPT_TAKEN, KEPT_TRIES, KEPT_TRIED,

@@ -82,7 +82,7 @@ is_remembered(const Table *table, const Row *position)
 
 /*
  * True if a few probes are enough for a set, and the table is as the position
- * remembers it.  The table is then locked and proved.
+ * remembers it.  A table for which the result is true is locked and proved.
  */
 static bool
 is_worth_probing(Table *table, const Row *position, Numbers set)
@@ -155,8 +155,8 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 
 /*
  * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made,
- * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  The table is
- * then locked and proved.
+ * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  A table for
+ * which the result is true is locked and proved.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -186,7 +186,7 @@ up_to(Numbers set, int64 number)
 	return difference(set, (Numbers) {1, &numbers_above});
 }
 
-/* Attributes of the type found_batch, in their order; the last constant is the number of attributes. */
+/* Attributes of the type found_batch, in the order of the type; the last constant is the number of attributes. */
 enum
 {
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS

@@ -55,8 +55,8 @@ expect_timeline(TimeLineID timeline)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("the server was promoted during this call"),
-			 errdetail("The call began on timeline %u, and this is timeline %u.", timeline, timeline_now),
-			 errhint("Try again: a position of the old timeline is then refused.")));
+			 errdetail("The call began on timeline %u, and the server is now on timeline %u.", timeline, timeline_now),
+			 errhint("Call the function again; it refuses a position of the old timeline.")));
 }
 
 /* System identifier and timeline, as text */

@@ -16,7 +16,7 @@
  * The bounds are constants of the server's types, and are read from the catalog.
  * The relation cache and pg_get_partition_constraintdef() would simplify the
  * expressions in the partition keys of all parents, and thereby run functions of
- * their owner.
+ * the owner of the table.
  */
 #include "postgres.h"
 

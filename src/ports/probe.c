@@ -37,8 +37,8 @@ PG_FUNCTION_INFO_V1(count_by_index);
 
 /*
  * The number of rows with number 0 in a leaf, up to a limit.  These rows are older
- * than the column that feed_prepare() added.  A partial index lacks them, but they
- * are at the beginning of the table.
+ * than the column that feed_prepare() added.  A partial index lacks these rows, but
+ * they are at the beginning of the table.
  */
 static int64
 count_old(const Table *table, int leaf, int64 most)
@@ -196,8 +196,8 @@ parts_with_rows(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions in the indexes, up to a limit.  If
- * "counts_old" is true, the number of rows with number 0, which are not in the
- * indexes.
+ * "counts_old" is true, the function instead counts the rows with number 0, which
+ * are not in the indexes.
  */
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool counts_old, int64 most)
@@ -269,8 +269,8 @@ probe_numbers(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions, up to a limit.  The rows in the
- * indexes are counted first.  If they do not reach the limit, the rows that the
- * indexes lack are counted at the beginning of the table.
+ * indexes are counted first.  If these rows are fewer than the limit, the rows at
+ * the beginning of the table, which partial indexes lack, are counted, too.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

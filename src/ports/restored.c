@@ -3,9 +3,9 @@
  *	  State that was restored from a dump, and not accepted yet.
  *
  * A dump includes the positions of feeds.  A position is the set of the transactions
- * that were read on the dumped server.  In the restored database their numbers may
- * still be in the future.  Feeds would skip the rows that get these numbers
- * later, and nothing would show the loss.  Each row of the state therefore has a
+ * that were read on the dumped server.  In the restored database the numbers of these
+ * transactions may still be in the future.  Feeds would skip the rows that get these
+ * numbers later, and nothing would show the loss.  Each row of the state therefore has a
  * column written_here: true if the extension wrote the row on this server.  The
  * column is generated: no role can supply its value, a dump leaves it out, and
  * COPY and INSERT compute it again.  Commands and tools that copy files or tuples
@@ -49,7 +49,8 @@ PG_FUNCTION_INFO_V1(is_written_here);
 /*
  * is_written_here(anyelement) -> boolean, declared IMMUTABLE, as a generated column requires
  *
- * Only state.c writes the state as a superuser in such a security context.
+ * True for a superuser in a security-restricted operation under another user ID.  Only
+ * state.c writes the state in such an operation.
  */
 Datum
 is_written_here(PG_FUNCTION_ARGS)
@@ -60,7 +61,7 @@ is_written_here(PG_FUNCTION_ARGS)
 /*
  * A table that passed the check.  If the state of the table was written in this
  * transaction, or does not exist yet, a rollback may change the result of the check.
- * The result is then kept only until the transaction or savepoint ends.
+ * In both cases the result is kept only until the transaction or savepoint ends.
  */
 typedef struct CheckedTable
 {

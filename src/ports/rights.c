@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(is_plain);
 PG_FUNCTION_INFO_V1(hides_rows);
 PG_FUNCTION_INFO_V1(may_move);
 
-/* Attributes of the type role_ref, in their order; the last constant is their number. */
+/* Attributes of the type role_ref, in the order of the type; the last constant is the number of attributes. */
 enum
 {
 	ROLE_ID, ROLE_NAME, ROLE_COLUMNS
@@ -123,7 +123,7 @@ hides_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* True if a stored OID still means the same role, since this server stored it, or the role has the stored name */
+/* True if a stored OID still means the same role: this server stored the OID, or the role has the stored name */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {

@@ -182,8 +182,8 @@ flush_wal(void)
 }
 
 /*
- * True if this transaction has already flushed the WAL of all rows that it can
- * see, because its snapshot does not change
+ * True if this transaction uses one snapshot for all statements, and has already
+ * flushed the WAL of all rows in this snapshot
  */
 static bool
 is_snapshot_durable(void)
@@ -192,9 +192,9 @@ is_snapshot_durable(void)
 }
 
 /*
- * Flush the WAL of rows that were read and leave the database.  The snapshot of
- * the rows sees only transactions that have ended by now.  If no transaction has
- * ended since the last flush, nothing has to be flushed.
+ * Flush the WAL of the rows that were read, before the caller gets the rows.  The
+ * snapshot of the rows sees only transactions that have ended by now.  If no
+ * transaction has ended since the last flush, nothing has to be flushed.
  */
 void
 make_seen_durable(void)

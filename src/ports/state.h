@@ -39,14 +39,14 @@ typedef struct Row
 	bool		nulls[MANY_COLUMNS];
 } Row;
 
-/* Columns of the table feed, in the order of sql/ports/state.sql; the last constant is their number. */
+/* Columns of the table feed, in the order of sql/ports/state.sql; the last constant is the number of columns. */
 enum
 {
 	FEED_ID, FEED_NAME, FEED_OWNER, FEED_OWNER_NAME, FEED_SYSTEM, FEED_MOVERS, FEED_RELATION, FEED_WHOLE, FEED_SHARED_BY,
 	FEED_CREATED, FEED_COLUMNS
 };
 
-/* Attributes of the types in sql/ports/position.sql, in their order; the last constant is their number. */
+/* Attributes of the types in sql/ports/position.sql; the last constant of a type is the number of attributes. */
 enum
 {
 	ORDER_COLUMN_NAME, ORDER_ATTNUM, ORDER_FROZEN, ORDER_FROM_VALUE, ORDER_NEXT_VALUE, ORDER_UP_TO, ORDER_WALKED_FROM,

@@ -356,7 +356,7 @@ copy_of(const void *from, Size size)
 /*
  * True if a proof also matches the present catalog.  The members in the proof were
  * read in this transaction's snapshot, which may be older than the catalog.  In
- * parallel mode this cannot be checked, and the result is false.
+ * parallel mode the catalog cannot be compared, and the result is false.
  */
 static bool
 matches_catalog(const TableProof *proof, const Table *table)
@@ -367,8 +367,8 @@ matches_catalog(const TableProof *proof, const Table *table)
 }
 
 /*
- * Store a proof.  If it is valid, it is used again in this session for later
- * snapshots; otherwise it is used once.
+ * Store a proof.  A valid proof is used again in this session for later snapshots;
+ * other proofs are used once.
  */
 static void
 keep_proof(TableProof *entry, TableProof proof, bool is_valid)

@@ -198,7 +198,7 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/* The words of a version-7 key; error for keys of other versions, which would compare with bounds, but have no time */
+/* The words of a version-7 key; error for keys of other versions, which have no time that could be compared */
 static UuidWords
 v7_words(Datum id)
 {
