@@ -44,7 +44,7 @@ def beside(target: Path) -> Path:
 def partial_of(path: Path) -> tuple[Path, Path]:
     """The file that a path leads to through links, and the name of the new file that will replace this file.
 
-    Each process, even in another container, writes its own new file; the last one that is complete stays. A device, a
+    Each process, even in another container, writes its own new file; the file that is completed last stays. A device, a
     pipe or a socket is an error, because the new file would replace it: for root, even /dev/null.
     """
     target = path.resolve()

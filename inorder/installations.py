@@ -150,7 +150,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
 
 
 def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server that --bindir or PG_CONFIG names, otherwise one of the system with headers, or the embedded server."""
+    """The server that --bindir or PG_CONFIG names, otherwise a system server with headers, or the embedded server."""
     named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
     installation = named or next(buildable_installations(), None) or embedded_installation()
     if installation is None:

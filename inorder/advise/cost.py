@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: assumptions: updates are limited to this share of the table, its newest rows."""
+    """``updated``: assumed shares of the table, its newest rows, to which updates are limited."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

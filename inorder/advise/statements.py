@@ -44,7 +44,7 @@ def understood(text: str) -> Understood | str:
 
 
 def classified(text: str) -> Understood:
-    nodes = list(walk(parse_sql(text)))[::-1]  # so that inner and earlier WITH queries come first
+    nodes = list(walk(parse_sql(text)))[::-1]  # inner and earlier WITH queries come first
     queries: dict[str, tuple[Table, ...]] = {}
     for query in (node for node in nodes if isinstance(node, ast.CommonTableExpr)):
         queries[query.ctename] = below(query.ctequery, queries)
@@ -155,7 +155,7 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
     """Columns that a condition requires to be greater than a position.
 
-    For OR: such columns of any term, if each term compares them by >, >= or =.
+    A column in a term of OR counts if each term compares the column by >, >= or =.
     """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
@@ -197,7 +197,7 @@ def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
 
 
 def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
-    """Polls of a query. ``stored``: its rows are inserted into a table; a query with GROUP BY counts as well then."""
+    """Polls of a query. ``stored``: the rows are inserted into a table, and a query with GROUP BY may be a poll."""
     if not select.whereClause:
         return
     names = dict(sources(select.fromClause, queries))

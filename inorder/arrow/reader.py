@@ -27,7 +27,7 @@ BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory a
 
 
 class Connection:
-    """An ADBC connection. All its statements run in transactions that begin and end with a simple query.
+    """An ADBC connection, whose statements all run in transactions that begin and end with a simple query.
 
     Outside a transaction, a pooler may send the two steps of the driver, prepare and describe, to different sessions.
     """

@@ -131,8 +131,8 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
 
-    Smaller blocks have fewer pages: a larger share is in memory, and fewer are written as images. One block, which is
-    being filled, is added to the blocks that fill during the retention.
+    Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
+    One block, which is being filled, is added to the blocks that fill during the retention.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)
@@ -210,5 +210,5 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
         f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
         f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys do not go among old keys.",
-        *["If the rate decreases, a block lasts longer; if it increases, shorter."] * (chosen.kind == "sequence"),
+        *["A block lasts longer at a lower rate, and ends earlier at a higher rate."] * (chosen.kind == "sequence"),
     ]

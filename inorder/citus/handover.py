@@ -165,7 +165,8 @@ class Moves:
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if they are still unknown.
 
-        ``ends``: the run ends now. If positions are unknown, a run that ends fails; another reports the reason once.
+        ``ends``: the run ends now. If positions are unknown, a run that ends fails; a run that continues reports the
+        reason once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:

@@ -26,7 +26,7 @@ SETTINGS: tuple[LiteralString, ...] = (
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a distributed table: a table on one node. In a hashed table, the hash of a column selects its rows."""
+    """A part of a distributed table: a table on one node. ``low`` and ``high`` bound the hash of a column."""
 
     id: int
     table: str  # with its schema, quoted

@@ -75,7 +75,10 @@ def run_experiment(
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run; show and save the results, even after an error. A page shows the results in ``before`` first."""
+    """Run an experiment, then show and save the results, even after an error.
+
+    A page shows the results in ``before`` first.
+    """
     host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""

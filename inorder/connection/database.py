@@ -182,7 +182,7 @@ def pinned(dsn: str) -> str:
 
 
 def has_path(dsn: str) -> bool:
-    """True if sessions begin with SEARCH_PATH, and the owner of the database cannot change that."""
+    """True if sessions begin with SEARCH_PATH, and the owner of the database cannot change this path."""
     with closing(psycopg.connect(dsn, autocommit=True)) as session:
         path, source = one_row(session, query("path_at_start"))
     return path.replace(" ", "") == SEARCH_PATH.replace(" ", "") and source in TRUSTED_SOURCES

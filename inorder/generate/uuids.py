@@ -23,7 +23,7 @@ V7_TICKS_PER_MS = 4096
 
 @dataclass(frozen=True)
 class DataSet:
-    """``lag``: ticks by which the last node's clock is behind; the other clocks lag less, the first not at all."""
+    """``lag``: ticks by which the last node's clock is behind; other clocks lag less, and the first does not lag."""
 
     kind: str
     times: Times

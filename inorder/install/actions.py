@@ -39,7 +39,7 @@ def perform(request: Request) -> None:
 
 def script(request: Request) -> str:
     if request.edition == C:
-        raise InputError("--script is for the SQL edition; the script of the C extension is CREATE EXTENSION inorder")
+        raise InputError("--script is for the SQL edition; HINT: CREATE EXTENSION inorder installs the C extension")
     if request.schema == "public":
         raise InputError(
             "schema public already exists, and the SQL edition creates its schema itself; HINT: choose another --schema"

@@ -119,7 +119,7 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
 
 
 def remove(target: Target, installed: Installed) -> None:
-    """Drop the guards, the columns whose values inorder generates, and inorder. DROP EXTENSION is with RESTRICT."""
+    """Drop the guards, the columns whose values inorder generates, and inorder. DROP EXTENSION has RESTRICT."""
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:

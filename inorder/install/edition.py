@@ -1,4 +1,4 @@
-"""The files of the SQL edition, which are generated when this tool is built; in a checkout, when they are needed."""
+"""The files of the SQL edition, generated when this tool is built or, in a checkout, when a command needs them."""
 
 import json
 import subprocess

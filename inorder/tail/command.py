@@ -154,8 +154,8 @@ def tail(**options: Any) -> None:
     readable (inorder prepare). Ends when no new rows are left, unless --follow is given.
 
     Every committed row is delivered, and no other, regardless of commit order. A regular file with --position receives
-    each row exactly once, even if client, server or host crashes. Any other output receives it at least once: the last
-    unfinished batch may be repeated. Commands and pipes receive whole batches.
+    each row exactly once, even if client, server or host crashes. Any other output receives each row at least once: the
+    last unfinished batch may be repeated. Commands and pipes receive whole batches.
     """
     check(**options)
     if options["output"] in ARROW:

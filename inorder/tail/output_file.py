@@ -90,7 +90,7 @@ class OutputFile:
         return os.pread(self.reading, place - first, first)
 
     def id(self) -> str:
-        """The id stored with the file; without one, its inode number and generation."""
+        """The id stored with the file; without an id, the inode number and the generation of the file."""
         with suppress(OSError):
             return os.getxattr(STANDARD_OUTPUT, ATTRIBUTE).decode(errors="replace")
         number = f"inode {self.status().st_ino}"

@@ -192,7 +192,10 @@ class ShardsSource(Source):
         self.current = None
 
     def waiting(self) -> list[str]:
-        """Shards that have rows, by a query per node. If the query fails, all shards of the node: next() then fails."""
+        """Shards that have rows, by a query per node.
+
+        If a query fails, all shards of the node are returned, and next() reports the error.
+        """
         of_nodes = collections.defaultdict(list)
         for key, reader in self.readers.items():
             of_nodes[reader.session].append(key)

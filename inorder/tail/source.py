@@ -19,7 +19,8 @@ class Batch:
 
     batch: Json | int
     after: Json = field(default_factory=dict)
-    full: int = 0  # rows of a full batch; with fewer, the table was read to its end. 0: unknown (from an earlier run)
+    # rows of a full batch (0: unknown, from an earlier run); a batch with fewer rows reaches the end of the table
+    full: int = 0
     # part of a set that is delivered in the order of a column: more rows may follow, even if the batch is not full
     is_part: bool = False
 

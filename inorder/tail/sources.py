@@ -51,7 +51,7 @@ class TableSource(Source):
         self.saved_at = 0.0
         self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
-        self.max_rows = self.asked = request.batch_rows  # maximum rows: of the next batch, of the batch in ``stream``
+        self.max_rows = self.asked = request.batch_rows  # maximum rows: of the next batch, and of ``stream``
         self.joined_rows = 0  # maximum rows of a next batch that is written to a file
         # limit of ``max_rows``: halved when the server cuts off a batch, doubled after each complete batch
         self.limit = MOST_ROWS

@@ -49,7 +49,7 @@ class WholeBatches(Sink):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.name, self.same = "", b""
-        # The lock of this run. A process that works on a batch inherits the lock, which it keeps if this one is killed.
+        # The lock of this run. A process that works on a batch inherits the lock, which outlives this process.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 

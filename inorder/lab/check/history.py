@@ -1,4 +1,4 @@
-"""The history of a schedule, and its judgement. Pure: a reader is judged only by the rows that it returned."""
+"""The history of a schedule, and its judgement: a reader is judged only by the rows that it returned."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Defined in ``ways``, or by options."""
+"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Options or files define them."""
 
 import re
 import tomllib

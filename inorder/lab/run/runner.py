@@ -38,7 +38,7 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round in their order; an interrupted round, or turn, is repeated."""
+        """The turns of a round in their order; an interrupted turn, or its whole round, is repeated."""
         turns = list(stage.turns(number))
         if not stage.redone:
             whole = [place for turn in turns for place in turn.places]

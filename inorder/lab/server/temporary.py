@@ -159,8 +159,8 @@ def cleared_after_a_kill(path: Path) -> Iterator[None]:
     """Start a helper process. If this process ends within the block, the helper removes the path.
 
     However this process ends, the kernel closes the helper's stdin, which the helper reads. The helper has its own
-    session, so signals to the process group of this process, such as Ctrl-C, do not reach it. It ignores signals, and
-    loads its code only when it has to remove the path: otherwise it would take a fifth of the CPU time.
+    session, so signals to the process group of this process, such as Ctrl-C, do not reach it. The helper ignores
+    signals, and loads its code only when it has to remove the path: otherwise it would take a fifth of the CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
