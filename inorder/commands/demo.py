@@ -7,7 +7,7 @@ import click
 
 from inorder.commands.catalogue import Labelled
 from inorder.commands.options import bindir_option
-from inorder.commands.run import run_and_show
+from inorder.commands.run import run_and_show, writing
 from inorder.errors import InputError
 from inorder.installations import Installation, embedded_installation, find_installation
 from inorder.lab.analysis.stats import LEAST_ROUNDS
@@ -67,7 +67,8 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         kind = experiment_named(name)
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
-        run_and_show(WholeRun(kind, plan, host, result, file), page, "table", earlier_results)
+        with writing(file, page):
+            run_and_show(WholeRun(kind, plan, host, result, file), page, "table", earlier_results)
         earlier_results.append(Labelled(file.name, result))
 
 

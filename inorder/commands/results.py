@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 
 from inorder.commands.catalogue import Labelled, report_of
 from inorder.commands.options import bindir_option, page_option, show_option
-from inorder.commands.run import run_and_show
+from inorder.commands.run import run_and_show, writing
 from inorder.commands.show import show
 from inorder.errors import InputError
 from inorder.lab.experiments import experiment_named
@@ -54,9 +54,10 @@ def lab_resume(
     # Fail before the measurements, which may take hours, if the result cannot be shown.
     require_reportable(file, result, True)
     plan = kind.completed(plan, dsn is not None).plan
-    host = host_for(kind, dsn, bindir)
-    host.resume(kind, plan, result)
-    run_and_show(WholeRun(kind, plan, host, result, file), page, output)
+    with writing(file, page):
+        host = host_for(kind, dsn, bindir)
+        host.resume(kind, plan, result)
+        run_and_show(WholeRun(kind, plan, host, result, file), page, output)
 
 
 @click.command("report")

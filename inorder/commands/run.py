@@ -69,31 +69,31 @@ def run_experiment(
     plan = plan_given(kind.Plan, size_given(quick, full), dsn is not None, settings)
     completed = kind.completed(plan, dsn is not None)
     file = new_file(out, usual_name(kind.name))
-    host = host_for(kind, dsn, bindir)
-    plan, result = host.begin(kind, completed)
-    run_and_show(WholeRun(kind, plan, host, result, file), page, output)
+    with writing(file, page):
+        host = host_for(kind, dsn, bindir)
+        plan, result = host.begin(kind, completed)
+        run_and_show(WholeRun(kind, plan, host, result, file), page, output)
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run an experiment, then show and save the results, even after an error.
+    """Run an experiment while ``writing``, then show and save the results, even after an error.
 
     A page shows the results in ``before`` first.
     """
     host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
-    with writing(out, page):
-        aside.print(f"{host.name}, {host.whose}{note}", highlight=False, markup=False)
-        try:
-            with Display(f"starting {host.name}", lambda: Group(*report.tables(result))) as display:
-                whole.run(display)
-        finally:
-            if any(run.step != "fill" for run in result.runs):
-                show([Labelled(out.name, result)], output, None)
-                if page:
-                    html.write(distinct([*before, Labelled(out.name, result)]), page)
-                written = [str(path) for path in (out, page) if path and path.exists()]
-                aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
+    aside.print(f"{host.name}, {host.whose}{note}", highlight=False, markup=False)
+    try:
+        with Display(f"starting {host.name}", lambda: Group(*report.tables(result))) as display:
+            whole.run(display)
+    finally:
+        if any(run.step != "fill" for run in result.runs):
+            show([Labelled(out.name, result)], output, None)
+            if page:
+                html.write(distinct([*before, Labelled(out.name, result)]), page)
+            written = [str(path) for path in (out, page) if path and path.exists()]
+            aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
 
 
 @contextmanager

@@ -475,13 +475,12 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [((), 0), (("--fail-on", "count-all"), 3), (("--fail-on", "any"), 3), (("--fail-on", "random-key,fly"), 2),
-     (("--least", "1TB", "--fail-on", "random-key"), 0), (("--dsn", "host=/nowhere"), 1), (("--dsn", "nonsense"), 2)],
+    [((), 0), (("--fail-on", "count-all"), 3), (("--fail-on", "any"), 3),
+     (("--least", "1TB", "--fail-on", "random-key"), 0)],
 )  # fmt: skip
 def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
     done = advised.run(*arguments)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
-    assert (b'--fail-on: unknown value "fly"; choose from random' in done.stderr) == ("random-key,fly" in arguments)
 
 
 @pytest.mark.server

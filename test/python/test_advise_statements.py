@@ -187,7 +187,6 @@ def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [(("--fail-on", "polling-reader"), 3, ""), (("--fail-on", "any"), 3, ""), (("--fail-on", "random-key"), 0, ""),
-     (("--statements", "none.sql"), 2, "cannot read none.sql: No such file"), (("--over", "1s"), 2, "excludes --over"),
      (("--statements", "latin.sql"), 2, "latin.sql is not UTF-8")],
 )  # fmt: skip
 def test_exit_codes(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:

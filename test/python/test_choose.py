@@ -259,24 +259,3 @@ def test_as_data(tmp_path: Path, reader: str) -> None:
     assert data["chosen"]["kind"] == chosen.kind and len(data["others"]) == 5
     assert data["chosen"]["wal_bytes_per_day"] == pytest.approx(chosen.wal_per_row * 1000 * DAY)
     assert all(data["reasons"]) and ("Polling" in data["reasons"][-1]) == (reader == POLL)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "the number of rows is unknown; HINT: give --rows or --retention"),
-        (
-            ("--rows", "1G", "--retention", "1d"),
-            "--rows 1,000,000,000 exceeds --rate times --retention, which is 86,400,000",
-        ),
-        (("--rows", "1", "--hide", "never"), "--hide must be from 0 to 3,153,600,000 seconds"),
-        (("--rows", "1", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
-        (("--rows", "0"), "--rows must be a number from 1 to 1,000,000,000,000,000"),
-        (("--rows", "1", "--rate", "0.2"), "--rate must be a number from 1 to 1,000,000,000"),
-        (("--rows", "1", "--checkpoint", "0"), "--checkpoint must be from 1 to 86,400 seconds"),
-        (("--rows", "1", "--hide", "1", "--reader", "poll"), "HINT: --reader feed"),
-    ],
-)
-def test_bad_input(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = inorder("choose", *arguments, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "") and message in done.stderr

@@ -166,7 +166,6 @@ def test_what_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: 
     assert "on several nodes at once" in citus("ref", code=2)
     assert "give one by --column" in citus("two", code=2)
     assert "CREATE INDEX CONCURRENTLY ON public.two (x)" in citus("two", "--column", "x", code=2)
-    assert "excludes" in citus("two", "--column", "x", "--undo", code=2)
     assert f"inorder citus {events}" in tail(events, "--shards", "--position", "p", code=2)
     assert f"inorder citus {events}" in count("show", events, "--shards", code=2)
     assert "give --shards" not in tail(events, "--position", "p", code=2)

@@ -152,11 +152,7 @@ def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
 WITHOUT_CITUS = [
     (("citus", "events"), "has no extension citus"),
     (("citus", "nothing"), 'relation "nothing" does not exist'),
-    (("citus", "events", "--every", "5s", "--undo"), "--every excludes"),
-    (("citus", "events", "--column", "x", "--undo"), "--column excludes"),
     (("tail", "events", "--position", "p", "--shards"), "has no extension citus"),
-    (("tail", "--feed", "f", "--shards"), "--feed excludes --shards: a feed is in one database, on one node"),
-    (("tail", "events", "--position", "p", "--shards", "--order-by", "n"), "--order-by excludes --shards"),
     (("count", "show", "events", "--shards"), "has no extension citus"),
 ]  # fmt: skip
 

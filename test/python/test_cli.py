@@ -135,23 +135,6 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
     assert sources.installer("lab") == "pipx install 'inorder[lab]'"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("count shw t", "inorder: No such command 'shw'. Did you mean 'show'?\nHINT:  inorder count --help\n"),
-        ("count show", "inorder: Missing argument 'TABLE'\nHINT:  inorder count show --help\n"),
-        ("install -d shop", 'inorder: --dsn: missing "=" after "shop" in connection info string\n'
-         "HINT:  --dsn dbname=shop\n"),
-        ("install -d 'my shop'", 'inorder: --dsn: missing "=" after "my" in connection info string\n'
-         """HINT:  --dsn 'dbname='"'"'my shop'"'"''\n"""),
-        ("install -d x=y=z", "inorder: --dsn: invalid connection option"),
-    ],
-)  # fmt: skip
-def test_an_error_of_usage_looks_like_any_other(tmp_path: Path, words: str, message: str) -> None:
-    done = inorder(*shlex.split(words), folder=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith(message) and done.stdout == ""
-
-
 def test_help_is_a_command_too(tmp_path: Path) -> None:
     for words, same in (("help count show", "count show --help"), ("help", "--help"), ("-V", "--version")):
         printed = [inorder(*each.split(), folder=tmp_path).stdout for each in (words, same)]
@@ -177,34 +160,6 @@ def test_documents_name_options_that_exist() -> None:
     ):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / name).read_text()))
         assert named - options == set(), name
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("lab", "run", "insert", "--keys", "v6"), '--keys: unknown value "v6"; choose from bigint, xact, v7'),
-        (("lab", "run", "insert", "--keys", ","), '--keys: unknown value ""; choose from bigint'),
-        (("lab", "run", "insert", "--rows", "many"), "--rows must be a number from 1,000"),
-        (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
-        (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
-        (("lab", "run", "insert", "--rows", "100G"), "are free"),
-        (("lab", "run", "insert", "--clients", "91"), "--clients must be a number from 1 to 90"),
-        (("lab", "run", "insert", "--out", "no/such/r.json"), "cannot write no/such/r.json: No such file"),
-        (("lab", "run", "insert", "--html", "no/such/p.html"), "cannot write no/such/p.html: No such file"),
-        (("lab", "run", "insert", "--out", "/proc/r.json"), "cannot write /proc/r.json: "),
-        (("lab", "run", "insert", "--rows", "9" * 400), "--rows must be a number"),
-        (("lab", "run", "fly"), "No such command 'fly'"),
-        (("lab", "report", "none.json"), "cannot read none.json"),
-        (("demo", "--bindir", "."), "/pg_config: No such file"),
-        (("lab", "run", "insert", "--like"), "'--like' requires an argument"),
-        (("lab", "run", "insert", "--seed", "2", "--like"), "'--like' requires an argument"),
-    ],
-)
-def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = inorder(*arguments, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

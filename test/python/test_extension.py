@@ -102,13 +102,6 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
     assert again.returncode == 2 and "is not installed" in again.stderr
 
 
-def test_a_folder_without_the_files_is_refused(tmp_path: Path) -> None:
-    done = inorder("extension", "install", "--directory", ".", folder=tmp_path)
-    assert done.returncode == 2 and "no inorder.control below it" in done.stderr
-    done = inorder("extension", "install", "--directory", ".", "--pg-config", "x", folder=tmp_path)
-    assert done.returncode == 2 and "--directory excludes --pg-config" in done.stderr
-
-
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
     """Files for a server in a folder of the test."""

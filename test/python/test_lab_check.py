@@ -392,24 +392,6 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
     return printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--fail-on", "late"], '--fail-on: unknown value "late"; choose from lost'),
-        (["nobody"], 'unknown reader "nobody"'),
-        (["--sql", "SELECT id FROM events WHERE created_at < now()"], "HINT: Use :now"),
-        (
-            ["--sql", "SELECT id FROM events WHERE id > :after"],
-            ":after has no initial value; HINT: --start",
-        ),
-        (["--program", "no-such-program"], 'cannot run "no-such-program": the program does not exist'),
-    ],
-)
-def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = inorder("lab", "check", *arguments, "--bindir", ".", folder=tmp_path)  # no server is looked for before
-    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-
-
 class Patient:
     """Results of such a connection, which nobody reads, would fill the memory."""
 

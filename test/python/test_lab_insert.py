@@ -39,6 +39,7 @@ from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
 from on_paper import FULLY, empty_result, run_on_paper
+from tool import inorder
 from waiting import PATIENCE
 
 ROWS = 60_000
@@ -387,6 +388,12 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
         require_room(insert, replace(plan, rows=(1000,), tablespace="", inserts=None, rounds=6, seconds=100))
     with pytest.raises(InputError, match=r"100,000,000 rows of 1 key kinds need about 29\.1 GB"):
         require_room(insert, replace(plan, kinds=("random_char",), tablespace=""))
+
+
+@pytest.mark.server
+def test_rows_without_room_are_refused_before_the_fill(tmp_path: Path, server: Installation) -> None:
+    done = inorder("lab", "run", "insert", "--rows", "100G", folder=tmp_path, server=server)
+    assert done.returncode == 2 and "are free" in done.stderr and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.server

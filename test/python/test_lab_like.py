@@ -406,21 +406,6 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
         LikeExperiment.adapt(PLAN, own.capabilities)
 
 
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("--mix=insert=0,read=1", "--mix: no key is generated without inserts"),
-        ("--mix=insert:1", '--mix: "insert:1" is not one of insert, update, read with its share'),
-        ("--source=nonsense", '--source: missing "="'),
-        (f"--mix=insert={10**15}", "is not one of insert, update, read"),
-        ("--seed=1", "no table was given"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
-    done = inorder("lab", "run", "like", option, folder=tmp_path)
-    assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
-
-
 @pytest.mark.server
 def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Installation, shared_folder: Path) -> None:
     words = ("--like", ORDERS, "--source", shop, "--rows", "20k", "--transactions", "2k", "--rounds", "2", "--mix",

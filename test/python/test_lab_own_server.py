@@ -80,21 +80,6 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
             require_usable(but(**changes))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("feed", "--dsn", ""), "lab run feed needs a throw-away server, and excludes --dsn"),
-        (("insert", "--dsn", "", "--memory", "32MB"), "--memory is for a throw-away server"),
-        (("insert", "--dsn", "", "--index-tablespace", "."), "--index-tablespace is for a throw-away server"),
-        (("sequence", "--dsn", "", "--synchronous-commit", "on"), "--synchronous-commit is for a throw-away server"),
-        (("bulk", "--dsn", "nonsense"), '--dsn: missing "=" after "nonsense"'),
-    ],
-)
-def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    done = inorder("lab", "run", *arguments, folder=tmp_path)
-    assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
-
-
 def test_the_option_is_offered_where_it_can_be_taken() -> None:
     for name, experiment in all_experiments().items():
         output = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output

@@ -217,10 +217,7 @@ def test_partitions(prepare: Tail, old: Connection) -> None:
 
 BAD_INPUT = [
     (("none",), "none"),
-    (("old", "--drop-column"), "--drop-column requires --undo"),
-    (("old", "--lock-timeout", "0"), "--lock-timeout"),
     (("old", "--column", "k"), "already exists and has no default that returns transaction numbers"),
-    (("old", "--tries", "0"), "--tries"),
 ]
 
 
@@ -374,10 +371,6 @@ def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) 
         old.execute("GRANT SELECT ON old TO changes_keeper")
         message = prepare("old", "--changes", "--dsn", "options='-c role=changes_keeper'", code=2)
         assert "lacks: CREATE on schema public; ownership of table public.old" in message
-    assert "--changes excludes --column: the table gets no column" in prepare(
-        "old", "--changes", "--column", "n", code=2
-    )
-    assert "--feed requires --changes" in prepare("old", "--feed", "f", code=2)
 
 
 def deleted_from(connection: Connection) -> None:

@@ -332,7 +332,6 @@ def test_a_command_that_fails_is_run_again(tail: Tail, fresh: Connection) -> Non
     (tail.folder / "names").unlink()
     assert "failed with exit code 1; the next run repeats its batch" in tail(*arguments, "1", code=1)
     assert len((tail.folder / "names").read_text().split()) == 2
-    assert "--retries requires --exec" in tail("events", "--position", "p", "--retries", "1", code=2)
 
 
 def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Connection) -> None:
@@ -427,28 +426,13 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
 
 
 BAD_INPUT = [
-    ((), 2, "give a TABLE and --position FILE, or --feed NAME"),
-    (("events",), 2, "give a TABLE and --position FILE, or --feed NAME"),
-    (("events", "--feed", "f"), 2, "--feed excludes TABLE: a feed has its table and its position in the database"),
-    (("--feed", "f", "--accept-origin"), 2, "--feed excludes --accept-origin: a feed has its table"),
     (("--feed", "f"), 2, 'feed "f" of role "postgres" does not exist, or this role may not see it\nHINT:  --owner'),
     (("--feed", "f", "--owner", "x y"), 2, 'feed "f" of role "x y" does not exist, or this role may not see it'),
-    (("events", "--position", "p", "--owner", "postgres"), 2, "--owner requires --feed"),
     (("none", "--position", "p"), 2, 'relation "none" does not exist'),
     (("a b", "--position", "p"), 2, "invalid name syntax"),
     (("pg_class", "--position", "p"), 2, "table pg_class has not been made readable by transactions\nDETAIL:"),
-    (("events", "--position", "no/such"), 2, "cannot open no/such: No such file or directory"),
-    (("events", "--position", "."), 2, "is a directory"),
-    (("events", "--position", "p", "--batch-rows", "0"), 2, "--batch-rows must be a number from 1 to 2,147,483,647"),
-    (("events", "--position", "p", "--batch-rows", "2147483648"), 2, "--batch-rows must be a number from 1 to"),
-    (("events", "--position", "p", "--interval", "1s"), 2, "--interval requires --follow"),
-    (("events", "--position", "p", "--follow", "--interval", "1ms"), 2, "--interval must be from 0.01 to 86,400 s"),
-    (("events", "--position", "p", "--follow", "--interval", "25h"), 2, 'a unit (ms, s, m, h, d), not "25h"'),
-    (("events", "--position", "p", "--start", "here"), 2, "'here' is not one of 'beginning', 'now'"),
     (("events", "--position", "p", "--dsn", "dbname=template1"), 2, 'the database "template1" has no extension'),
     (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),
-    (("events", "--position", "p", "--follow", "--dsn", "host=/nowhere"), 1, "No such file or directory"),
-    (("events", "--position", "p", "--dsn", "nonsense"), 2, '--dsn: missing "=" after "nonsense"'),
 ]
 
 

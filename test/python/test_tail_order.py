@@ -58,7 +58,6 @@ def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
     assert "a position in the order of column s q, not of column n" in tail(
         "events", "--position", "p", "--order-by", "n", code=2
     )
-    assert "--feed excludes --order-by" in tail("--feed", "f", "--order-by", "n", code=2)
     assert "column n of table public.events may be null" in tail("events", "--position", "q", "--order-by", "n", code=2)
     damaged = json.loads((tail.folder / "p").read_text())
     damaged["position"]["ordering"]["attnum"] = "x"
@@ -84,7 +83,3 @@ def test_whole_transactions(tail: Tail, fresh: Connection) -> None:
     tail("events", "--position", "p", "--whole-transactions", "--batch-rows", "2", "--format", "csv", "--exec",
          f"tail -n +2 | grep -o '[0-9]*$' | {lines}")  # fmt: skip
     assert (tail.folder / "got").read_text().split("\n") == ["3 3 3 ", "1 2 2 ", "1 4 4 4 4 ", ""]
-    assert "--order-by excludes --whole-transactions" in tail(
-        "events", "--position", "q", "--order-by", "n", "--whole-transactions", code=2
-    )
-    assert "--feed excludes --whole-transactions: a feed has" in tail("--feed", "f", "--whole-transactions", code=2)

@@ -120,16 +120,6 @@ def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
     assert sorted(table.column_names for table in tables) == [["id", "n"], ["id", "n", "more"]]
 
 
-USAGE = [(["--format", "parquet"], "require each other"), (["--directory", "d"], "require each other"),
-([*RUN[3:], "--exec", "cat"], "excludes --exec"), ([*RUN[3:], "--frame"], "--directory excludes --frame"),
-(["--format", "parquet", "--directory", "no/where"], "cannot make the directory no/where: No such file")]  # fmt: skip
-
-
-def test_usage(fresh: Connection, tail: Tail) -> None:
-    errors = [(options, says, tail("events", "--position", "p", *options, code=2)) for options, says in USAGE]
-    assert [case for case in errors if case[1] not in case[2]] == []
-
-
 def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 3)
     assert "cannot write /proc/.inorder" in tail(*RUN[:-1], "/proc", code=2)
