@@ -154,7 +154,7 @@ P2 = (
 )  # fmt: skip
 
 P3 = (
-    Claim("P3", "Small table: random keys are as fast as time-prefixed keys", "1", "insert",
+    Claim("P3", "Small table: random keys are as fast as time-prefixed keys", "1", "small",
           to("insert", "random", "time", "tps", SMALL), near),
     Claim("P3", "Medium table (1 M rows): TPS of random keys relative to the small table (each relative to bigint)",
           "under 0.30",
