@@ -21,7 +21,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
         "CREATE FUNCTION inorder.mine() RETURNS int LANGUAGE sql RETURN 1",
     )  # fmt: skip
     refused = tool.uninstall("--yes", code=2)
-    assert "objects that are not part of it: function inorder.mine(), table inorder.events" in refused
+    assert "objects that are not part of inorder: function inorder.mine(), table inorder.events" in refused
     run(empty, "DROP FUNCTION inorder.mine()", "ALTER TABLE inorder.events SET SCHEMA public")
     tool.uninstall("--yes", "--drop-columns")
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
