@@ -87,7 +87,8 @@ END $$;
 CREATE FUNCTION inorder_internal.late_trigger(relation regclass) RETURNS name
 LANGUAGE sql STABLE
 RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
-        JOIN pg_trigger AS g ON g.tgrelid = ANY (inorder_internal.tree(relation)::oid[])
+        CROSS JOIN unnest(inorder_internal.tree(c.oid::regclass)::oid[]) AS m(oid)
+        JOIN pg_trigger AS g ON g.tgrelid = m.oid
         WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 
 -- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
@@ -615,9 +616,9 @@ DECLARE
     proof text := inorder_internal.exact_count_proof(caller, s.relation, to_regclass(s.deltas), s.columns);
     fault text := CASE WHEN waits THEN inorder_internal.group_fault(s) END;
     modes text[] := ARRAY(
-        SELECT l.mode FROM pg_locks AS l
-        WHERE l.pid = pg_backend_pid() AND l.relation = ANY (inorder_internal.tree(s.relation)::oid[])
-          AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
+        SELECT l.mode FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
+        JOIN pg_locks AS l ON l.relation = m.oid AND l.pid = pg_backend_pid()
+        WHERE l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
 BEGIN
     PERFORM inorder_internal.require_read_committed(
         'exact_count_fold', 'Changes since this transaction began would not be counted.');

@@ -45,6 +45,22 @@ WRITES = (
 )
 
 
+def test_a_fold_by_a_writer_looks_up_the_partitions_as_often_with_many_of_them(fresh: Connection) -> None:
+    """If the fold looked them up for each of its locks, it would take two seconds with 1,000 partitions."""
+    calls = "SELECT sum(calls) FROM pg_stat_xact_user_functions WHERE funcname = 'tree'"
+    run(fresh, "CREATE TABLE orders (id int, status text) PARTITION BY LIST (id)", "SET track_functions = 'all'")
+    counted = []
+    for partitions in (range(3), range(3, 40)):
+        run(fresh, *(f"CREATE TABLE part_{n} PARTITION OF orders FOR VALUES IN ({n})" for n in partitions))
+        run(fresh, START, FOLD, "BEGIN")
+        before = value(fresh, calls)
+        run(fresh, "SELECT exact_count_fold_soon('orders', 'orders_by_status_deltas')")
+        counted.append(value(fresh, calls) - before)
+        run(fresh, "COMMIT")
+    run(fresh, "RESET track_functions")
+    assert counted[0] == counted[1] > 0
+
+
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("folds", [False, True])
 def test_every_kind_of_statement(fresh: Connection, tables: Sequence[str], folds: bool) -> None:
