@@ -33,7 +33,7 @@ DECLARE
 BEGIN
     RETURN coalesce(inorder_internal.statement_problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_subscription_rel AS s
-                     WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
+                     WHERE s.srrelid = ANY ((SELECT inorder_internal.tree(relation))::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
         -- Statement triggers see the value of such a column before the partition computes it.

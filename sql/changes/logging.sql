@@ -76,7 +76,7 @@ DECLARE
 BEGIN
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO offender
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
-    WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
+    WHERE g.tgrelid = ANY ((SELECT inorder_internal.tree(log))::oid[]) AND NOT g.tgisinternal
       AND (g.tgqual IS NOT NULL AND f.pronamespace <> 'inorder_internal'::regnamespace
            AND f.oid <> inorder_internal.guard_function()
            -- The function of the trigger, and the functions that its condition calls.
@@ -94,7 +94,7 @@ BEGIN
         PERFORM inorder_internal.say_strange_trigger(offender.relation, offender.name);
     END IF;
     SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO offender FROM pg_rewrite AS r
-    WHERE r.ev_class = ANY (inorder_internal.tree(log)::oid[]) ORDER BY r.rulename LIMIT 1;
+    WHERE r.ev_class = ANY ((SELECT inorder_internal.tree(log))::oid[]) ORDER BY r.rulename LIMIT 1;
     IF FOUND THEN
         RAISE 'table % has a rule "%"', offender.relation, offender.name
         USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'The rule could keep changes out of the log.',
@@ -165,7 +165,7 @@ BEGIN ATOMIC
                WHEN a.grantee = 0::oid THEN 'PUBLIC'::text
                ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
     FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-    WHERE c.oid = ANY (inorder_internal.tree(log)::oid[]) AND a.privilege_type = 'TRIGGER'::text
+    WHERE c.oid = ANY ((SELECT inorder_internal.tree(log))::oid[]) AND a.privilege_type = 'TRIGGER'::text
       AND a.grantee <> c.relowner;
 END;
 
@@ -283,7 +283,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
         JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
-        WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0)
+        WHERE g.tgrelid = ANY ((SELECT inorder_internal.tree(relation))::oid[]) AND g.tgparentid = 0)
         || ARRAY(SELECT s FROM inorder_internal.log_of(relation) AS k(log)
                  CROSS JOIN LATERAL (
                      SELECT format('DROP TRIGGER %I ON %s', g.tgname, k.log) FROM pg_trigger AS g

@@ -737,7 +737,7 @@ BEGIN
         WHERE g.tgparentid = 0
           AND (g.tgfoid = to_regprocedure(concat(s.deltas, '()'))
                OR g.tgfoid = to_regprocedure(concat(inorder_internal.counting_function(s), '()'))
-                  AND g.tgrelid = ANY (inorder_internal.tree(exact_count_stop.relation)::oid[])
+                  AND g.tgrelid = ANY ((SELECT inorder_internal.tree(exact_count_stop.relation))::oid[])
                   AND starts_with(g.tgname, concat('zz_inorder_count_', s.id)))) || ARRAY[
         format('DROP FUNCTION IF EXISTS %s()', s.folding), concat('DROP TABLE IF EXISTS ', s.deltas),
         format('DROP FUNCTION %s()', s.deltas)], caller);

@@ -139,8 +139,10 @@ BEGIN
         ELSE (SELECT format('has a row type that column %I of %s uses', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (
-                  SELECT y.oid FROM pg_class AS m JOIN pg_type AS y ON m.reltype IN (y.oid, y.typelem)
-                  WHERE m.oid = ANY (inorder_internal.tree(relation)::oid[]))
+                  WITH members AS (SELECT m.reltype FROM pg_class AS m
+                                   WHERE m.oid = ANY ((SELECT inorder_internal.tree(relation))::oid[]))
+                  SELECT m.reltype FROM members AS m
+                  UNION ALL SELECT y.oid FROM members AS m JOIN pg_type AS y ON y.typelem = m.reltype)
               ORDER BY a.attrelid, a.attnum LIMIT 1) END;
     IF fault IS NOT NULL THEN
         RAISE 'no column can be added to table %: it %', relation, fault
@@ -269,7 +271,7 @@ BEGIN
     RETURN (SELECT string_agg(format('%I of %s (function %s)', g.tgname, g.tgrelid::regclass, p.oid::regprocedure), ', '
                               ORDER BY g.tgname, g.tgrelid)
             FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
-            WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0
+            WHERE g.tgrelid = ANY ((SELECT inorder_internal.tree(relation))::oid[]) AND g.tgparentid = 0
               AND NOT g.tgisinternal AND g.tgenabled <> 'D'
               AND regexp_replace(p.prosrc, '[[:space:]]+', ' ', 'g') ~* (
                   '(^|[^a-z_])insert into ("[^"]+"|[^" (;])+ (as [^ ]+ )?(overriding [a-z]+ value )?'

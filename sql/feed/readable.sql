@@ -36,7 +36,7 @@ LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT format('DROP TRIGGER %I ON %s'::text, g.tgname, g.tgrelid::regclass)
     FROM pg_trigger AS g
-    WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0::oid
+    WHERE g.tgrelid = ANY ((SELECT inorder_internal.tree(relation))::oid[]) AND g.tgparentid = 0::oid
       AND (g.tgname = 'zz_inorder_truncate'
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
@@ -82,7 +82,7 @@ DECLARE
 BEGIN
     SELECT f.relation INTO readable_table FROM inorder_internal.feed_table AS f
     WHERE f.relation <> check_alone.relation AND inorder_internal.has_own_guard(f.relation)
-      AND f.relation = ANY (inorder_internal.tree(check_alone.relation)
+      AND f.relation = ANY ((SELECT inorder_internal.tree(check_alone.relation))
                             || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
     IF FOUND THEN
