@@ -30,6 +30,7 @@ LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
+PAUSE = "INORDER_TEST_PAUSE"  # seconds of the pause before the first retry, which doubles with each retry
 # Formats that another process has loaded; a run without them does not have their memory.
 ARROW = {"arrow", "parquet"}
 TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
@@ -235,6 +236,8 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
         hold_after([int(size) for size in sizes.split()])
     if room := os.environ.pop(ROOM, None):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), int(room)))
+    if pause := os.environ.pop(PAUSE, None):
+        vars(import_module("inorder.connection.patience"))["FIRST_PAUSE"] = float(pause)
     sys.argv = ["inorder", *request["arguments"]]
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.server
 BATCH = "SELECT reader_next_batch('events', %s::text::feed_position, %s)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
 ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
+# Without this setting, ten attempts take half a minute.
+SHORT_PAUSES = {preloaded.PAUSE: "0.001"}
 
 
 @pytest.fixture(scope="module")
@@ -313,6 +315,7 @@ def test_a_tail_waits_for_a_standby_that_is_behind(
         two.primary.execute("SELECT changes_enable('known')")
         arguments = ["known", "--position", "p", "--changes"]
     of_primary, of_standby = (Tail(server, tmp_path, "postgres") for server in pair)
+    of_standby.environment |= SHORT_PAUSES
     of_primary(*arguments)
     two.catch_up()
     two.standby.execute("SELECT pg_wal_replay_pause()")
@@ -339,6 +342,7 @@ def test_a_tail_that_does_not_follow_fails_on_a_standby_that_is_behind(
     two: Two, pair: tuple[Cluster, Standby], tmp_path: Path
 ) -> None:
     of_primary, of_standby = (Tail(server, tmp_path, "postgres") for server in pair)
+    of_standby.environment |= SHORT_PAUSES
     of_primary("events", "--position", "p")
     two.catch_up()
     two.standby.execute("SELECT pg_wal_replay_pause()")
