@@ -69,13 +69,15 @@ def statements(script: str) -> tuple[Statement, ...]:
 
 
 def walk(value: Any) -> Iterator[Any]:
-    if isinstance(value, ast.Node):
-        yield value
-        for attribute in value:
-            yield from walk(getattr(value, attribute))
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from walk(item)
+    """A node, and the nodes in it: each one before those in it."""
+    rest = [value]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.Node):
+            yield node
+            rest += [getattr(node, attribute) for attribute in node][::-1]
+        elif isinstance(node, tuple | list):
+            rest += node[::-1]
 
 
 def option(node: Any, name: str) -> Any:

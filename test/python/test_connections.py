@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -35,19 +36,31 @@ PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb"
 DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg", "jdbc"}
 
 
-def calls(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.iter_child_nodes(tree):
-        inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
-        if isinstance(node, ast.Call):
-            yield function, node
-        yield from calls(node, inside)
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in a module, each with the name of its function."""
+    rest = [(tree, "")]
+    while rest:
+        above, function = rest.pop()
+        for node in ast.iter_child_nodes(above):
+            if isinstance(node, ast.Call):
+                yield function, node
+            inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
+            rest.append((node, inside))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def last_name(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def connecting(path: Path) -> Iterator[str]:
     """The functions in which one of the drivers connects, or in which such a function is passed on."""
-    for function, call in calls(ast.parse(path.read_text(encoding="utf-8"))):
-        name = ast.unparse(call.func)
-        if name.rpartition(".")[2] in CONNECTS and name not in OWN and name not in ("connect", "reconnect"):
+    for function, call in calls(parsed(path)):
+        if last_name(call) in CONNECTS and ast.unparse(call.func) not in {*OWN, "connect", "reconnect"}:
             yield function
 
 
@@ -62,12 +75,12 @@ def test_no_other_driver_and_no_other_program_connects() -> None:
     loaded, named = set[tuple[str, str]](), set[tuple[str, str]]()
     for path in PACKAGE.rglob("*.py"):
         file = str(path.relative_to(PACKAGE))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
                 loaded |= {(file, module) for module in modules if module.split(".")[0].startswith("adbc")}
                 assert not DRIVERS & {module.split(".")[0] for module in modules}, file
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("program"):
+            if isinstance(node, ast.Call) and last_name(node).endswith("program"):
                 values = [str(value.value) for value in node.args if isinstance(value, ast.Constant)]
                 named |= {(file, program) for program in PROGRAMS.intersection(values)}
     assert {file for file, _ in loaded} == {"arrow/reader.py", "spark/rows.py"}
