@@ -141,14 +141,6 @@ def above(published: float) -> Callable[[Estimate], Answer]:
     return judge
 
 
-def disturbed(_ratio: Estimate) -> Answer:
-    """The claim is undecided, because other programs used nearly all of the CPU time during the measurement.
-
-    The answer is also given if the rounds are so short that two runs contradict each other.
-    """
-    return Answer.OPEN
-
-
 def some(value: Estimate) -> Answer:
     return Answer.HOLDS if value.median > 0 else Answer.OPEN
 

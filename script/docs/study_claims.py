@@ -13,7 +13,6 @@ from claims import (
     between_counts,
     between_sizes,
     close_to,
-    disturbed,
     image_percent,
     kept,
     middle,
@@ -59,9 +58,9 @@ P1 = (
           to("insert", "time", "random", "tps", LARGE), above(3.3)),
     Claim("P1",
           "100 M rows (here in uuid, the key added after loading): time-prefixed keys are 6 times as fast as random "
-          "keys", "6, in char(32)", "packed", to("insert", "time_packed", "random_packed", "tps", HUGE), disturbed),
+          "keys", "6, in char(32)", "packed", to("insert", "time_packed", "random_packed", "tps", HUGE), above(6)),
     Claim("P1", "100 M rows, likewise: a sequence is 9 times as fast as random keys", "9, in char(32)", "packed",
-          to("insert", "bigint_packed", "random_packed", "tps", HUGE), disturbed),
+          to("insert", "bigint_packed", "random_packed", "tps", HUGE), above(9)),
     Claim("P1", "Key added after loading (50 M rows in the study, 10 M in uuid here): TPS of time-prefixed keys "
           "relative to random keys",
           "–", "packed", to("insert", "time_packed", "random_packed", "tps", LARGE), above(1)),
