@@ -101,9 +101,9 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """An option that ``requires`` another option, or ``excludes`` others, with a reason if ``excludes`` has one.
+    """An option that ``requires`` another option, or ``excludes`` other options; ``excludes`` may map them to reasons.
 
-    ``section`` is a heading in the help, above this option and the next ones, up to an option with a section.
+    ``section`` is a heading in the help, above this option and all options up to the next option with a section.
     """
 
     def __init__(
@@ -179,4 +179,4 @@ def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
 
 def tries_option(scope: str = "") -> Callable[[Any], Any]:
     text = f"Maximum number of tries{scope}, with pauses of up to 10 s."
-    return option("--tries", metavar="COUNT", type=click.IntRange(1, MOST_TRIES), default=30, help=text)
+    return option("--tries", type=count(1, MOST_TRIES), default="30", help=text)

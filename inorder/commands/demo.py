@@ -32,24 +32,15 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
     "--rows",
     type=count(LEAST_ROWS, MOST_ROWS),
     default="4M",
-    help="Rows of each table; its index should exceed the memory.",
+    help="Rows of each table. The index should be larger than memory.",
 )
-@option(
-    "--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each measurement."
-)
-@option(
-    "--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS,
-    help="Number of rounds; each measures every kind of key once.",
-)  # fmt: skip
-@option(
-    "--reading",
-    metavar="SECONDS",
-    type=click.IntRange(1, MOST_READING),
-    default=10,
-    help="Seconds of the polling experiment, which comes first.",
-)
+@option("--seconds", type=count(1, MOST_SECONDS, "SECONDS"), default="1", help="Seconds of each measurement.")
+@option("--rounds", type=count(1, MOST_ROUNDS), default=str(LEAST_ROUNDS),
+        help="Number of rounds; each measures every kind of key once.")  # fmt: skip
+@option("--reading", type=count(1, MOST_READING, "SECONDS"), default="10",
+        help="Seconds of the polling experiment, which comes first.")  # fmt: skip
 @option("--embedded", is_flag=True, excludes=["--bindir"],
-        help="Run the embedded PostgreSQL even if the system has one.")  # fmt: skip
+        help="Run the embedded PostgreSQL even if the system has a PostgreSQL.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
     """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
@@ -90,7 +81,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on the effect that this machine cannot show, and on a way to see it; empty if the machine shows it."""
+    """A note on the effect that this machine cannot show, and on a way to see it; empty if it can show the effect."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"

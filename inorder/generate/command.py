@@ -22,6 +22,7 @@ DEFAULT_DAYS = 365
 MOST_DAYS = 1_000_000
 MOST_LAG = 86_400
 MOST_NODES = 1000
+MOST_SEED = 2**63 - 1
 
 # The range of ticks that a kind can represent, and the text for it.
 RANGES = {
@@ -33,7 +34,7 @@ RANGES = {
 @click.command(epilog="Example: inorder generate uuid-v7 --count 1M --out ids.txt")
 @click.argument("kind", type=click.Choice(KINDS))
 @option("--count", type=count(), default="10M", help="Number of values.")
-@option("--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, help="Number of simulated machines.")
+@option("--nodes", type=count(1, MOST_NODES), default="9", help="Number of simulated machines.")
 @option(
     "--historic/--now", default=True, show_default=False,
     help="Spread times over an interval that ends now (the default), or generate a value per 100 ns from now on.",
@@ -41,13 +42,13 @@ RANGES = {
 @option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
 @option(
     "--until", metavar="TIME",
-    help="Time that replaces the present time, to generate the same values again: ISO 8601, by default in UTC.",
+    help="Use this time instead of the present, to generate the same values again: ISO 8601, by default in UTC.",
 )  # fmt: skip
 @option(
     "--lag", metavar="SECONDS", type=float, default=0, show_default=True,
-    help="Delay of the last machine's clock; the others lag proportionally less, the first not at all.",
+    help="Lag of the last machine's clock. The other clocks lag proportionally less; the first does not lag.",
 )  # fmt: skip
-@option("--seed", metavar="NUMBER", type=click.IntRange(0), default=1, help="Seed of the random number generator.")
+@option("--seed", type=count(0, MOST_SEED, "NUMBER"), default="1", help="Seed of the random number generator.")
 @option("-o", "--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default="-",
         show_default="stdout", help="Output file.")  # fmt: skip
 @format_option(ENCODERS)
@@ -70,7 +71,7 @@ def data_set_of(
     if not 0 <= lag <= MOST_LAG:  # refuses NaN, too
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
     if interval_days is not None and not historic:
-        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
+        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now generates a value per 100 ns")
     times = historic_times(count, now, interval_days) if historic else Times(now, count, count)
     data_set = DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
     check_range(data_set)
@@ -96,7 +97,7 @@ def historic_times(count: int, now: int, interval_days: float | None) -> Times:
         raise InputError(f"--interval-days must be more than 0 and at most {MOST_DAYS:,}, not {days:g}")
     span = round(days * TICKS_PER_DAY)
     if count > span:
-        room = f"at most {span:,} in {days:g} days, one each 100 ns"
+        room = f"at most {span:,} in {days:g} days, one per 100 ns"
         raise InputError(f"--count must be {room}, not {count:,}")
     return Times(now - span, span, count)
 
@@ -108,7 +109,7 @@ def check_range(data_set: DataSet) -> None:
     first, last = data_set.times.first - data_set.lag, data_set.times.first + data_set.times.span
     if first < lowest or last > highest:
         raise InputError(
-            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must not exceed this"
+            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must stay within this range"
         )
 
 

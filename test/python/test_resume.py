@@ -43,7 +43,7 @@ def test_what_fits_goes_on() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("rounds", "x", 'not one of the experiment "insert": Expected `int`, got `str` - at `$.rounds`'),
+        ("rounds", "x", 'not a plan of the experiment "insert": Expected `int`, got `str` - at `$.rounds`'),
         ("rows", [1000, None], "got `null` - at `$.rows[1]`"),
         ("seconds", True, "got `bool` - at `$.seconds`"),
         ("rounds", 0, "--rounds must be a number from 1 to 1,000"),
@@ -53,7 +53,7 @@ def test_what_fits_goes_on() -> None:
         ("kinds", ["no"], "no"),
         ("threads", 0, "--threads must be a number from 1 to 1,024"),
         ("indexes", ["no"], '--index: unknown value "no"'),
-        ("tablespace", "/does/not/exist", "/does/not/exist is not a folder"),
+        ("tablespace", "/does/not/exist", 'must be an existing folder, not "/does/not/exist"'),
     ],
 )
 def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value: object, message: str) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from inorder import options
 from inorder.errors import InputError
 from inorder.options import Value
+from inorder.text import quoted
 
 T = TypeVar("T")
 KEY = "setting"
@@ -33,9 +34,11 @@ class Setting(Generic[T]):
     ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server; on the
     user's own server, ``capability`` names the capability with the value there. ``sessions``: the field is the number
     of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a path on this
-    machine. If the values are names, these are functions of a name: ``needs_inorder``: True if it needs the extension;
-    ``contrib``: the extension of PostgreSQL that it needs, or ""; ``since``: the major version that it needs;
-    ``label``: its label.
+    machine.
+
+    Functions of a value that is a name: ``needs_inorder`` returns True if the value needs the extension; ``contrib``
+    returns the extension of PostgreSQL that the value needs, or ""; ``since`` returns the major version that the value
+    needs; ``label`` returns the label of the value.
     """
 
     help: str
@@ -183,7 +186,7 @@ def file(help: str) -> str:
     def read(text: str, option: str) -> str:
         path = Path(text).absolute()
         if not path.is_file():
-            raise InputError(f"{option} {path} is not a file")
+            raise InputError(f"{option} must be an existing file, not {quoted(text)}")
         return str(path)
 
     return of(Value("FILE", read, str), help, "", path=True)
@@ -192,10 +195,10 @@ def file(help: str) -> str:
 def folder(help: str, *, flag: str = "") -> str:
     """An absolute path of an existing folder, or ""."""
 
-    def read(text: str, _option: str) -> str:
+    def read(text: str, option: str) -> str:
         path = Path(text).absolute()
         if not path.is_dir():
-            raise InputError(f"{path} is not a folder")
+            raise InputError(f"{option} must be an existing folder, not {quoted(text)}")
         return str(path)
 
     return of(Value("DIRECTORY", read, str), help, "", flag=flag, of_server=True, path=True)
