@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, duration, lock_timeout_option, option, tries_option
-from inorder.text import lines, print_text
+from inorder.text import lines, plural, print_text
 
 
 @click.command(epilog="Example: inorder citus app.events --every 1m")
@@ -34,4 +34,5 @@ def citus(every: float | None, **options: Any) -> None:
 
     count = run(request, print_text if request.dry_run else lambda text: click.echo(lines(text), err=True))
     if not request.dry_run:
-        print_text(f"{request.table}: {count} shards are {'not guarded' if request.undo else 'readable'}")
+        state = "not guarded" if request.undo else "readable"
+        print_text(f"{request.table}: {plural(count, 'shard')} {'is' if count == 1 else 'are'} {state}")

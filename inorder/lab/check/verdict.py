@@ -1,4 +1,4 @@
-"""The result of a reader in words: a sentence, and the texts of table cells. Pure."""
+"""The result of a reader in words: a sentence, and the texts of table cells. The functions are pure."""
 
 import sys
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from inorder.lab.check.arena import Failure, Outcome
 from inorder.lab.check.diagram import diagram
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.ways import Way
-from inorder.text import lines
+from inorder.text import lines, plural
 
 # The rows that may be lost in each case.
 ROWS = {
@@ -16,7 +16,7 @@ ROWS = {
     "rollback": "rows that are inserted beside a transaction that rolls back",
     "savepoints": "rows of transactions with savepoints",
     "prepared": "rows of prepared transactions",
-    "many rows": "rows of transactions that insert several",
+    "many rows": "rows of transactions that insert several rows",
     "long": "rows of transactions that stay open for a minute",
     "long elsewhere": "rows that are inserted beside a transaction that stays open for a minute",
     "wrote before": "rows of transactions that wrote to another table before",
@@ -61,7 +61,7 @@ class Checked:
 
     @property
     def worst(self) -> dict[str, tuple[str, Failure]]:
-        """For each fault, the case and the failure to show: the fewest steps or, for stalls, the longest stall."""
+        """For each fault, the failure to show, and its case: the fewest steps or, for stalls, the longest stall."""
         worst = {}
         for fault in FAULTS:
             failures = [(case.case, case.failures[fault]) for case in self.outcomes if fault in case.failures]
@@ -82,7 +82,7 @@ def in_words(fault: str, failure: Failure) -> str:
         return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
     if failure.schedule:
         return f"{CELLS[fault]} in {len(failure.schedule)} steps"
-    return f"{CELLS[fault]}: {len(getattr(failure.judged, fault))} rows"
+    return f"{CELLS[fault]}: {plural(len(getattr(failure.judged, fault)), 'row')}"
 
 
 def drawn(failure: Failure) -> str:

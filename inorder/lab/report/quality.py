@@ -1,4 +1,4 @@
-"""The warning about outliers among the measurements of a result."""
+"""The warning about outliers, and about checkpoints, among the measurements of a result."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ from inorder.lab.analysis.quality import outliers, with_checkpoint
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.lab.report.section import Column, Section
 from inorder.lab.results.result import CHECKPOINT_WAL, Result, Run
+from inorder.text import plural
 
 SHOWN = 3  # the first measurements of a warning are listed, and the rest is counted
 
@@ -15,10 +16,12 @@ def where(runs: Sequence[Run]) -> str:
 
     >>> where([Run("fill", "v7", 90, number, {}) for number in range(1, 5)])
     'fill, version 7, 90 rows, round 1; fill, version 7, 90 rows, round 2; fill, version 7, 90 rows, round 3; 1 more'
+    >>> where([Run("together", "lock", 1, 2, {})])
+    'together, lock, 1 row, round 2'
     """
     places = [
         f"{run.step}, {KEY_KINDS[run.kind].label if run.kind in KEY_KINDS else run.kind}"
-        + (f", {run.rows:,} rows" if run.rows else "") + f", round {run.round}"
+        + (f", {plural(run.rows, 'row')}" if run.rows else "") + f", round {run.round}"
         for run in runs[:SHOWN]
     ]  # fmt: skip
     return "; ".join([*places, *([f"{len(runs) - SHOWN} more"] if len(runs) > SHOWN else [])])
