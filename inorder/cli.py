@@ -24,18 +24,18 @@ INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
 # The module of each command, which is imported on first use, and the summary, which the help shows without an import.
-# Importing all modules takes 0.75 s, importing the module of tail less than half of that.
+# Importing all modules takes 0.75 s; importing the module of tail takes less than half of this time.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
     "generate": ("inorder.generate.command", "Write a data set of UUIDs."),
-    "advise": ("inorder.advise.command", "Find the tables that pay for their keys, and readers that lose rows."),
+    "advise": ("inorder.advise.command", "Find tables whose kind of key is expensive, and readers that lose rows."),
     "choose": ("inorder.choose.command", "Choose a kind of key, and its parameters."),
     "tail": ("inorder.tail.command", "Write the new rows of an insert-only table."),
     "count": ("inorder.count.command", "Count the rows of a table exactly, all of them or by group."),
     "feeds": ("inorder.feeds.command", "Show which feed is behind, and what delays its rows."),
     "prepare": ("inorder.prepare.command", "Make an existing table readable by feeds, online."),
-    "citus": ("inorder.citus.command", "Make the shards of a table that Citus has distributed readable."),
+    "citus": ("inorder.citus.command", "Make the shards of a distributed table readable (Citus)."),
     "extension": ("inorder.extension.command", "Build and install the extension's files on a server."),
     "install": ("inorder.install.command", "Install inorder into a database: the C extension, or as plain SQL."),
     "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
@@ -88,7 +88,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # gets the lowest free number
+            os.set_inheritable(os.open(os.devnull, mode), True)  # open() returns the lowest free number
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # never closed
 
 
@@ -201,10 +201,10 @@ def main() -> NoReturn:
 
 
 def run() -> NoReturn:
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # its warnings are not printed
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # do not print the driver's warnings
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for background jobs
     signal.signal(signal.SIGTERM, terminate)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored by nohup
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores SIGHUP
         signal.signal(signal.SIGHUP, terminate)
     try:
         cli(prog_name="inorder", standalone_mode=False)  # shell completion uses this name

@@ -33,16 +33,16 @@ def known_finding(text: str, option: str) -> str:
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
 @option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
         help="Find readers that lose rows in FILE, a file of SQL, without a server. May be repeated.")  # fmt: skip
-@option("--over", type=duration(1), help="Count rows during this time from now on, not since the last reset: 10min.")
+@option("--over", type=duration(1), help="Count rows for this long, not since the counters were reset: 10min.")
 @option(
     "--sample",
     is_flag=True,
     help="If pg_stats has no keys of a table that a superuser or your role owns, read some of its rows.",
 )
 @option("--least", type=size(1), default="100MB",
-        help="Omit findings about keys that would save less WAL a day, or less storage, than this.")  # fmt: skip
+        help="Show findings about keys if the remedy saves this much WAL a day, or this much storage.")  # fmt: skip
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
-        help=f"Exit with 3 if one of these is found; {ANY} stands for all of them.")  # fmt: skip
+        help=f"Exit with code 3 if there is a finding of one of these IDs; {ANY} stands for all IDs.")  # fmt: skip
 @dsn_option()
 @format_option(["table", "json", "html"])
 def advise(

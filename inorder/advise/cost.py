@@ -18,12 +18,12 @@ RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # updates are limited to this share of the table, its newest rows
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the newest share of the table's rows, which updates change
 
 
 @dataclass(frozen=True)
 class Other:
-    """Another index: the number of its pages, and of the pages that receive entries of new rows."""
+    """An index other than the key's: the number of its pages, and the number of pages that new rows add entries to."""
 
     pages: float
     hot: float
@@ -33,8 +33,8 @@ class Other:
 class Load:
     """A table, or a partition, and the writes to it per second. ``entries``: updates that add index entries (not HOT).
 
-    ``key_bytes`` is the size of a key in the index; 0 stands for the size of the kind's keys. ``memory_bytes`` is the
-    memory that can hold pages of that index.
+    ``key_bytes`` is the size of a key in its index; 0 stands for the usual size of keys of the kind. ``memory_bytes``
+    is the memory that can hold pages of the key's index.
     """
 
     rows: float
@@ -68,7 +68,7 @@ class Cost:
 class Savings:
     """Costs by kind of key; bytes of WAL that ordered keys save a day, and the saved share of the table's WAL.
 
-    ``least_share`` applies if updates change rows of any age, ``most_share`` if they change only new rows.
+    The share is ``least_share`` if updates change rows of any age, and ``most_share`` if updates change only new rows.
     """
 
     costs: tuple[Cost, ...]
@@ -78,7 +78,7 @@ class Savings:
 
 
 def other_wal(load: Load, other: Other, within: float) -> float:
-    """Bytes of WAL that another index causes between two checkpoints: records, splits, images."""
+    """Bytes of WAL that another index causes between two checkpoints: records, page splits and page images."""
     inserts, entries = load.inserts * load.checkpoint, load.entries * load.checkpoint
     per_leaf = max(1.0, load.rows / max(1.0, other.pages))
     key = max(8.0, ENTRIES / per_leaf - model.LINE_POINTER - model.INDEX_TUPLE_HEADER)
@@ -98,7 +98,7 @@ def heap_wal(load: Load, within: float) -> float:
 
 
 def table_wal(load: Load, kind: str, within: float) -> float:
-    """Bytes of WAL of the table and all its indexes a day."""
+    """Bytes of WAL a day of the table and all its indexes."""
     entries = load.entries * load.checkpoint
     key = model.index_cost(kind, load.conditions(kind), entries, UPDATED_ANYWHERE if kind == RANDOM else within)
     parts = [key.wal_bytes, heap_wal(load, within), *(other_wal(load, other, within) for other in load.other_indexes)]
@@ -119,7 +119,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """``updated``: assumed shares of the table, its newest rows, to which updates are limited."""
+    """Compare kinds of keys. ``updated``: newest shares of the table's rows, which updates are assumed to change."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
@@ -129,10 +129,10 @@ def compared(
 
 
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
-    """Bytes of WAL, and bytes of growth, per day, for an index full of random keys that receives ordered keys.
+    """Bytes of WAL a day, and bytes of growth a day, of an index full of random keys that receives ordered keys.
 
-    ``is_last``: the new keys come after all random keys. Otherwise the new keys come in one place among the random
-    keys, where pages are split in the middle.
+    ``is_last``: the new keys sort after all random keys. Otherwise the new keys go to one place among the random keys,
+    where pages are split in the middle.
     """
     wal, growth = 0.0, 0.0
     for load in loads:

@@ -70,7 +70,10 @@ class Statistic:
 
 @dataclass
 class Leaf:
-    """A table, or a partition with the schema and name of its partitioned table; counts are replaced by rates."""
+    """A table or a partition. ``schema``, ``name``: the table, or the partitioned table of a partition.
+
+    The counters of rows are replaced by rates.
+    """
 
     leaf: int
     leaf_schema: str
@@ -89,7 +92,7 @@ class Leaf:
     indexes: list[IndexFacts] = field(default_factory=list)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
     statistics: dict[int, Statistic] = field(default_factory=dict)
-    counted: dict[str, float] = field(default_factory=dict)  # numbers of rows before they became rates
+    counted: dict[str, float] = field(default_factory=dict)  # the numbers of rows from which the rates are computed
 
     @property
     def quoted(self) -> str:
@@ -140,7 +143,7 @@ class Statement:
 class Facts:
     server: ServerFacts
     seconds: float  # the time in which rows were counted
-    counted: str  # the same in words
+    counted: str  # this time in words
     checkpoint: float
     leaves: list[Leaf]
     statements: list[Statement]
@@ -165,7 +168,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, subject: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """The rows of a query. If the server refuses the query: no rows, and ``subject`` is added to ``unseen``."""
+        """The rows of a query. If the server refuses the query, return no rows, and add ``subject`` to ``unseen``."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -174,7 +177,7 @@ class Reader:
             return []
 
     def home(self) -> tuple[str | None, bool]:
-        """The schema of inorder, if a trusted role owns it; and True if it is the SQL edition."""
+        """The schema of inorder, if a trusted role owns the schema; and True for the SQL edition."""
         if schemas := self.rows("extension_schema"):
             return schemas[0]["nspname"], False
         if schemas := self.rows("sql_edition_schema"):
@@ -238,7 +241,7 @@ class Reader:
             owner = listed([identifier(view[0]["owner"])])
             reason = (
                 f"pg_stat_statements: its schema belongs to {owner}, who could replace it; HINT: run this as {owner}, "
-                f"after GRANT pg_read_all_stats TO {owner}; or move it, if no other program expects it there: {MOVE}"
+                f"after GRANT pg_read_all_stats TO {owner}; or, if no program relies on its schema: {MOVE}"
             )
         if reason:
             self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")
@@ -249,7 +252,10 @@ class Reader:
         return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
 
     def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
-        """The statements that can be classified. The number of the other statements is reported, with the reasons."""
+        """The statements that can be classified.
+
+        The number of all other statements is added to ``unseen``, with the reasons.
+        """
         from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser of an extra
 
         results = [(row, understood(row["text"])) for row in rows]
@@ -271,15 +277,15 @@ class Reader:
         leaf.statistics[column.number] = Statistic(column.number, values=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
-        """Read values of keys from statistics, otherwise from a sample; report tables that have neither."""
+        """Read values of keys from samples of tables without statistics; report tables without values of keys."""
         hidden = []
         for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
             if sampled and leaf.is_trusted and not leaf.statistic(column).values:
                 self.sample(leaf, column)
             hidden += [] if leaf.statistic(column).values else [leaf.quoted]
         self.say(hidden, "values of keys (without statistics or the SELECT privilege, a key is judged by its default; "
-                 "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
-        # 0 rows in a table with pages: VACUUM skipped all pages
+                 "HINT: --sample reads rows of tables that belong to superusers or your role)")  # fmt: skip
+        # reltuples is -1 before the first VACUUM or ANALYZE, and 0 in a table with pages if VACUUM skipped all pages
         unanalyzed = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
                       and leaf.counted["inserted"] - leaf.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
         self.say(unanalyzed, "sizes (HINT: ANALYZE)")

@@ -1,4 +1,4 @@
-"""A finding as data: evidence, cost, remedy, risk of the remedy, how to verify it, how to measure it."""
+"""A finding as data: evidence, cost, remedy, risk of the remedy, and how to verify and measure its effect."""
 
 import shlex
 import tomllib
@@ -21,11 +21,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding. ``saves``: bytes of WAL per day, or bytes of storage, by which findings are ordered.
+    """A finding. ``saves``: bytes of WAL per day, or bytes of storage; findings are ordered by these bytes.
 
-    ``costs``: one per kind of key.
-
-    ``instead``: an alternative remedy; ``choice``: how to choose between the remedies.
+    ``costs``: the cost of each kind of key. ``instead``: an alternative remedy. ``choice``: how to choose between the
+    two remedies.
     """
 
     id: str

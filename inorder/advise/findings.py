@@ -30,9 +30,9 @@ from inorder.units import size_text
 
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
 LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
-MANY_IMAGES = 0.5  # page images for each updated row; with more, updates change rows of any age
+MANY_IMAGES = 0.5  # page images per updated row; if there are more, updates are assumed to change rows of any age
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # one random key in 2^7 sorts among the new keys, which should come after all random keys
+SURE_BITS = 7  # with so many more bits, at most 2^-7 random keys of the whole table are expected to follow a new key
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Keyed:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. For a composite key: the first column, if half of its values or more are distinct."""
+    """The keys of all tables. The key of a composite index is its first column, if half of the values are distinct."""
     leaves, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
         statistic = leaf.statistic(column)
@@ -155,10 +155,10 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Assumptions about the share of the table, its newest rows, to which updates are limited; and the evidence.
+    """The shares of the table, counted from its newest rows, that updates are assumed to change; and the evidence.
 
-    If the page images of UPDATE were counted, there is only one assumption: an UPDATE of a new row causes no image,
-    because the INSERT has changed the page since the checkpoint.
+    If the page images of UPDATE were counted, the result is one share: an UPDATE of a new row causes no image, because
+    the INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
     updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]

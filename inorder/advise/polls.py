@@ -7,9 +7,10 @@ Table = tuple[str, str]  # the schema, "" if the statement names none, and the n
 
 @dataclass(frozen=True)
 class Poll:
-    """A reader of rows in which a column is greater than a position: the column, and the tables that may have it.
+    """A reader of rows in which a column is greater than a position.
 
-    ``ordered``: rows are read in the order of the column. ``late``: rows younger than an interval are left out.
+    ``tables``: the tables that may have the column. ``ordered``: True if rows are read in the order of the column.
+    ``late``: True if rows younger than an interval are left out.
     """
 
     tables: tuple[Table, ...]
@@ -20,7 +21,10 @@ class Poll:
 
 @dataclass(frozen=True)
 class Understood:
-    """``counted``: the table whose rows are counted. ``changed``: the tables whose rows are updated or deleted."""
+    """The polls, counts and changes of a statement.
+
+    ``counted``: the table whose rows are counted. ``changed``: the tables whose rows are updated or deleted.
+    """
 
     polls: tuple[Poll, ...] = ()
     counted: Table | None = None

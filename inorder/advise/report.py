@@ -17,7 +17,7 @@ COSTS = ("key", "WAL a day", "reads a second", "index")
 
 @dataclass(frozen=True)
 class Advice:
-    """``read``: the server or the files that were examined."""
+    """All findings of a run. ``read``: the server or the files that were examined."""
 
     title: str
     read: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Read SQL files without a server: their statements, each with its line, and the tables that they create."""
+"""Read SQL files without a server: the statements, with the line of each, and the tables that the files create."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 BEGINNING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
-SHOWN = 5  # places of statements shown, if there are more
+SHOWN = 5  # the greatest number of places shown
 NUMBERS = ("int2", "int4", "int8", "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")
 TIMES = ("timestamp", "timestamptz")
 
@@ -85,7 +85,7 @@ class Scripts:
 
 
 def with_parameters(text: str) -> str:
-    r"""A script with parameters instead of placeholders, and the same number of lines.
+    r"""A script with parameters instead of placeholders. The number of lines stays the same.
 
     >>> with_parameters("SELECT a::text, '%s' FROM t -- ?\nWHERE id >%s AND b = :b AND c = %(c)s AND d ? 'k'")
     "SELECT a::text, '%s' FROM t -- ?\nWHERE id > $1  AND b =  $2  AND c =  $3  AND d ? 'k'"
@@ -105,7 +105,7 @@ def with_parameters(text: str) -> str:
 
 
 def statements_of(name: str, text: str) -> Iterator[Statement]:
-    """The statements of a script; the whole script as one statement if it cannot be split."""
+    """The statements of a script. A script that cannot be split is one statement."""
     parsed = with_parameters(text)
     try:
         pieces: Sequence[Any] = split(parsed, with_parser=False, only_slices=True)
@@ -163,7 +163,7 @@ def findings(scripts: Scripts) -> list[Finding]:
 
 
 def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding if the column may be polled. A query without ORDER BY counts only if new rows have greater values."""
+    """A finding if the column may be polled and, for a query without ORDER BY, if new rows have greater values."""
     tables = {polled: table for polled in poll.tables for name, table in scripts.tables.items() if polled[1] == name[1]}
     name, table = next(
         ((polled, table) for polled, table in tables.items() if poll.column in table.types), (poll.tables[0], None)
@@ -171,7 +171,7 @@ def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tupl
     if table and (table.types[poll.column] not in (*NUMBERS, *TIMES, "uuid")):
         return
     if not table and not poll.ordered:
-        scripts.leave_out("without an order, of tables whose CREATE TABLE is not in the files", statement.place)
+        scripts.leave_out("without ORDER BY, of tables whose CREATE TABLE is not in the files", statement.place)
     elif not table or poll.ordered or poll.column in table.rising:
         changed = " or ".join(change for change in ("updated", "deleted") if (name[1], change) in changes)
         is_time = table.types[poll.column] in TIMES if table else poll.column.endswith(("_at", "time", "date"))

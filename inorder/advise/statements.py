@@ -1,7 +1,7 @@
 """Classify statements by their syntax trees: readers that poll a column, counts of a table, changes of rows.
 
-The parser is that of the server, in pglast. Long statements are not parsed: the parser recurses, and statements are
-untrusted.
+The parser is the server's, from the package pglast. Long statements are not parsed: the parser recurses, and statements
+are untrusted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def classified(text: str) -> Understood:
 
 
 def walk(*nodes: Any) -> Iterator[Any]:
-    """The nodes of trees, from the last tree to the first. Each node comes before the nodes below it."""
+    """The nodes of trees, from the last tree to the first. Each node comes before its descendants."""
     stack = list(nodes)
     while stack:
         node = stack.pop()
@@ -87,7 +87,7 @@ def name_of(table: Any) -> Table:
 
 
 def sources(nodes: Any, queries: Queries) -> Iterator[tuple[str, tuple[Table, ...]]]:
-    """Names in FROM, each with the tables below it."""
+    """Names of tables and subqueries in FROM, each with the tables that are read under this name."""
     for node in nodes or ():
         alias = node.alias.aliasname if getattr(node, "alias", None) else ""
         if isinstance(node, ast.JoinExpr):
@@ -155,7 +155,7 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
     """Columns that a condition requires to be greater than a position.
 
-    A column in a term of OR counts if each term compares the column by >, >= or =.
+    A column in a term of OR is included if each term with columns compares it by >, >= or =.
     """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
@@ -168,7 +168,7 @@ def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
 
 
 def sort_keys(select: Any) -> Iterator[tuple[Column | None, bool]]:
-    """The columns of ORDER BY, also by number, alias or within an expression, and True for DESC."""
+    """The columns of ORDER BY, each with True for DESC. ORDER BY may give a number, an alias or an expression."""
     targets = select.targetList or ()
     by_alias: dict[Column | None, set[Column | None]] = {}
     for target in targets:
@@ -197,7 +197,11 @@ def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
 
 
 def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
-    """Polls of a query. ``stored``: the rows are inserted into a table, and a query with GROUP BY may be a poll."""
+    """Polls of a query.
+
+    ``stored``: the rows of the query are inserted into a table. The query may then have GROUP BY, and need not return
+    the column.
+    """
     if not select.whereClause:
         return
     names = dict(sources(select.fromClause, queries))

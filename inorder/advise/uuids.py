@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
 MIXED, IN_ORDER, AFTER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "after random", "version 8", ""
 
-# Functions that make keys: of the server, inorder, uuid-ossp, pg_uuidv7 and sequential_uuids.
+# Functions that make keys, from the server, inorder, uuid-ossp, pg_uuidv7 and sequential_uuids.
 MAKERS = {
     **dict.fromkeys(("gen_random_uuid", "uuidv4", "uuid_generate_v4"), RANDOM),
     **dict.fromkeys(("uuidv7", "uuid_v7_nextval", "uuid_generate_v7"), V7),
@@ -27,7 +27,7 @@ RISING = 0.9  # smallest correlation with the physical order for values to count
 
 @dataclass(frozen=True)
 class Keys:
-    """The kind of keys; for a mix, the share of version 7, and an upper bound of the time of the first such key."""
+    """The kind of keys; for a mix, the share of version 7, and the latest possible time of the first version-7 key."""
 
     kind: str
     share: float = 0.0
@@ -44,7 +44,7 @@ def digits(value: str) -> str:
 
 
 def time_of(key: str) -> datetime:
-    """The time in a version-7 key, or the last time of a datetime if the key is later: 48 bits reach to the year 10889.
+    """The time in a version-7 key, or the greatest datetime if the time is later: 48 bits reach to the year 10889.
 
     >>> time_of("018f4c5e7b1a70008000000000000000").year, time_of("ffffffffffff7fffbfffffffffffffff").year
     (2024, 9999)
@@ -66,7 +66,7 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
     ('versions 4 and 7', 0.5, '2025-08-19')
 
-    Some hashes look like UUIDs, about one of eight:
+    About one hash in eight looks like a UUID:
 
     >>> keys_of([md5(bytes([n])).hexdigest() for n in range(200)], [], None, now).kind
     ''

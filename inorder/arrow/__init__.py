@@ -1,1 +1,1 @@
-"""Read rows as Arrow batches, by the ADBC driver, from the server's binary COPY; for Spark, dlt and inorder tail."""
+"""Read rows as Arrow batches, for Spark, dlt and inorder tail, with the ADBC driver, which uses binary COPY."""

@@ -29,7 +29,7 @@ BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory a
 class Connection:
     """An ADBC connection, whose statements all run in transactions that begin and end with a simple query.
 
-    Outside a transaction, a pooler may send the two steps of the driver, prepare and describe, to different sessions.
+    Outside a transaction, a pooler may send the two steps of a statement, prepare and describe, to different sessions.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -138,9 +138,9 @@ class ArrowReader:
         return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
-        """Begin a transaction that locks the table; returns its connection and the fields.
+        """Begin a transaction that locks the table; return its connection and the fields.
 
-        The connection is new if types have changed.
+        If the columns of the table have changed since the connection last read it, the connection is replaced.
         """
         connection, columns = self.columns_in(session, table)
         if connection.columns.setdefault(table.oid, columns) != columns:
@@ -168,7 +168,7 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows as the server returns them; raise an error at the end if the table may have changed meanwhile."""
+    """Yield the rows as the server returns them. At the end, raise an error if the table may have changed meanwhile."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)
@@ -192,7 +192,7 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
     """Labels of enums and attributes of composites, for the columns of user-defined types.
 
-    Names of types are left out, because the server writes them depending on settings.
+    Names of types are left out, because the server's spelling of them depends on settings.
     """
     return {
         (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))
@@ -209,7 +209,9 @@ def kept_rows(
 
 
 def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
-    """The columns "op" and "version" of a change, with underscores if the table has these names; then its columns.
+    """The columns "op" and "version" of a change, then the columns of the table.
+
+    If the table has a column of one of these names, underscores are appended to "op" or "version".
 
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']

@@ -1,6 +1,7 @@
 """Columns of a table as columns of Arrow: the type, and the SQL expression that selects the value.
 
-A type with an equivalent in Arrow is mapped to that; all other types are mapped to text, as the server writes it.
+A type with an equivalent in Arrow is mapped to the equivalent. Values of all other types are text, as the server
+writes it.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from psycopg import sql
 from inorder.connection.reading import TableColumn
 
 # A composite is selected as its fields, without naming them: if a field were dropped in the meantime, its name could
-# call a function. The driver refuses null composites, or does not report which values are null.
+# call a function. The driver refuses null composites, or does not report which values are null: IS_NULL shows them.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 # format() calls the type's output function; a cast to text could be a function of any role.

@@ -1,4 +1,4 @@
-"""Cast batches of the driver to a schema. Values that Arrow cannot represent are null, or errors that name the row."""
+"""Cast batches of the driver to a schema. A value that Arrow cannot represent becomes null, or raises an error."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
 MICROSECONDS = 86_400_000_000  # in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-# A function of a row and a description of its value, which raises an error or returns to make the value null.
+# A function that is called with a row and a description of its value. If no error is raised, the value becomes null.
 Refused = Callable[[int, str], None]
 
 
@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as enum labels. A text may be missing from the labels if its label was renamed meanwhile."""
+    """Encode texts as enum labels. A text is missing from the labels if its label was renamed meanwhile."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -56,7 +56,7 @@ def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
 
 
 class Misfit:
-    """Handles a value of a column that Arrow cannot represent: raises an error, or makes it null."""
+    """Handles a value of a column that Arrow cannot represent: raises an error or, without a hint, makes it null."""
 
     def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
         self.column, self.keys, self.hint = field.column, keys, hint
@@ -83,7 +83,7 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 
 
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast an array; a list is built from its cast values. The driver's offsets begin at 0; a null list is empty."""
+    """Cast an array. For lists, cast their values: the driver's offsets begin at 0, and its null lists are empty."""
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
         values = column_as(
@@ -113,7 +113,7 @@ def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def fitting(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """The array with null for each value that the type cannot represent, unless such values are errors."""
+    """Set each value that the type cannot represent to null, unless ``refused`` raises an error."""
     if (misfits := misfits_of(array, kind)) is None or not pc.any(misfits[0]).as_py():
         return array
     refused(pc.index(misfits[0], True).as_py(), misfits[1])

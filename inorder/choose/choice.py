@@ -129,7 +129,7 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as required, and a number of blocks that outlasts the rows.
+    """The smallest blocks that hide the time as required; a prefix returns only after its old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
     One block, which is being filled, is added to the blocks that fill during the retention.
@@ -207,7 +207,8 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
     deleted = ". By then, the old rows of a block are deleted (--retention)"
     wraps = ", in 100 years or more" if needs.retention is None else deleted
     return [
-        f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
+        f"A key shows its creation time accurate to {time_text(blocks.seconds)}, "
+        f"modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
         f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys do not go among old keys.",
         *["A block lasts longer at a lower rate, and ends earlier at a higher rate."] * (chosen.kind == "sequence"),

@@ -129,7 +129,7 @@ def explained(candidate: Candidate, needs: Needs) -> tuple[str, ...]:
 def explanation(choice: Choice, needs: Needs) -> list[str]:
     lines = [EXPLAINED, *(explained(candidate, needs) for candidate in (choice.chosen, *choice.alternatives))]
     title = (
-        f"{needs.rate * needs.checkpoint:,.0f} rows between two checkpoints: leaf pages touched, images of them in WAL"
+        f"{needs.rate * needs.checkpoint:,.0f} rows between two checkpoints: leaf pages touched, their images in WAL"
     )
     return ["", title, *(aligned(cells, widths_of(lines), range(1, len(EXPLAINED))) for cells in lines)]
 

@@ -111,7 +111,8 @@ def number_column(coordinator: Session, table: Table) -> str:
     rows = coordinator.rows(query("citus_column"), table=table.oid, schema=coordinator.schema_name, column=None)
     names = [str(name) for name, is_generated, _ in rows if is_generated]
     if len(names) != 1:
-        raise InputError(f"table {table.shown} has {len(names)} generated columns with transaction numbers, not one")
+        columns = f"{len(names)} generated columns with transaction numbers"
+        raise InputError(f"table {table.shown} has {columns} instead of 1")
     return names[0]
 
 
@@ -163,10 +164,10 @@ class Moves:
         self, distributed: Distributed, old: ShardSession, old_shard: Shard, new_shards: Opened, *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """The positions in the new places of a shard that was read to its end; None if they are still unknown.
+        """The positions in the new places of a shard that was read to its end; None if the positions are still unknown.
 
-        ``ends``: the run ends now. If positions are unknown, a run that ends fails; a run that continues reports the
-        reason once.
+        ``ends``: True if the run ends now. It then fails if the positions are unknown; otherwise the reason is reported
+        once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:
@@ -187,7 +188,7 @@ class Moves:
         report(f"{old_shard.place} is read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
-        """Lock a shard, unless it is locked; an error if it no longer exists."""
+        """Lock a shard, unless it is locked already; an error if the shard no longer exists."""
         session = self.session(coordinator, shard)
         if shard.key in self.keys[shard.group]:
             return
@@ -200,7 +201,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in a transaction. A lost session is replaced by one without locks."""
+        """The session on the node of a shard, in a transaction. A lost session is replaced, without locks."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")

@@ -32,7 +32,7 @@ class Request:
 
 
 class Preparation:
-    """``repeats``: the preparation is repeated, and shards that are already readable are not reported."""
+    """A run for all shards. ``repeats``: runs are repeated, and shards that are already readable are not reported."""
 
     def __init__(self, request: Request, say: Say, repeats: bool = False) -> None:
         self.request, self.say, self.repeats = request, say, repeats
@@ -42,7 +42,7 @@ class Preparation:
         self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
-        """Prepare all shards, including shards that are moved in the meantime; returns their number."""
+        """Prepare all shards, including shards that are moved in the meantime; return the number of shards."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
@@ -82,7 +82,7 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the transaction number; an error if it is not generated on the nodes, or has no index."""
+        """The column with the transaction number; an error unless it is generated on the nodes and has an index."""
         table = self.distributed.table
         rows = self.session.rows(
             query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column

@@ -142,7 +142,7 @@ def successors(earlier: Mapping[str, Shard], listed: Sequence[Shard]) -> dict[st
 
 @dataclass(frozen=True)
 class Node:
-    """The address of a node, for a session with the coordinator's parameters. No host means the coordinator."""
+    """The address of a node, for a session with the coordinator's parameters. The coordinator has the host None."""
 
     host: str | None
     port: int

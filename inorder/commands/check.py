@@ -48,17 +48,17 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file that defines readers and their tables; docs/check.md describes it.")  # fmt: skip
 @option(
-    "--schedules", "most", type=count(1), help="Run only the COUNT schedules of each case that overlap most.  [all]"
+    "--schedules", "most", type=count(1), help="In each case, run only the COUNT schedules that overlap most.  [all]"
 )
 @option(
     "--load", "load", type=duration(0.1, 3600), default="5s", help="Duration of the random load after the schedules."
 )
 @option("--seed", type=count(0), default="1", help="Seed of the random load.")
 @option("--fail-on", "fail_on", type=several(one_of(FAULTS)), metavar="FAULT,…",
-        help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
+        help="Exit with code 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
              "[lost,twice,differs with --sql, --program or --ways]")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to a new file, for psql.")
-@option("--record", type=FILE, help="Write versions, seed, hash of the reader, cases and verdict, for your repository.")
+@option("--record", type=FILE, help="Write a file to be committed: versions, seed, hash of the reader, cases, verdict.")
 @option(
     "-d", "--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards."
 )
@@ -70,7 +70,7 @@ def lab_check(
     load: float, seed: int, fail_on: Sequence[str] | None, script: Path | None, record: Path | None, dsn: str | None,
     bindir: Path | None, page: Path | None, output: str,
 ) -> None:  # fmt: skip
-    """Check if a reader loses rows: run schedules in which transactions overlap, and show the shortest with a loss.
+    """Check if a reader loses rows: run schedules of overlapping transactions, and show the shortest that loses rows.
 
     READER is a built-in reader, or a reader that --ways defines; by default id, created, horizon and feed. An unknown
     name prints all names. docs/check.md explains the readers, cases and faults; docs/check-protocol.md explains the

@@ -9,15 +9,17 @@ COMMANDS = {
     "check": ("inorder.commands.check", "Check if a reader loses rows."),
     "report": (
         "inorder.commands.results",
-        "Show the results in result files and pages again; several side by side on a page.",
+        "Show the results in result files and pages again, on a page side by side.",
     ),
     "resume": (
         "inorder.commands.results",
         "Resume an interrupted run: measure on a new server what FILE lacks, and add it.",
     ),
-    "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
+    "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server or, with --dsn, on your own server."),
 }
-LIKE = click.Option(["--like"], metavar="TABLE", help="Use tables like one of yours: see inorder lab run like --help.")
+LIKE = click.Option(
+    ["--like"], metavar="TABLE", help="Imitate TABLE of your database: see inorder lab run like --help."
+)
 
 
 @click.group(cls=Group, commands=Modules(COMMANDS, "lab_"))
@@ -60,7 +62,7 @@ class Run(Group):
 
 @click.group("run", cls=Run, commands=Experiments())
 def lab_run() -> None:
-    """Run an experiment, on a throw-away server unless one of yours is named.
+    """Run an experiment, on a throw-away server or, with --dsn, on your own server.
 
     The help of an experiment shows the values of its options in brackets: of the usual run, of --quick and of --full.
     """

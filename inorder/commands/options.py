@@ -22,7 +22,7 @@ bindir_option = option(
     "--bindir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the PostgreSQL programs to run. "
-    "Default: the folder of PG_CONFIG, of a system PostgreSQL with headers, or of the embedded one.",
+    "Default: the folder of PG_CONFIG, of a system PostgreSQL with headers, or of the embedded PostgreSQL.",
 )
 show_option = format_option(formats.FORMATS, "What to print.")
 
@@ -70,7 +70,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
         option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
-        *size_options("A short run, of about a minute.", "The published sizes, which take up to days."),
+        *size_options("A short run, of about a minute.", "The sizes of the published results: hours or days."),
         *(
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)

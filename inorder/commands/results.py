@@ -24,7 +24,7 @@ from inorder.options import DSN, FILE, option
 @click.command("resume")
 @click.argument("file", type=FILE)
 @bindir_option
-@option("-d", "--dsn", type=DSN, help="Your own server, if FILE is from there: connection string, URI or service=NAME.")
+@option("-d", "--dsn", type=DSN, help="Your own server, if it was measured: connection string, URI or service=NAME.")
 @option(
     "--source", type=DSN,
     help="Server of the table to imitate, for a FILE of lab run like.  [libpq's environment]",
@@ -65,7 +65,7 @@ def lab_resume(
 @page_option
 @show_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show the results in result files and pages again; several side by side on a page."""
+    """Show the results in result files and pages again, on a page side by side."""
     show([entry for file in files for entry in readable(file, page is not None)], output, page)
 
 

@@ -76,9 +76,9 @@ def run_experiment(
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run an experiment while ``writing``, then show and save the results, even after an error.
+    """Run an experiment, then show and save its results, even after an error. The caller is within ``writing()``.
 
-    A page shows the results in ``before`` first.
+    On a page, the results in ``before`` come first.
     """
     host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)

@@ -28,7 +28,7 @@ SEARCH_PATH = "pg_catalog, pg_temp"
 # Trusted values of pg_settings.source for the path at the start of a session: the path was set by the client, or by a
 # role that may alter the user's role. With any other value, the owner of the database may have set the path.
 TRUSTED_SOURCES = ("client", "user", "database user")
-# Settings by which a server ends long statements and sessions, and the version that introduced each.
+# Settings by which a server ends long statements and sessions, each with the version that introduced it (0: any).
 TIMEOUTS: dict[LiteralString, int] = {
     "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0, "transaction_timeout": 170000,
 }  # fmt: skip
@@ -45,10 +45,10 @@ def connect(dsn: str) -> Connection:
 
 
 class UserConnection(psycopg.Connection[ServerRow]):
-    """A connection to the user's server. The search_path of role and database may lead to objects of other users.
+    """A connection to the user's server, where the search_path of role or database may lead to objects of other users.
 
-    Therefore each transaction begins with its own settings, including SEARCH_PATH, and a statement outside of a
-    transaction is run in a new one. A startup option would be refused by poolers, and a session setting would affect
+    Each transaction therefore begins with its own settings, including SEARCH_PATH, and a statement outside of a
+    transaction is run in a new transaction. Poolers would refuse a startup option, and a session setting would affect
     other clients of a pooler.
     """
 
@@ -91,24 +91,24 @@ class UserConnection(psycopg.Connection[ServerRow]):
             super().execute(query("session_settings"))
             super().execute("SET LOCAL search_path TO DEFAULT")
             path, source = one_row(self, query("path_at_start"))
-            asked = asked_path(self.info.get_parameters().get("options", ""))
-            if asked is None:
-                is_asked = source != "client"
-            elif is_asked := same_path(asked, present):
+            requested = asked_path(self.info.get_parameters().get("options", ""))
+            if requested is None:
+                is_as_requested = source != "client"
+            elif is_as_requested := same_path(requested, present):
                 super().execute(query("named_path"), (present,))
             else:
-                is_asked = same_path(asked, path)
-            if not is_asked and is_unqualified(name):
+                is_as_requested = same_path(requested, path)
+            if not is_as_requested and is_unqualified(name):
                 raise InputError(
-                    f"cannot resolve table {name}: the session has search_path {path}, and this connection requested "
-                    f"{asked or 'the default'}, so there is a pooler\nHINT:  Name the table with its schema."
+                    f"cannot resolve table {name}: the session has search_path {path}, and not the requested "
+                    f"{requested or 'default'}, because there is a pooler\nHINT:  Name the table with its schema."
                 )
             (number,) = one_row(self, text, (name,))
         return number
 
 
 def asked_path(options: str) -> str | None:
-    r"""The last search_path in the options of a connection, which is the one that counts; None without a search_path.
+    r"""The last search_path in the options of a connection, which overrides the others; None without a search_path.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']
@@ -197,7 +197,7 @@ def completed(dsn: str) -> str:
 def given(dsn: str, names: Container[str]) -> dict[str, str]:
     """The parameters among ``names`` that the string, its service or the environment sets, as libpq finds them.
 
-    libpq reports them only for a connection, so this function tries to connect to a socket that does not exist.
+    libpq reports parameters only for a connection. This function therefore connects to a socket that does not exist.
 
     >>> given("postgresql://db1/shop?keepalives_idle=60", {"keepalives_idle", "keepalives_count"})
     {'keepalives_idle': '60'}
@@ -211,7 +211,7 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
     """Statements that disable timeouts for a transaction or a session, as pg_dump does.
 
-    Otherwise a read that a timeout cuts off would be repeated, and cut off again.
+    A read that a timeout ends would otherwise be repeated, and end in the same way.
 
     >>> untimed(150020, "SESSION")[-1]
     'SET SESSION idle_in_transaction_session_timeout = 0'

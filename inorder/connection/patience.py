@@ -11,7 +11,7 @@ from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-TRIES = 10  # in a row; the pauses between them take 33 s in total
+TRIES = 10  # consecutive attempts; the pauses between the attempts take 33 s in total
 
 CONFLICTS = ("40001", "40P01")  # serialization failure or conflict with a standby's recovery; deadlock
 CANCELLED = "57014"

@@ -1,6 +1,6 @@
 """Read a table by positions that the reader keeps: the queries of Spark and dlt.
 
-The server returns a position as text, and gets it back unchanged.
+The server returns a position as text. The reader sends this text back, without the origin if any origin is accepted.
 """
 
 import json
@@ -58,7 +58,7 @@ class Slice:
 
 
 class LazySession:
-    """A session that is opened on first use, and again after a loss. Threads use it one at a time."""
+    """A session that is opened on first use, and again after a loss. One thread uses the session at a time."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind
@@ -79,9 +79,8 @@ class LazySession:
 class Reader:
     """A table on a server, in a session that is opened on first use, and again after a loss.
 
-    After the first success, a query is tried up to ten times, in half a minute, if the server restarts or resolves a
-    conflict.
-    Readers of several tables of a server may share a session.
+    Once a query has succeeded, each query is tried up to ten times, for half a minute, if the server restarts or
+    resolves a conflict. Readers of several tables of a server may share a session.
     """
 
     def __init__(self, at: str | LazySession, table: str, accept_origin: bool = False) -> None:
@@ -163,7 +162,10 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The numbers of transactions that have ended since the position, and of their rows (up to 10,000, or None)."""
+        """The number of transactions that have ended since the position, and the number of their rows.
+
+        Rows are counted up to 10,000. The number of rows is None if it is unknown.
+        """
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
 

@@ -19,14 +19,14 @@ from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
 from inorder.text import did_you_mean, listed, one_line, quoted
 
-SEEK = "reader_seek("  # part of the hint for a table that was changed
+SEEK = "reader_seek("  # part of the server's hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
 LONGEST_WAIT = 5.0  # seconds after which a query that should wait for one second is canceled
 
-# The setting or function that ended a statement or a session, because messages of the server do not name it.
+# The setting or function that ended a statement or a session, by SQLSTATE: the server's message does not name it.
 ENDED_BY = {
     "57014": "statement_timeout, or a call of pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
@@ -48,8 +48,8 @@ def absence(database: str, owned: ServerRow | None) -> str:
     return (
         f"inorder in schema {one_line(str(owned[0]))} of database {quoted(database)} belongs to role "
         f"{quoted(owned[1])}\n"
-        "HINT: Connect as that role, or make a superuser the owner of the schema; for a user who is not a superuser, "
-        "the owner of the database is sufficient. The owner of a schema can replace its functions."
+        "HINT: Connect as that role, or make a superuser the owner of the schema (or, unless you are a superuser, the "
+        "owner of the database). The owner of a schema can replace its functions."
     )
 
 
@@ -163,9 +163,8 @@ class Session:
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
         """The rows of a query that waits for a second by the server's clock.
 
-        If the clock was set back, the query is canceled, and there are no rows.
-
-        The SQL edition waits by pg_sleep(). If the clock is set back, pg_sleep() sleeps longer by the same time.
+        The SQL edition waits by pg_sleep(), which sleeps longer if the clock is set back. The query is then canceled,
+        and there are no rows.
         """
         is_late = threading.Event()
 
@@ -204,7 +203,7 @@ class Session:
         return Table(*rows[0])
 
     def hint_of_name(self, name: str) -> str:
-        """A hint that names tables whose names differ only by case or schema, otherwise only by a few letters."""
+        """A hint with tables whose names differ only in case or schema or, if there are none, in a few letters."""
         alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
         if alike:
             return f"There is {listed(alike, ' and ')}: SQL converts a name without quotes to lower case."
@@ -231,9 +230,9 @@ class Session:
         return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
-        """A query in a transaction that is left open, and that locks the columns of a table from its beginning.
+        """A query in a transaction that is left open, and that first locks the columns of a table.
 
-        Otherwise a query for rows could be planned before an ALTER TABLE changes a type, and run after it.
+        Without the lock, a query for rows could be planned before an ALTER TABLE changes a type, and run afterwards.
         """
         hold = self.statement(query("hold_type"), table=table.identifier)
         begin = self.begin("READ COMMITTED")
@@ -277,7 +276,7 @@ def may_pass(error: psycopg.Error) -> bool:
 
 
 def index_went(error: psycopg.Error) -> bool:
-    """True if an index disappeared under a query: on a standby DROP INDEX CONCURRENTLY does not lock the table.
+    """True if an index was dropped while a query used it: on a standby, DROP INDEX CONCURRENTLY takes no lock.
 
     >>> index_went(psycopg.errors.InternalError_("could not open relation with OID 16384"))
     True
@@ -293,7 +292,7 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or remedy_of(error))):
-        # Names in the message may contain newlines. Only lines that begin with a label are written by the tool.
+        # Names in the text may contain newlines. Further lines are indented, so that none of them begins with a label.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
         message += "\nUse --accept-table for one run to do that."

@@ -77,7 +77,7 @@ class Stream:
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Read results up to a COPY, or to the end. Returns the first row of the last query, as text; [] if none."""
+        """Read results up to a COPY, or to the end. Return the first row of the last query as text, [] without rows."""
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:
@@ -105,7 +105,7 @@ class Stream:
                     yield Rows(row, [length])
                 elif length == 0:
                     self.wait()
-                del row  # the row may be large: free it before the next
+                del row  # free a row, which may be large, before the next row is read
         except psycopg.Error:
             raise
         except BaseException:  # after an interrupt, or if the caller stops reading

@@ -35,7 +35,7 @@ def is_too_large(error: psycopg.Error) -> bool:
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
     """If the server cannot send a row, raise an error with the key of the row and the column whose text is invalid.
 
-    ``rows`` are statements; the last one is the FROM item of the rows.
+    ``rows`` are FROM items; the last one was used in the query for the rows.
     """
     try:
         yield

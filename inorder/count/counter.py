@@ -81,7 +81,7 @@ class ShardsCounter(Counter):
                     return 0  # a moved shard has no count
                 raise InputError(
                     f"{shard.place}: {explained(error)}\n"
-                    f"HINT:  After a shard was moved or split: inorder citus {self.name}, and "
+                    f"HINT:  After a shard was moved or split, run inorder citus {self.name}, then "
                     f"inorder count start --shards {self.name}."
                 ) from error
         return int(number) if number else 0

@@ -53,8 +53,8 @@ def feed_table(
 
     ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
     for rows that commit later. A run ends with the transactions that had ended when it began, or after ``max_batches``
-    batches of ``max_rows`` rows. ``accept_origin`` continues after a switchover or pg_upgrade. The hints are passed to
-    ``dlt.resource``: name (by default the table's), write_disposition (append), primary_key and so on.
+    batches of ``max_rows`` rows. ``accept_origin`` continues after a switchover or pg_upgrade. The hints are arguments
+    of ``dlt.resource``: name (by default, the table's name), write_disposition (append), primary_key and so on.
     """
     require_allowed(start, max_rows, max_batches)
 
@@ -137,7 +137,7 @@ def fields_for(requested: Mapping[str, Any], columns: Sequence[TableColumn]) -> 
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:
-    """A column, with an Arrow type that dlt supports, or with the type of the caller's hint.
+    """A column with an Arrow type that dlt supports, or with the type that the caller's hint names.
 
     >>> uuids, number = TableColumn("u", "uuid[]", "_uuid", -1, "uuid"), TableColumn("n", "numeric", "numeric")
     >>> field_for(uuids, None).type, field_for(number, None).type
@@ -168,8 +168,8 @@ def batches(
 ) -> Iterator[pa.Table]:  # fmt: skip
     """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads the log of its changes.
 
-    The state gets the position after a batch before the batch is yielded, because dlt may stop there (add_limit). A
-    batch without rows is skipped. After a read that the server cut off, half as many rows are read.
+    The position after a batch is stored in the state before the batch is yielded, because dlt may stop at a yield
+    (add_limit). A batch without rows is skipped. If the server ends a read early, half as many rows are read next.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:

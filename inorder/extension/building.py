@@ -65,7 +65,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
 
 
 def build_folder(server: Installation, source: Path) -> Path:
-    """The folder for the objects of this server and these options, kept because a later build compiles only changes."""
+    """The folder for objects, by server and options. The folder is kept: a later build compiles only what changed."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"
@@ -88,7 +88,7 @@ def build_into(
     """
     require_plain(source, server.bindir, build)
     require_tools(server)
-    stage = build / "stage"  # make may not be able to handle the target's path
+    stage = build / "stage"  # used because make cannot handle every path that a target may have
     with locked(build):
         for folder in (source, *more_sources):
             run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")

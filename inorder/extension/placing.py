@@ -20,7 +20,10 @@ PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The files in the order of the copy: first the library, last the control file, which makes the version visible."""
+    """The files with their targets, in the order of copying: the library first, the control file last.
+
+    The control file makes the new version visible.
+    """
     paths = (path for path in stage.rglob("*") if path.is_file())
     files = sorted(paths, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
     return [(path, Path("/") / path.relative_to(stage)) for path in files]
@@ -53,7 +56,7 @@ def require_unpackaged(paths: Sequence[Path]) -> None:
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """Raise an error if a file does not belong to the extension, or if the server's folder for it does not exist."""
+    """Raise an error unless the files are those of the extension, and the server has a folder for each of them."""
     if not any(target.name == "inorder.control" for target in targets):
         raise InputError(f"{stage} has no inorder.control below it\nHINT:  inorder extension build writes the files.")
     if foreign := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
@@ -68,7 +71,7 @@ def is_writable(paths: Sequence[Path]) -> bool:
 
 
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
-    """Run commands by sudo, which asks for its password itself; an error if there is no terminal to ask on."""
+    """Run commands by sudo, which may ask for a password; an error without sudo, or without a terminal to ask on."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
     silently = ["sudo", "-n", "true"]
     if shutil.which("sudo") is None or (
@@ -96,7 +99,7 @@ def place(stage: Path) -> list[Path]:
         for source, target in files:
             replace_file(source, target)
     else:
-        # install unlinks the old file first.
+        # The program install unlinks the old file before it writes the new one.
         copies: list[list[str | Path]] = [
             ["install", "-m", f"{mode_of(target):o}", source, target] for source, target in files
         ]

@@ -1,4 +1,4 @@
-"""Find the databases of a server that still use the library: without it, each INSERT that calls it would fail."""
+"""Find the databases of a server that still use the library: without the library, INSERT would fail in them."""
 
 import psycopg
 
@@ -10,7 +10,7 @@ from inorder.text import listed
 
 
 def require_unused(server: Installation, dsn: str) -> list[str]:
-    """Raise an error that names the databases which use the library. Returns warnings about unreadable databases."""
+    """Raise an error that names the databases that use the library. Return warnings about databases not examined."""
     try:
         with connect_as_user(dsn) as connection:
             names, version = one_row(connection, query("library_databases"))
@@ -29,6 +29,6 @@ def require_unused(server: Installation, dsn: str) -> list[str]:
     if users:
         raise InputError(
             f"these databases still use the library: {listed(users)}\n"
-            "HINT:  Run DROP EXTENSION inorder in each, or inorder uninstall --dsn dbname=NAME, which lists the losses."
+            "HINT:  In each of them, run DROP EXTENSION inorder, or inorder uninstall, which lists what would be lost."
         )
     return unknown

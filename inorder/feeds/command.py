@@ -20,10 +20,10 @@ LEAST_CHECK = 60.0  # seconds
 @click.command(epilog="Example: inorder feeds --watch 2s")
 @dsn_option()
 @format_option(FORMATS, "Output format; json has one object per line.")
-@option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has been behind for longer than this, at "
-        "least a minute; if it has a dead batch, or no table; or if the role sees no feed.")  # fmt: skip
+@option("--check", type=duration(LEAST_CHECK), help="Exit with code 3 if a feed has been behind for longer than "
+        "this, has a dead batch or has no table; or if the role sees no feed. At least 1min.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
-@option("-o", "--out", type=FILE, help="Write each reading to FILE, which is replaced atomically, and not to stdout.")
+@option("-o", "--out", type=FILE, help="Write each reading to FILE, replacing FILE atomically, instead of stdout.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 
@@ -32,7 +32,7 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
     """
     if out is not None:
         require_writable(out)
-    # Imports the driver, which --help does not need.
+    # These imports load the driver, which the help does not need.
     from inorder.connection.reconnect import forever, once  # noqa: PLC0415
     from inorder.feeds.reading import Reading  # noqa: PLC0415
 

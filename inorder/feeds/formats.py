@@ -17,7 +17,7 @@ COUNTED = 10_000  # rows; the view does not count further
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
-# The gauges by columns of the query, and their texts. A null gives no sample.
+# The gauges, each named like a column of the query, and their texts. A null in the column gives no sample.
 GAUGES = {
     "caught_up": "1 if all committed rows are read and no batch is unfinished, otherwise 0; no sample if unknown.",
     "lag_seconds": "Longest time for which rows may be unread, too high by up to a minute; 0 if all rows are read.",
@@ -36,7 +36,7 @@ GAUGES = {
 
 
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
-    """A table as wide as the terminal; the last column gets its own line if it does not fit."""
+    """A table as wide as the terminal. If it does not fit, the last cell of each row has a line of its own."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
@@ -55,7 +55,7 @@ def length(widths: Sequence[int]) -> int:
 
 
 def fitted(widths: list[int], line: int) -> list[int]:
-    """The widths of columns; the widest are reduced until all fit into a line.
+    """The widths of columns. The widest columns are reduced until all columns fit into a line.
 
     >>> fitted([30, 4, 20], 44), fitted([30, 4, 20], 10)
     ([18, 4, 18], [10, 4, 10])

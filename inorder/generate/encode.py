@@ -51,7 +51,7 @@ class TextLines:
 
 
 class CopyBinary:
-    """Rows of one column of 16 bytes: what COPY … WITH (FORMAT binary) reads."""
+    """Rows of one column of 16 bytes, for COPY … WITH (FORMAT binary)."""
 
     binary = True
     header, trailer = COPY_HEADER, COPY_TRAILER

@@ -1,7 +1,7 @@
 """The values of a data set, as arrays of 64-bit words, chunk by chunk. The same data set gives the same values.
 
-Every value takes the same number of draws from each stream: the size of the chunks does not matter. The streams
-are raw words of PCG64, which numpy promises not to change.
+Every value takes the same number of draws from each stream. The values therefore do not depend on the size of the
+chunks. The streams are raw words of PCG64, which numpy promises not to change.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ CHUNK = 1 << 15  # values; measured: 2^13 to 2^16 are equally fast, 2^18 is 8 % 
 
 VARIANT = np.uint64(0b10 << 62)
 LAST_62_BITS = np.uint64((1 << 62) - 1)
-MULTICAST = 1 << 40  # set in node ids that are no addresses of network cards (RFC 9562, section 6.10)
+MULTICAST = 1 << 40  # set in node ids that are not addresses of network cards (RFC 9562, section 6.10)
 V7_TICKS_PER_MS = 4096
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """``lag``: ticks by which the last node's clock is behind; other clocks lag less, and the first does not lag."""
+    """A data set. ``lag``: ticks by which the last node's clock is behind; other clocks lag less, the first by 0."""
 
     kind: str
     times: Times
@@ -75,8 +75,9 @@ def v1_high(times: Words) -> Words:
 def v7_high(times: Words) -> Words:
     """The high word of version 7: milliseconds, version, and the fraction of the millisecond in 4096ths.
 
-    The fraction is rounded as in the extension (``v7_clock_tick`` in uuid_layout.h): up to the first 4096th of the
-    microsecond, plus quarters of the microsecond. uuid_v7_time() therefore returns exactly this microsecond.
+    The fraction is computed as in the extension (``v7_clock_tick`` in uuid_layout.h): the first 4096th that begins in
+    the microsecond, plus the quarters of the microsecond that have passed. uuid_v7_time() therefore returns exactly
+    this microsecond.
 
     >>> moment = TICKS_TO_1970 + 0x0123456789AB * 10_000
     >>> [hex(word) for word in v7_high(np.array([moment, moment + 10, moment + 19, moment + 9999], np.uint64))]

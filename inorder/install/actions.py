@@ -71,12 +71,12 @@ def check_owner(offer: Offer) -> None:
         )
 
 
-def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
-    if asked not in (None, installed.edition):
+def say_installed(target: Target, installed: Installed, requested: str | None) -> None:
+    if requested not in (None, installed.edition):
         raise InputError(f"{installed} is already installed; HINT: {CHANGE}")
     if installed.version != __version__:
         raise InputError(
-            f"{installed} is already installed, and this tool is of version {__version__}\nHINT: inorder upgrade"
+            f"{installed} is already installed, and this tool has version {__version__}\nHINT: inorder upgrade"
         )
     print_text(f"{installed} is already installed")
     say_hints(target, installed)
@@ -144,7 +144,7 @@ def uninstall(target: Target, request: Request) -> None:
         confirmed("Remove inorder?")
     with target.transaction():
         if change.checked(target, installed, request.drop_columns) != lost:
-            raise InputError("the losses are no longer those that were confirmed: nothing was removed")
+            raise InputError("the losses have changed since they were confirmed: nothing was removed")
         change.remove(target, installed)
     print_text(f"removed {installed}")
 

@@ -37,7 +37,10 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """The losses that a removal causes, one per line. An error lists user objects that would fail, with remedies."""
+    """The losses that a removal would cause, one per line.
+
+    If user objects would fail, the error lists them, with remedies.
+    """
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     columns = given_values(dependents)
@@ -99,7 +102,7 @@ def of_callers(functions: list[str]) -> Obstacles:
 
 
 def given_values(dependents: list[Row]) -> list[Row]:
-    """Columns with a default or an expression of inorder, without columns of partitions that follow their parent."""
+    """Columns with a default or an expression of inorder, except columns of partitions that follow their parent."""
     return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
 
 
@@ -119,7 +122,10 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
 
 
 def remove(target: Target, installed: Installed) -> None:
-    """Drop the guards, the columns whose values inorder generates, and inorder. DROP EXTENSION has RESTRICT."""
+    """Drop the guards, the columns whose values inorder generates, and inorder itself.
+
+    DROP EXTENSION, without CASCADE, fails if other objects depend on the extension.
+    """
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:

@@ -26,10 +26,10 @@ def plain_name(text: str, option: str) -> str:
 @option("--edition", type=click.Choice(list(EDITIONS)),
         help="The C extension or the plain SQL edition.  [default: the first that can be installed]")  # fmt: skip
 @option("-n", "--schema", type=Value("NAME", plain_name, str),
-        help="Schema of the functions, new if missing.  [default: inorder]")  # fmt: skip
+        help="Schema of the functions, created if missing.  [default: inorder]")  # fmt: skip
 @option("--check", is_flag=True, excludes=["--script"],
         help="Print which editions can be installed, and what prevents the others.")  # fmt: skip
-@option("--script", is_flag=True, help="Print the script of the edition, for psql or a migration tool.")
+@option("--script", is_flag=True, help="Print the script of the SQL edition, for psql or a migration tool.")
 @lock_timeout_option("5s")
 @dsn_option()
 def install(check: bool, script: bool, **options: Any) -> None:

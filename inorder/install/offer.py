@@ -24,7 +24,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Offer:
-    """The requested schema, and facts about a database: from the query install_facts, and from a read of the WAL."""
+    """The requested schema, and facts about a database: the result of install_facts, and access to the WAL position."""
 
     schema: str
     version_number: int
@@ -65,7 +65,7 @@ class Offer:
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
         """Obstacles to an edition; empty if the edition can be installed.
 
-        ``replaces``: the edition would replace the installed one.
+        ``replaces``: True if the edition would replace the installed edition.
         """
         problems = self.general_problems()
         problems += {C: self.c_problems, SQL: self.sql_problems}[edition]()
@@ -116,10 +116,7 @@ class Offer:
         return problems
 
     def taken_names(self, edition: str) -> list[str]:
-        """Obstacles caused by existing schemas with the same names.
-
-        The C extension can be in any schema of a trusted role.
-        """
+        """Obstacles caused by existing schemas. The C extension can share a schema that belongs to a trusted role."""
         problems = []
         if self.state_owner is not None:
             problems.append(f"schema inorder_internal already exists and belongs to role {quoted(self.state_owner)}")
@@ -139,9 +136,9 @@ class Offer:
         return next((edition for edition in EDITIONS if not self.problems(edition)), None)
 
 
-def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
+def chosen(offer: Offer, requested: str | None, replaces: bool = False) -> str:
     """The requested edition, or the best edition; an error with the reasons if this edition cannot be installed."""
-    edition = asked or offer.best()
+    edition = requested or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)
         raise InputError(f"no edition of inorder can be installed in database {quoted(offer.database)}\n{reasons}")

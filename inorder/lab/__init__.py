@@ -1,1 +1,1 @@
-"""The lab: what each kind of key costs, measured on a real server."""
+"""The laboratory, which measures on a real server what each kind of key costs."""

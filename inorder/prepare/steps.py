@@ -64,7 +64,7 @@ def is_concurrent(statement: str) -> bool:
 class Preparation:
     def __init__(self, request: Request, say: Callable[[str], None]) -> None:
         self.request, self.say = request, say
-        self.done: list[str] = []
+        self.completed: list[str] = []
 
     def attach(self, session: Session) -> None:
         self.session, self.table = session, session.table(self.request.table)
@@ -166,7 +166,9 @@ class Preparation:
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
-            self.say(f"stopped; completed: {'; '.join(self.done)}" if self.done else "stopped; nothing was changed")
+            self.say(
+                f"stopped; completed: {'; '.join(self.completed)}" if self.completed else "stopped; nothing was changed"
+            )
             self.say("HINT:  The same command continues from here; with --undo, it reverts the completed statements.")
             raise
 
@@ -176,7 +178,7 @@ class Preparation:
         try:
             for statement in self.statements():
                 self.execute(statement)
-                self.done.append(statement)
+                self.completed.append(statement)
         except psycopg.Error as error:
             if error.sqlstate not in BUSY:
                 raise
@@ -229,7 +231,7 @@ class Preparation:
 
 
 def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
-    """Prepare a table; returns its name, with its schema."""
+    """Prepare a table; return its name, with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
     return preparation.table.shown

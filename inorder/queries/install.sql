@@ -57,7 +57,7 @@ FROM inorder_internal.feed_table AS t JOIN pg_class AS c ON c.oid = t.relation
 ORDER BY 1, 3, 2, 4
 
 -- install_dependents: Objects of users that depend on objects of inorder: triggers of the guard, defaults, generated
--- columns, and all others.
+-- columns, and all other objects.
 WITH member (classid, objid) AS (
     SELECT d.classid, d.objid FROM pg_depend AS d
     WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
@@ -97,7 +97,7 @@ WITH member (classid, objid) AS (
            a.adnum, g.tgname, coalesce(g.tgparentid, 0) AS parent, g.tgfoid
     FROM (SELECT d.classid, d.objid, d.objsubid
           FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
-          -- In the SQL edition the triggers that log changes belong to the owners of the tables.
+          -- In the SQL edition, the triggers that log changes belong to the owners of the tables.
           UNION ALL SELECT 'pg_trigger'::regclass, g.oid, 0 FROM pg_trigger AS g
           WHERE g.tgname LIKE 'zz\_inorder\_changes\_%') AS d
     LEFT JOIN pg_attrdef AS a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
@@ -177,7 +177,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
        quote_ident({schema}) <> {schema} AS is_keyword,
        a.default_version AS c_version,
        coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
-       -- The same test as in sql/plain/header.sql.
+       -- sql/plain/header.sql has the same test.
        ARRAY(SELECT u.name::text FROM unnest({names}::name[]) AS u(name)
              WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
                            AND NOT has_function_privilege('public', p.oid, 'EXECUTE'))

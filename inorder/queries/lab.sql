@@ -8,8 +8,8 @@ SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_byte
        coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- blocks: Accesses to the blocks of a table, and of its index if it has one: found in shared buffers, and read. The
--- views pg_statio_* exist in every version.
+-- blocks: For the index (0 without an index), and for the table: the number of accesses that found the block in shared
+-- buffers, and the number of blocks that were read. The views pg_statio_* exist in every version.
 SELECT coalesce(i.idx_blks_hit, 0), coalesce(i.idx_blks_read, 0), t.heap_blks_hit, t.heap_blks_read
 FROM pg_statio_all_tables AS t
      LEFT JOIN pg_statio_all_indexes AS i ON i.indexrelid = to_regclass(%(index)s)

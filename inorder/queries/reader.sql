@@ -66,9 +66,9 @@ FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
--- reader_next_until: The position after the next batch of transactions that had ended at the position until; null if
--- there is no such batch. All transactions that have ended since the position until are treated as read; latest must be
--- of the same snapshot for this.
+-- reader_next_until: The position after the next batch of transactions that had ended at the position "until"; null if
+-- there is no such batch. Transactions that have ended between the positions "until" and "latest" are treated as read;
+-- the batch must be of the same snapshot as "latest".
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p

@@ -13,8 +13,8 @@ CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
 -- tail_changes: The columns of tail_batch for the changes of a table, after a position in the log; true if the batch
--- has all transactions that have ended. The query raises an error if changes may be missing
--- from the log, even if there is no batch.
+-- has all transactions that have ended. The query raises an error if changes may be missing from the log, even if there
+-- is no batch.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
        a.transactions OPERATOR(pg_catalog.@>) latest.transactions
 FROM ({columns}) AS t
@@ -125,7 +125,7 @@ SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
                         name, CASE WHEN is_list THEN '::pg_catalog.text[]' END), ', ' ORDER BY attnum))
                 ELSE 'pg_catalog.row_to_json(e.*)' END) AS columns
 FROM written
--- There is no row if the name led to another table when that table was locked.
+-- There is no row if this transaction has not locked the table, because the name led to another table.
 HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
 

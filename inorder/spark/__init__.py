@@ -1,4 +1,4 @@
-"""The Spark data source "inorder". Requires the extra ``spark``; no other module imports it.
+"""The Spark data source "inorder". This package requires the extra ``spark``, and no other package imports it.
 
 The modules ``offsets`` and ``options`` import no package of the extra.
 """

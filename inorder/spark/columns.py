@@ -1,6 +1,7 @@
 """Columns of a table as columns of Spark: the type, and the SQL expression that selects the value.
 
-A type with an equivalent in Spark is mapped to that; all other types are mapped to text, as the server writes it.
+A type with an equivalent in Spark is mapped to the equivalent. Values of all other types are text, as the server
+writes it.
 """
 
 from collections.abc import Mapping, Sequence

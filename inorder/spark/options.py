@@ -122,8 +122,8 @@ def without_secrets(dsn: str, option: str) -> str:
     if secrets:
         raise InputError(
             f"the option {option} has a {secrets[0]}: options are in plans, which Spark may log or store\n"
-            f"HINT:  Put it into a password file or a service file of libpq, or give the name of an environment "
-            f"variable that has the connection string as {option.replace('dsn', 'dsn_env', 1)}."
+            f"HINT:  Put the {secrets[0]} into a password file or a service file of libpq; or name an environment "
+            f"variable, which has the connection string, in the option {option.replace('dsn', 'dsn_env', 1)}."
         )
     return dsn
 

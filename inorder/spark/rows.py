@@ -43,7 +43,7 @@ class Connection(arrow.Connection):
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
         """Wait until a standby of version 19 or later has replayed the WAL.
 
-        COPY does not accept the statement WAIT FOR; therefore the driver must not wrap it in COPY.
+        COPY does not accept the statement WAIT FOR. The driver must therefore not wrap the statement in COPY.
         """
         options = self.cursor.adbc_statement.set_options
         options(**{StatementOptions.USE_COPY.value: "false"})
@@ -59,7 +59,7 @@ KEPT: dict[str, Connection] = {}  # the connection that read the previous part i
 def connected(dsn: str) -> Iterator[Connection]:
     """The connection of the previous part if it still works, otherwise a new connection.
 
-    Opening a connection takes as much CPU as 100,000 rows, on both sides, because the driver queries all types first.
+    Opening a connection takes both sides as much CPU time as 100,000 rows, because the driver queries all types first.
     """
     connection = still_there(dsn) or checked(Connection(dsn))
     with on_error(connection.close):

@@ -172,7 +172,7 @@ class ShardsDriver(Driver):
     def positions_after(
         self, positions: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. A moved shard is first read to its end, regardless of the target."""
+        """The positions after the next batch. A moved shard is first read to its end, even beyond the run's target."""
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
@@ -223,7 +223,7 @@ class ShardsDriver(Driver):
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, former_entry: Kept, new_shards: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions in the shards that replace a shard which was read to its end; empty while they are unknown."""
+        """The positions in the shards that replace a shard that was read to its end; empty while they are unknown."""
         old_shard = self.shards[key]
         positions = self.ask(lambda distributed: self.moves.positions(
             distributed, self.session(old_shard), old_shard, [(shard, self.session(shard)) for shard in new_shards],
@@ -252,7 +252,7 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """Check that a batch has all rows between two offsets: a shard is in both, or shards of the last one continue it.
+    """Check that a batch has all rows between two offsets: the last offset has, or continues, each shard of the first.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})

@@ -20,7 +20,7 @@ from inorder.spark.options import Options, parsed
 from inorder.spark.rows import read
 from inorder.spark.shards import ShardsDriver
 
-IDLE_SECONDS = 0.1  # without a trigger Spark asks a hundred times a second
+IDLE_SECONDS = 0.1  # without a trigger, Spark asks a hundred times a second
 
 
 @dataclass(frozen=True)

@@ -153,9 +153,9 @@ def tail(**options: Any) -> None:
     Requires TABLE with --position, or --feed. The database must have inorder (inorder install), and the table must be
     readable (inorder prepare). Ends when no new rows are left, unless --follow is given.
 
-    Every committed row is delivered, and no other, regardless of commit order. A regular file with --position receives
-    each row exactly once, even if client, server or host crashes. Any other output receives each row at least once: the
-    last unfinished batch may be repeated. Commands and pipes receive whole batches.
+    Every committed row is delivered, and no other row, regardless of commit order. A regular file with --position
+    receives each row exactly once, even if client, server or host crashes. Any other output receives each row at least
+    once: the last unfinished batch may be repeated. Commands and pipes receive whole batches.
     """
     check(**options)
     if options["output"] in ARROW:

@@ -28,7 +28,7 @@ Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs of rows (or an Arrow
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
     for rows in blocks:
         yield b"", rows
-        del rows  # a row may be large: free it before the next
+        del rows  # free the rows, which may be large, before more rows are read
 
 
 def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
@@ -123,8 +123,8 @@ class Format:
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 
 
-# JSON contains neither \x01 nor \x02: COPY with these as quote and delimiter of CSV leaves JSON unchanged. Binary rows
-# begin with the number of their columns.
+# JSON does not contain the characters \x01 and \x02: with these as quote and delimiter of CSV, COPY leaves JSON
+# unchanged. Binary rows begin with the number of their columns.
 FORMATS = {
     "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), escape=r"\u{:04x}"),
     "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1, escape=r"\x{:02x}"),

@@ -100,7 +100,7 @@ class OutputFile:
         return number
 
     def mark(self) -> str:
-        """Store an id with the file; returns the reason if that is impossible."""
+        """Store an id with the file; return the reason if that is impossible."""
         try:
             os.getxattr(STANDARD_OUTPUT, ATTRIBUTE)
         except OSError:
@@ -138,10 +138,7 @@ class OutputFile:
         return mark.size
 
     def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
-        """Accept an empty file as new.
-
-        Error if the same file was truncated, or if the former file ends within a batch.
-        """
+        """Accept an empty file as new; an error if it was truncated, or if the former file ends within a batch."""
         if mark.size > 0 and same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as by logrotate's copytruncate: rows written between the copy and the "
@@ -295,7 +292,7 @@ def digest(content: bytes) -> str:
 
 
 def advice(reason: str, mark: Mark, half: bool) -> str:
-    """The error for a file that is not the expected one, with possible remedies."""
+    """The error for a file that is not the expected file, with possible remedies."""
     if half:
         hint = (
             "Append to the former file once more, to complete its last batch. Or cut the former file to its first "

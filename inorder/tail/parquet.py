@@ -186,7 +186,7 @@ class ParquetSink(Sink):
         assert self.source is not None and self.file is not None
         with self.explained():
             size = self.file.sync()
-            # The claim is written first: an existing file then belongs to this batch or to an earlier one.
+            # The claim is written first: an existing file then belongs to this batch or to an earlier batch.
             self.write_claim(self.source, self.name)
             self.file.arrive()
         self.file = None

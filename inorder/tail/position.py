@@ -1,4 +1,4 @@
-"""The file with a reader's position, which one process locks, and which is always complete, as it was last saved."""
+"""The file with a reader's position. One process locks the file, which always has the whole position last saved."""
 
 import os
 import stat
@@ -20,22 +20,24 @@ Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of s
 class PositionFile:
     """A position file, locked as long as it is open.
 
-    A save replaces the file by a new one, which is written and locked before it gets the name: the name always leads to
-    a locked and complete file. A file that was never saved is removed. No other file is removed, and only regular files
-    are changed.
+    A save replaces the file by a new file, which is written and locked before it gets the name: the name always leads
+    to a locked and complete file. A file that was never saved is removed. No other file is removed, and only regular
+    files are changed.
     """
 
-    def __init__(self, asked: Path) -> None:
-        self.asked = asked
-        self.path = Path(os.path.realpath(asked))
+    def __init__(self, given_path: Path) -> None:
+        self.given_path = given_path
+        self.path = Path(os.path.realpath(given_path))
         if self.path.exists() and not self.path.is_file():
-            raise InputError(f"{asked} is not a regular file")
+            raise InputError(f"{given_path} is not a regular file")
         try:
             self.descriptor = awaited(lambda: lock(self.path))
         except BlockingIOError:
-            raise InorderError(f"{asked} is in use by another inorder tail, or by a command that one started") from None
+            raise InorderError(
+                f"{given_path} is in use by another inorder tail, or by a command that one started"
+            ) from None
         except OSError as error:
-            raise failed(f"cannot open {asked}", error) from error
+            raise failed(f"cannot open {given_path}", error) from error
         self.is_new = False
 
     def __enter__(self) -> "PositionFile":
@@ -52,7 +54,7 @@ class PositionFile:
             self.is_new = content == NEW
             return None if self.is_new else decoded(content)
         except ValueError as error:
-            raise InputError(f"cannot use {self.asked}: {error}") from error
+            raise InputError(f"cannot use {self.given_path}: {error}") from error
 
     def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
         """The present content, even after a failed save or after closing; None if it cannot be read."""
@@ -64,7 +66,7 @@ class PositionFile:
         size = os.fstat(self.descriptor).st_size
         if size == 0:
             raise ValueError(
-                "it is empty, so the position of the last run is lost\n"
+                "it is empty, and the position of the last run is lost\n"
                 "HINT:  Put a copy back. If no row was ever read with this file, remove it: a new one is created."
             )
         if size > MOST_BYTES:
@@ -72,7 +74,7 @@ class PositionFile:
         return self.path.read_bytes()
 
     def save(self, content: bytes, lasting: bool = True) -> None:
-        """Replace the file; the new file is on disk when this returns. After an error, the old file is unchanged.
+        """Replace the file, and return when the new file is on disk. After an error, the old file is unchanged.
 
         Unless ``lasting``, a crash of the host may bring back an earlier state of the file.
         """
@@ -81,7 +83,7 @@ class PositionFile:
             if lasting:
                 sync_folder(self.path.parent)
         except OSError as error:
-            raise InorderError(f"cannot write {self.asked}, which is unchanged: {error.strerror}") from error
+            raise InorderError(f"cannot write {self.given_path}, which is unchanged: {error.strerror}") from error
         replaced, self.descriptor, self.is_new = self.descriptor, replacement, False
         os.close(replaced)
 
@@ -91,7 +93,7 @@ class PositionFile:
         descriptor, name = nameless(self.path)
         partial = beside(self.path) if is_nameless(name) else name
         with on_error(lambda: partial.unlink(missing_ok=True)), on_error(lambda: os.close(descriptor)):
-            lock_file(descriptor, self.asked)
+            lock_file(descriptor, self.given_path)
             os.fchmod(descriptor, mode)
             fill(descriptor, content)
             if is_nameless(name):

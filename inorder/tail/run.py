@@ -25,7 +25,7 @@ from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
-FILE_SECONDS = 60.0  # interval of polls with a target size: more frequent polls would write smaller files
+FILE_SECONDS = 60.0  # interval of polls if files have a target size: more frequent polls would write smaller files
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
@@ -67,7 +67,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
         )
     if is_file() or is_device():
         if request.frame:
-            raise InputError("--frame is for a pipe: a file needs no frames, as an incomplete batch is removed from it")
+            raise InputError("--frame is for a pipe: a file needs no frames, because an incomplete batch is removed")
         kind = Sink if is_device() else FileSink if request.feed is None else FeedFileSink
         return kind(report, form)
     return PipeSink(report, form, request.frame)
@@ -90,7 +90,7 @@ class Delivery:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
         self.header = b""  # written at the start of the output
-        self.tries = attempts()  # attempts to read a batch, in a row
+        self.tries = attempts()  # consecutive attempts to read a batch
 
     def run(self) -> None:
         self.sink.resume(self.source, self.request.accept_output)
@@ -141,7 +141,7 @@ class Delivery:
         return self.source.next()
 
     def deliver(self, batch: Batch) -> int | None:
-        """Deliver a batch. Returns the number of rows; None if the read was cut off and a smaller batch follows."""
+        """Deliver a batch; return its number of rows, or None if the read was cut off and a smaller batch follows."""
         source, sink = self.source, self.sink
         if (count := self.taken(batch)) is None:
             return None
@@ -157,7 +157,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch will follow."""
+        """Write the rows to the sink, in at most ten consecutive attempts; None if a smaller batch will follow."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -194,7 +194,7 @@ class Delivery:
                 written, count = max(self.sink.rows - count, 0), count + len(rows)
                 if written < len(rows):
                     self.put(batch, rows[written:] if written else rows, bytes(header))
-                del rows  # a row may be large: free it before the next
+                del rows  # free the rows, which may be large, before more rows are read
         return count
 
     def put(self, batch: Batch, rows: Any, header: bytes) -> None:

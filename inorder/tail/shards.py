@@ -1,4 +1,4 @@
-"""Read all shards of a table that Citus has distributed as one stream: a batch of one shard after the other."""
+"""Read all shards of a distributed table of Citus as one stream: a batch from one shard after another."""
 
 import collections
 import json
@@ -96,11 +96,11 @@ class ShardsSource(Source):
         self.round: collections.deque[str] = collections.deque()
         self.is_new = state is None
         self.current: str | None = None  # the shard of the last batch
-        self.is_idle = True  # the last round found no rows
+        self.is_idle = True  # no round has begun since the last round ended
         self.count = self.full = 0  # rows of the last batch; rows of a full batch
         self.ended: dict[int, object] = {}  # transactions that had ended on each node before the round
         self.moves = Moves()
-        self.frozen: set[str] = set()  # shards without writers in their old place
+        self.frozen: set[str] = set()  # moved shards without writers in their old places
 
     @property
     def readers(self) -> dict[str, TableSource]:
@@ -280,7 +280,7 @@ class ShardsSource(Source):
         return any(need_a_round)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Continue in the shards that replace a shard which was read to its end; True if there is more to read."""
+        """Continue in the shards that replace a shard that was read to its end; True if there is more to read."""
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):

@@ -47,7 +47,7 @@ class Sink:
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """Begin a batch with its header and first bytes.
 
-        Returns the start of the batch in hex if the output can be read again.
+        Return the start of the batch in hex if the output can be read again.
         """
         if not self.at_start():
             self.check_form(header, first)

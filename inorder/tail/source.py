@@ -39,7 +39,7 @@ class Source:
     max_rows: int  # maximum number of rows in the next batch
     is_new = False  # True if this run starts with a new position
     is_behind = False  # True if the last batch was full
-    asks_ahead = False  # True if the next batch is requested while one is read
+    asks_ahead = False  # True if the next batch is requested while a batch is read
     is_fixed = True  # True if a batch has the same rows each time it is read
     begun: str | None = None  # the first bytes of a batch that the last run left unfinished in a file
 
@@ -75,7 +75,7 @@ class Source:
         raise NotImplementedError
 
     def expect(self, batch: Batch, size: int) -> None:
-        """Let the server prepare the batch after a full batch of ``size`` bytes, because it will be requested."""
+        """Let the server prepare the batch that follows a full batch of ``size`` bytes, before it is requested."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Store the batch whose rows will be written, the start of the batch, and the output."""

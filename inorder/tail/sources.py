@@ -1,4 +1,4 @@
-"""Sources with the position in a file: a table, or its changes. For a feed see the module ``feed``."""
+"""Sources with the position in a file: a table, or its changes. For a feed, see the module ``feed``."""
 
 import json
 import time
@@ -32,7 +32,9 @@ SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a f
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
     if (state.database, state.table) != (table.database, table.quoted):
         place = f"{one_line(state.table)} in the database {quoted(state.database)}"
-        raise InputError(f"{file.asked} is the position in {place}, not in {table.shown} in {quoted(table.database)}")
+        raise InputError(
+            f"{file.given_path} is the position in {place}, not in {table.shown} in {quoted(table.database)}"
+        )
 
 
 class TableSource(Source):
@@ -51,9 +53,9 @@ class TableSource(Source):
         self.saved_at = 0.0
         self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
-        self.max_rows = self.asked = request.batch_rows  # maximum rows: of the next batch, and of ``stream``
+        self.max_rows = self.stream_rows = request.batch_rows  # maximum rows: of the next batch, and of ``stream``
         self.joined_rows = 0  # maximum rows of a next batch that is written to a file
-        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after each complete batch
+        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch with as many rows
         self.limit = MOST_ROWS
         self.latest: Batch | None = None  # the last batch that this run has requested
 
@@ -98,13 +100,13 @@ class TableSource(Source):
         order_by = order_of(state.position)
         if (requested := self.request.order_by) not in (None, order_by):
             order = f"column {one_line(order_by)}" if order_by else "transactions"
-            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {requested}")
+            raise InputError(f"{self.file.given_path} is a position in the order of {order}, not of column {requested}")
 
     def check_kept(self, state: State) -> None:
         """Check that the server can read all positions in the file."""
         pending = state.pending
         batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
-        damaged = f"cannot use {self.file.asked}: it is damaged, or not a position file: "
+        damaged = f"cannot use {self.file.given_path}: it is damaged, or not a position file: "
         try:
             readable, follows = self.session.row(
                 query("tail_kept"), position=as_text(state.position), batch=batch, after=after
@@ -149,10 +151,10 @@ class TableSource(Source):
         batch, after, *self.query = answer
         assert batch is not None and after is not None
         self.stream = stream
-        return batch_of(json.loads(batch), json.loads(after), self.asked)
+        return batch_of(json.loads(batch), json.loads(after), self.stream_rows)
 
     def ask(self, position: Json, max_rows: int) -> Stream:
-        self.asked = max_rows = min(max_rows, self.limit)
+        self.stream_rows = max_rows = min(max_rows, self.limit)
         question = self.session.statement(
             query(self.question), columns=self.form.wanted(self.table, self.request.changes), log=self.numbered.oid,
             position=as_text(position), max_rows=max_rows, whole=self.request.whole,
@@ -200,7 +202,7 @@ class TableSource(Source):
                 self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Store the batch in the position file: after a crash, the next run begins with it, or with an earlier batch.
+        """Store the batch in the position file: after a crash, the next run begins with this batch or an earlier batch.
 
         The next run removes the rows after the saved state from an output file, and delivers them again. Within a run,
         the state is therefore saved only from time to time, after one fsync() of the output. Only the first save waits
@@ -265,7 +267,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes, which is full if it has enough entries of the log, even of few rows."""
+        """The next batch of changes. A batch of few rows may have many entries of the log, and may not be the last."""
         batch = super().look_for_batch()
         if batch is None:
             return None
@@ -273,7 +275,7 @@ class ChangesSource(TableSource):
         return replace(batch, is_part=has_all != b"t")
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Save the first bytes of a batch that is read again, which may differ, before they reach the output."""
+        """Save the first bytes of the batch before they reach the output: a batch may differ when it is read again."""
         if self.present.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 FORMAT = 1
-NEW = b'{"format": 1, "new": true}\n'  # content of a file whose run ended before reading
+NEW = b'{"format": 1, "new": true}\n'  # content of a file in which no position was saved
 
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -142,7 +142,7 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(position: Json, subject: str, number: str, key: str) -> None:
-    """Check a position or a batch. Either may end within a transaction, after a key, which must not contain null."""
+    """Check a position or a batch, which may end within a transaction, after a key; the key must not contain null."""
     require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
     columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)

@@ -171,7 +171,7 @@ def test_what_is_not_understood_is_counted_with_its_place(tmp_path: Path) -> Non
         '2 statements not understood: queries.sql:1 (syntax error at or near "{"), '
         "queries.sql:7 (longer than 10,000 characters)",
         "1 statement with a body that was not read: queries.sql:2",
-        "1 statement without an order, of tables whose CREATE TABLE is not in the files: queries.sql:3",
+        "1 statement without ORDER BY, of tables whose CREATE TABLE is not in the files: queries.sql:3",
     ]
     assert [finding["evidence"][0]["source"] for finding in data["findings"]] == ["queries.sql:11"]
 

@@ -99,7 +99,7 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="--rounds must be a number from 1 to"):
         replace(kind.Plan(), rounds=0).require_allowed(own=False)
     damaged = replace(emptied(source(next(n for n in SOURCES if kind_of(n) is kind))), plan={"rounds": "x"})
-    with pytest.raises(InputError, match=f'the result\'s plan is not one of the experiment "{name}"'):
+    with pytest.raises(InputError, match=f'the result\'s plan is not a plan of the experiment "{name}"'):
         kind.plan_in(damaged)
 
 

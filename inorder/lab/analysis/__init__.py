@@ -1,1 +1,1 @@
-"""Compute figures from measurements: statistics, the model, comparisons. Pure."""
+"""Compute figures from measurements: statistics, the model, comparisons. The functions are pure."""

@@ -1,6 +1,6 @@
 """Compute the figures of a report from the runs of a result: medians over the rounds, and ratios within rounds.
 
-All experiments compute their figures here. Pure.
+All experiments compute their figures by these functions, which are pure.
 """
 
 from collections.abc import Callable, Iterable
@@ -67,10 +67,10 @@ def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | 
 def ratios_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> dict[int, float]:
-    """The ratio to another kind or step, in each round that has both; empty for the base."""
+    """The ratio to another kind or step, in each round that has both values; empty for the base."""
     pairs = [(step, kind), (base_step or step, base)]
-    values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
-    return ratios_by_round(values, beside) if pairs[0] != pairs[1] else {}
+    values, base_values = (by_round(result, *pair, metric, rows) for pair in pairs)
+    return ratios_by_round(values, base_values) if pairs[0] != pairs[1] else {}
 
 
 def ratio_of(

@@ -2,7 +2,7 @@
 
 After N random keys, the next key falls into each of the N gaps with the same probability, and therefore into a page
 with k entries with probability k/N. The expected numbers of pages with k entries then follow a linear equation in
-ln N. docs/results/waves-18.md compares this analysis with measurements. Pure.
+ln N. docs/results/waves-18.md compares this analysis with measurements. The functions are pure.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from inorder.lab.analysis.model import BTREE_PAGE_FIXED, LINE_POINTER, PAGE, ind
 
 Pages = npt.NDArray[np.float64]
 
-STEPS = 3  # integration steps while a full page gets one entry
+STEPS = 3  # integration steps in the time in which a full page gets one entry
 RANDOM = "random"
 
 
@@ -29,9 +29,10 @@ def density(entries: float) -> float:
 
 
 def built_entries(fillfactor: int) -> int:
-    """The number of entries of a leaf page that CREATE INDEX fills, until only the free share of the page is left.
+    """The number of entries of a leaf page that CREATE INDEX has filled up to the fillfactor.
 
-    The last entry added begins the next page, and becomes the high key of this page (_bt_buildadd, nbtsort.c).
+    The last entry of a full page is moved to the next page, and becomes the high key of the full page (_bt_buildadd,
+    nbtsort.c).
 
     >>> [built_entries(fillfactor) for fillfactor in (70, 90, 100)]
     [203, 261, 290]

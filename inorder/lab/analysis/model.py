@@ -1,7 +1,7 @@
 """Calculate the cost of an insert: pages touched, full-page images, WAL, buffer misses, size of the index.
 
-The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes them. Pure. The lab uses this module
-for tables that are too large to fill.
+The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes them. The functions are pure. The
+lab uses this module for tables that are too large to fill.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ IN_BLOCKS = ("time", "sequence")
 # Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # a key is called expensive from this ratio of WAL to ordered keys on
+LITTLE = 1.2  # keys are called expensive if they cause at least this many times the WAL of ordered keys
 
 PHASES = 50  # positions of a checkpoint within a block that are averaged if the position is unknown
 
@@ -195,10 +195,10 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
     from earlier passes of the prefix; in the first pass, they have none.
     """
     inserts = conditions.inserts
-    here = min(inserts, shape.block - position)
-    blocks, last_inserts = divmod(inserts - here, shape.block)
+    in_present = min(inserts, shape.block - position)
+    blocks, last_inserts = divmod(inserts - in_present, shape.block)
     present, old = (rows / shape.rows_per_leaf for rows in (position + shape.earlier, shape.earlier))
-    return distinct(present, here) + blocks * distinct(old, shape.block) + distinct(old, last_inserts)
+    return distinct(present, in_present) + blocks * distinct(old, shape.block) + distinct(old, last_inserts)
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:
@@ -234,7 +234,7 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 
 
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
-    """Bytes of WAL that the split of a leaf page adds; its record replaces the record of the insert."""
+    """Bytes of WAL that the split of a leaf page adds. The record of the split replaces the record of the insert."""
     entry = index_tuple(kind, key_bytes)
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
     # The record contains the entries of the right page: the share that fillfactor keeps off the left page, or half.
@@ -308,9 +308,9 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The cost for the index of the inserts, and of ``elsewhere`` entries for rows that exist already.
+    """The cost that the index causes for inserted rows, and for ``elsewhere`` new entries of rows that existed already.
 
-    These entries are spread over the share ``within`` of the leaf pages.
+    The new entries of existing rows are spread over the share ``within`` of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -1,4 +1,7 @@
-"""Find measurements that make a figure doubtful: outliers, as defined by hyperfine, and checkpoints. Pure."""
+"""Find measurements that make a figure doubtful: checkpoints, and outliers as defined by hyperfine.
+
+The functions are pure.
+"""
 
 from collections.abc import Sequence
 from statistics import median
@@ -21,7 +24,7 @@ MAD_TO_DEVIATION = 1.4826
 # plain noise, six values include an outlier in 1 % of all cases, and fifteen values never.
 FAR = 10.0
 
-SLOWED = 3.0  # ratio of the slowest to the fastest round from which the report warns that the machine was slow
+SLOWED = 3.0  # if the fastest round was at least this many times as fast as the slowest, the report warns
 
 Place = tuple[str, str, int]  # step, kind, rows
 
@@ -82,12 +85,12 @@ def slowest_round(result: Result) -> float:
 
 
 def with_checkpoint(result: Result, expected: bool = False) -> list[Run]:
-    """Runs with a checkpoint, unless checkpoints are expected: from the experiment itself, or from max_wal_size."""
+    """Runs with a checkpoint; none if the experiment or its max_wal_size is expected to cause checkpoints."""
     expected = expected or bool(result.plan.get("max_wal_size"))
     return [] if expected else [run for run in result.runs if has_checkpoint(result, run)]
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """True if a run had a checkpoint. This is known for a throw-away server only, by the amount of WAL."""
+    """True if a run had a checkpoint, according to its amount of WAL. Always False for the user's own server."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after

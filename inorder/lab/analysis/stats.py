@@ -6,8 +6,8 @@ The interval of a median is computed from order statistics. The k-th smallest an
 values enclose the median of the distribution, unless fewer than k values are on one side of the median. For any
 distribution, a value is on either side with probability 1/2. The usual choice would be the percentile bootstrap, but
 its intervals do not reach 95 % with so few values: in 1,500 simulated A/A comparisons, the bootstrap reported a
-difference in 28 % with 3 rounds, and in 13 % with 4 and with 7 rounds. Order statistics do so in less than 5 %, with
-every number of rounds.
+difference in 28 % with 3 rounds, and in 13 % with 4 and with 7 rounds. Order statistics report a difference in less
+than 5 %, with any number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -28,9 +28,9 @@ LEAST_ROUNDS = 6
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds, with an interval of 95 % or more or, with fewer than LEAST_ROUNDS, with the range.
+    """A median over rounds. ``low`` and ``high`` are the ends of an interval of at least 95 %.
 
-    For one round low and high are None.
+    With fewer than LEAST_ROUNDS rounds, they are the least and the greatest value; with one round, they are None.
     """
 
     median: float
@@ -150,7 +150,7 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 
 
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
-    """The smallest difference, in percent, that a number of rounds detects with this probability, or None.
+    """The smallest difference, in percent, that rounds detect with this probability; None for too few rounds.
 
     A shift of all ratios shifts the interval, which excludes 1 if its lower end is above 1. The required shift is
     therefore a quantile of the distances of the lower ends from 1.
@@ -167,7 +167,7 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
     """The fewest rounds that detect a difference with this probability; None if MOST_ROUNDS are too few.
 
-    The result is cached, because a page needs it twice for each figure, and a result of None takes 65 simulations.
+    Results are cached: a page needs the result of each figure twice, and a result of None takes 65 simulations.
 
     >>> rounds_for((0.01, -0.02, 0.015)), rounds_for((1.0, -2.0, 1.5))
     (6, None)

@@ -55,7 +55,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first schedule of a case with a fault, and its history when it was run again on a new table."""
+    """The first schedule of a case that has a fault, and its history when it was run again on a new table."""
 
     schedule: Schedule
     history: History
@@ -243,7 +243,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
     """Run schedules until one of them loses rows, returns rows twice, or leaves a copy that differs.
 
-    Returns the number of schedules that were run.
+    Return the number of schedules that were run.
     """
     for count, schedule in enumerate(schedules, start=1):
         history = arena.play(schedule)

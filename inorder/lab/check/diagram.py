@@ -1,4 +1,4 @@
-"""A history as a diagram in time order, and as a script for two or three sessions of psql. Pure."""
+"""A history as a diagram in time order, and as a script for two or three sessions of psql. The functions are pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """Join the statements of a poll if no other step is between them, and repeated last polls without rows."""
+    """Join the statements of a poll if no other step is between them; also join repeated last polls without rows."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     whole = [
@@ -56,8 +56,8 @@ def diagram(history: History, judged: Judgement) -> str:
               for name in sessions}  # fmt: skip
     lines = ["".join(name.ljust(widths[name]) for name in sessions)]
     for event in at_once(history.events):
-        left = sum(widths[name] for name in sessions[: sessions.index(event.session)])
-        lines.append(" " * left + shown(event))
+        indent = sum(widths[name] for name in sessions[: sessions.index(event.session)])
+        lines.append(" " * indent + shown(event))
     return "\n".join(line.rstrip() for line in [*lines, *conclusion(judged)])
 
 

@@ -22,7 +22,7 @@ class Written:
 
 @dataclass
 class Polled:
-    """A poll: the rows that it returned, in order. A killed poll returned none."""
+    """A poll: the rows that it returned, in order. A killed poll returned no rows."""
 
     began: int
     ended: int = 0
@@ -112,7 +112,7 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows that were returned too late: after a row of a transaction that began only after their own commit.
+    """Rows that were returned after a row of a transaction that began later than these rows were committed.
 
     A reader then sees an effect before its cause.
     """

@@ -1,4 +1,4 @@
-"""Readers under test that are programs, by the contract in ``protocol``, or Python functions."""
+"""Readers under test that are programs, which keep the contract in ``protocol``, or Python functions."""
 
 import os
 import select

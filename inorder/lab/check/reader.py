@@ -41,9 +41,9 @@ class Reader(ABC):
 class SqlReader(Reader):
     """A reader in SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    Each column of the last row that a statement returns is a name for the next statements; if the table events has a
-    column of that name, the value has its type. A poll and the work on its rows are one transaction. With ``finish``
-    there are two transactions, and the rows are stored between them.
+    The columns of the last row that a statement returns are names in the next statements. A name that is also a column
+    of the table events has the type of that column. A poll and the work on its rows are one transaction; with
+    ``finish``, they are two transactions, and the rows are stored between them.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:
@@ -58,11 +58,11 @@ class SqlReader(Reader):
     def begin(self, step: int, now: str, kill: bool) -> None:
         if step == 0:
             self.values, self.keys = dict(self.stored), ()
-        last = step == len(self.texts) - 1
+        is_last = step == len(self.texts) - 1
         text = self.way.finish if step == len(self.texts) else self.texts[step]
         text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values, self.types)
         text = f"{self.way.read}; {text}" if step == 0 else text
-        self.last_sql = f"{text}; COMMIT" if last and not kill else text
+        self.last_sql = f"{text}; COMMIT" if is_last and not kill else text
         self.session.send(self.last_sql)
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Schedules: the steps of each session, and their order. Pure; ``arena`` runs the steps on a server.
+"""Schedules: the steps of each session, and their order. ``arena`` runs the steps on a server.
 
 A transaction is a tuple of steps. A step is a text of words, which are run one after the other. There is no word for
 BEGIN: the first word that needs a transaction begins one.
@@ -58,10 +58,10 @@ def of_text(text: str) -> Schedule:
 
 @dataclass(frozen=True)
 class Case:
-    """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times, and may be killed in its first poll.
+    """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times.
 
-    ``cache``: the number of sequence values that a session takes at a time. ``apart``: other sessions may act between
-    the statements of a poll.
+    ``kill``: the reader is killed in its first poll. ``cache``: the number of sequence values that a session takes at a
+    time. ``apart``: other sessions may act between the statements of a poll.
     """
 
     name: str
@@ -158,7 +158,7 @@ def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
 
 
 def pressure(schedule: Schedule) -> int:
-    """The number of polls while a transaction is open and another one has committed.
+    """The number of polls while a transaction is open and another transaction has committed.
 
     >>> [pressure(schedule) for schedule in Case("two", (SHORT, SHORT), 1).schedules()]
     [1, 0, 1, 1, 0, 0, 0, 0, 0]

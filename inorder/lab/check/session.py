@@ -23,7 +23,7 @@ class FailedError(Exception):
 
 
 class Answer:
-    """The rows of the last statement of a text that returned columns."""
+    """The column names and the rows of the last result that has columns."""
 
     def __init__(self, results: Iterable[pq.abc.PGresult]) -> None:
         with_columns = [result for result in results if result.nfields]
@@ -59,7 +59,7 @@ class Session:
         return True
 
     def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait for the answer, or until the statement waits for other sessions; returns these sessions."""
+        """Wait for the answer, or until the statement waits for other sessions; return these sessions, if any."""
         while not self.ready(LOOK_SECONDS):
             if blocking := blockers(self.pid):
                 return blocking

@@ -43,14 +43,14 @@ INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNIN
 
 @dataclass(frozen=True)
 class Way:
-    """``start``: initial values of the names in ``poll``. ``finish``: called after the rows of a poll are stored.
+    """A way to read a table. ``start``: initial values of the names in ``poll``.
 
-    ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: the extension inorder, or
-    wal_level = logical. ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that
-    the poll needs. ``listen``: a channel; the text of a notification is a key, which the reader gets with its next
-    poll. ``project``, ``version``, ``source``: the project that documents the way. ``run``: the part of the project
-    that the check runs: the program, its query, or another query by the same rule. ``note``: a remark. ``verdict``: the
-    recorded result.
+    ``begin``, ``read``: the statements that begin a transaction of a writer, and of the reader. ``finish``: a statement
+    that is run after the rows of a poll are stored. ``needs``: the extension inorder, or wal_level = logical.
+    ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that the poll needs.
+    ``listen``: a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``,
+    ``version``, ``source``: the project that documents the way. ``run``: the part of the project that the check runs:
+    the program, its query, or another query by the same rule. ``note``: a remark. ``verdict``: the recorded result.
     """
 
     name: str
@@ -146,7 +146,7 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """The way in a table of a file; an error names the table if a field is unknown, or a value of the wrong type."""
+    """The way in a table of a file. An error names the table if a field is unknown, or has a value of a wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
     if unknown := values.keys() - {field.name for field in fields(Way)[1:]}:
@@ -176,7 +176,7 @@ def ways_of(file: Path) -> dict[str, Way]:
 
 
 def ways_below(folder: Traversable) -> dict[str, Way]:
-    """The ways in a folder, which has a file for each way, with its name."""
+    """The ways in a folder. Each way has a file of its own, named after the way."""
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
     return {way.name: way for name in names for way in ways_in(folder.joinpath(name).read_text("utf-8")).values()}
 

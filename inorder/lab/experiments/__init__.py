@@ -1,4 +1,4 @@
-"""The experiments of the lab: the modules of this package, and those in the folder INORDER_EXPERIMENTS.
+"""The experiments of the lab: the modules of this package, and of the folder that INORDER_EXPERIMENTS names.
 
 The name of a module is the name of its experiment. The first line of its docstring is the help of the command.
 """

@@ -173,7 +173,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """Statements before a step, not timed. The column is NOT NULL, which saves a check when the key is added."""
+    """Statements that prepare a step, and are not timed. The column is NOT NULL: adding the key need not check it."""
     if step in (WITH_KEY, NO_INDEX, COPY_IN):
         return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
     if step in BUILDS:
@@ -181,9 +181,9 @@ def beforehand(key: KeyKind, step: str) -> list[str]:
     return [DROP_INDEX] if step == COPY_OUT else []
 
 
-def check(step: str, done: int, rows: int) -> None:
-    if step not in (ADD_KEY, *BUILDS) and done != rows:
-        raise InorderError(f"{STEPS[step][0]}: {done:,} rows instead of {rows:,}")
+def check(step: str, counted: int, rows: int) -> None:
+    if step not in (ADD_KEY, *BUILDS) and counted != rows:
+        raise InorderError(f"{STEPS[step][0]}: {counted:,} rows instead of {rows:,}")
 
 
 SECONDS = "seconds"

@@ -1,4 +1,4 @@
-"""CPU time of generating a key, minus that of a function that returns a constant, and of a bulk insert."""
+"""CPU time of generating a key, above that of a function that returns a constant; CPU time of bulk inserts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ C_FUNCTION = (
     "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
 )
 
-# Bytes per row of heap and index of a uuid key, with the free space of random keys, and of the WAL of the insert.
+# Bytes on disk for each row: heap and index of a uuid key, with the free space that random keys leave, and WAL.
 BYTES_PER_ROW = 253
 
 NANOSECONDS = 1e9

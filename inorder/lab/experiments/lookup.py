@@ -90,7 +90,7 @@ class LookupExperiment(Experiment[LookupPlan]):
     question = "Do random keys slow down reads of recent rows?"
     own = OwnRun(
         counts=False, checkpoints=False,
-        otherwise="The server was not restarted between filling and reading: queries find blocks in memory.",
+        otherwise="Queries find blocks in memory, because the server was not restarted between filling and reading.",
     )  # fmt: skip
 
     @classmethod

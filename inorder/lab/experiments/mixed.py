@@ -37,7 +37,7 @@ GENERATORS = {
 }
 KINDS = {name: KeyKind(name, label, "uuid") for name, (_, label) in GENERATORS.items()}
 
-# Steps run in this order. The index is measured after each.
+# Steps run in this order. The index is measured after each step.
 FILL = "fill"
 SWITCH = "switch"
 REINDEX = "reindex"
@@ -91,8 +91,7 @@ class MixedExperiment(Experiment[MixedPlan]):
     studies = ("P3",)
     own = OwnRun(
         leaf_density=True,
-        otherwise="The server was not restarted between filling and inserting: inserts find blocks of the fill in "
-        "memory.",
+        otherwise="Inserts find blocks of the fill in memory, because the server was not restarted in between.",
     )
 
     @classmethod
@@ -139,7 +138,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
             session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name][0]}".encode())
-            self.target.checkpoint(session)  # so that the stop has little left to write
+            self.target.checkpoint(session)  # so that little is left to write when the server stops
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> Metrics:
@@ -147,8 +146,8 @@ class MixedExperiment(Experiment[MixedPlan]):
         script = pgbench.insert_script(self.target.folder / f"mixed_{key.name}.sql", key.table)
         load = pgbench.Load(self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients)
         with self.target.connect() as session, self.target.from_checkpoint(session, key) as counted:
-            done = self.target.pgbench(script, load, seed)
-        return {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions, **counted}
+            result = self.target.pgbench(script, load, seed)
+        return {"tps": result.tps, "latency_ms": result.latency_ms, "inserts": result.transactions, **counted}
 
     def reindex(self, key: KeyKind) -> Metrics:
         with self.target.connect() as session:
@@ -183,8 +182,8 @@ def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
         changes["percent"].append(100 * added / before["index_bytes"])
         changes["bytes"].append(added / after["inserts"])
         if kind != BASELINE and "leaf_pages" in before and after.get("leaf_pages", 0) > before["leaf_pages"]:
-            used = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
-            changes["density"].append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
+            filled = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
+            changes["density"].append((filled[1] - filled[0]) / (after["leaf_pages"] - before["leaf_pages"]))
     return {measure: estimate(values).median if values else None for measure, values in changes.items()}
 
 

@@ -32,7 +32,7 @@ KEPT = 1.3
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows. Above 1, because a block must be empty when it is reused.
+# Values until a prefix wraps, as a multiple of the rows. More than 1, because a block must be empty before its reuse.
 WRAP = 1.6
 
 KINDS = {
@@ -57,13 +57,14 @@ DELETE = {
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
 
-# Bytes per row of one table at a time, with its WAL, and the index of ordered keys when rows of any age are deleted.
+# Bytes on disk for each row of one table at a time: heap, WAL, and the largest index, which is that of ordered keys
+# while rows of any age are deleted.
 BYTES_PER_ROW = 800
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusePlan(setting.Plan):
-    """``pace``: the least seconds of a turn with time-prefixed keys, because a block of these keys lasts a second."""
+    """``pace``: the shortest duration of a turn with time-prefixed keys, whose blocks last a second."""
 
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys",
@@ -159,7 +160,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return Measured(metrics | self.wraps(kind, elapsed), series)
 
     def create(self, session: Connection, key: KeyKind) -> None:
-        """Create an empty table with the key and an unindexed number of arrival, and restart the sequence."""
+        """Create a sequence, and an empty table with the key and a column for the number of arrival, without index."""
         sequence = f"{SCHEMA}.reuse_keys"
         execute(
             session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",
@@ -170,7 +171,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         )  # fmt: skip
 
     def insert(self, session: Connection, key: KeyKind, place: int, started: float) -> None:
-        """Insert the rows of a turn in one transaction; time-prefixed keys first wait until the turn may begin."""
+        """Insert the rows of a turn in one transaction. For time-prefixed keys, first wait until the turn may begin."""
         if key.name == "time":
             time.sleep(max(0.0, started + place * self.plan.pace - time.monotonic()))
         low, high = place * self.plan.batch + 1, (place + 1) * self.plan.batch
@@ -200,9 +201,9 @@ class ReuseExperiment(Experiment[ReusePlan]):
         batch = self.plan.batch
         salt = self.plan.seed * 1_000_003 + turn  # a different choice of rows in each turn
         statement = DELETE[deleted].format(table=key.table, gone=turn * batch, batch=batch, salt=salt)
-        gone = session.execute(statement.encode()).rowcount
-        if gone != batch:
-            raise InorderError(f"turn {turn} deleted {gone:,} rows instead of {batch:,}")
+        deleted_rows = session.execute(statement.encode()).rowcount
+        if deleted_rows != batch:
+            raise InorderError(f"turn {turn} deleted {deleted_rows:,} rows instead of {batch:,}")
 
     def wraps(self, kind: str, elapsed: float) -> Metrics:
         if kind == "time":

@@ -28,13 +28,13 @@ CONSTANT = "constant"  # the baseline of the ratios: the same statement without 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """Settings of a run. The short run has fewer clients and sequences, but six rounds, which a difference needs."""
+    """Settings of a run. The short run has fewer clients and sequences, but the six rounds that a difference needs."""
 
     clients: tuple[int, ...] = setting.counts(
         "Numbers of sessions of pgbench, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
     )
     caches: tuple[int, ...] = setting.counts(
-        "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
+        "CACHE of the sequences, comma-separated.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
     )
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
     seconds: int = setting.seconds(2, quick=1)
@@ -118,13 +118,13 @@ class SequenceExperiment(Experiment[SequencePlan]):
         with self.target.from_checkpoint(self.control) as counters:
             cpu_before = self.target.ended_cpu(self.control)
             load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
-            done = self.target.pgbench(script, load, seed)
+            result = self.target.pgbench(script, load, seed)
         cpu = self.target.ended_cpu(self.control)
-        self.check(kind, done.transactions if statement == INSERT else 0)
-        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
+        self.check(kind, result.transactions if statement == INSERT else 0)
+        metrics = {"tps": result.tps, "latency_ms": result.latency_ms, "transactions": result.transactions}
         if cpu is not None and cpu_before is not None:
-            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
-        return metrics | counters | self.gaps(kind, before, done.transactions)
+            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / result.transactions
+        return metrics | counters | self.gaps(kind, before, result.transactions)
 
     def bulk(self, kind: str, _seed: int = 0) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
@@ -140,8 +140,8 @@ class SequenceExperiment(Experiment[SequencePlan]):
             return 0
         return int(one_row(self.control, f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)")[0])
 
-    def gaps(self, kind: str, before: int, used: int) -> Metrics:
-        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
+    def gaps(self, kind: str, before: int, inserted: int) -> Metrics:
+        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - inserted}
 
     def check(self, kind: str, rows: int) -> None:
         row = one_row(self.control, f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}")

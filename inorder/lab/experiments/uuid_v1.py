@@ -70,12 +70,12 @@ class UuidV1Plan(setting.Plan):
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys", label=lambda kind: KINDS[kind].label
     )
     rows: int = setting.count(
-        "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10, 10_000_000, quick=1_000_000,
+        "Rows of the first COPY; the second COPY has a tenth as many.", 1000, 10**10, 10_000_000, quick=1_000_000,
         full=200_000_000,
     )  # fmt: skip
     nodes: int = setting.count("Number of nodes.", 1, 1000, 9)
     lag: float = setting.duration("Time by which the clock of the slowest node is behind.", 0, lowest=0)
-    file: str = setting.file("Version-1 UUIDs of your own, one per line in the order of arrival, instead of simulated.")
+    file: str = setting.file("Version-1 UUIDs, one per line in the order of arrival. Default: simulated UUIDs.")
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(128 * MB)
     max_wal_size: int | None = setting.optional_bytes(
@@ -93,7 +93,7 @@ class UuidV1Plan(setting.Plan):
 
 STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
-# One process builds indexes and counts rows; any session may set this.
+# One process builds indexes and counts rows. Any session may change these settings.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
 # Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
@@ -250,7 +250,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     def oldest(self, session: Connection, key: KeyKind) -> str:
         """The tenth of the rows that arrived first.
 
-        COPY stores rows in the order of arrival, with the same number on every page.
+        COPY stores rows in the order of arrival, and the same number of rows on every page.
         """
         (on_first_page,) = one_row(session, f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'")
         block, before = divmod(self.plan.total // 10 - 1, on_first_page)

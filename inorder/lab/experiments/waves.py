@@ -48,7 +48,7 @@ PER = 1000  # splits are reported per this number of rows
 # A step with this multiple of the average splits is a wave. Grown indexes of a million rows reach half of this.
 WAVE = 3
 
-# Bytes per row of one table at a time, heap and index, which grows up to six times, and of its WAL.
+# Bytes on disk for each row that the table has at the end: heap, index and WAL of one table at a time.
 BYTES_PER_ROW = 300
 
 
@@ -210,7 +210,7 @@ FIGURES = (
     Figure("peak", f"Page splits per {PER:,} rows in the step with the most; a step is 2 % of the rows.", number(1),
            bar=True, value=middle("peak_splits")),
     Figure("model", BY_MODEL, number(1), "peak_model", value=lambda row: row.model("peak_splits")),
-    Figure("at", "Rows inserted by the end of that step, in percent.", number(0, "%"),
+    Figure("at", "Rows inserted by the end of the step with the most splits, in percent.", number(0, "%"),
            value=unless_in_order(middle("peak_at"))),
     Figure("model", BY_MODEL, number(0, "%"), "at_model",
            value=unless_in_order(lambda row: row.model("peak_at"))),

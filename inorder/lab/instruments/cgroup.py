@@ -1,7 +1,7 @@
 """A control group limits the memory of a throw-away server, including page cache, or the I/O of the server's disks.
 
-Uses version 1 (a hierarchy for each controller) and version 2 (one hierarchy for all) of the kernel's interface:
-admin-guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. For a user who may not create a group,
+The kernel's interface has version 1, with a hierarchy for each controller, and version 2, with one hierarchy for all:
+see admin-guide/cgroup-v1/memory, blkio-controller, and admin-guide/cgroup-v2. For a user who may not create a group,
 ``parent`` returns None.
 """
 
@@ -84,7 +84,7 @@ def candidates(controller: str) -> Iterator[Parent]:
     for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
         for folder in [own, *own.parents]:
-            # In version 2 a group that enables controllers for its children cannot have processes of its own.
+            # In version 2, a group that enables controllers for its children cannot have processes of its own.
             if folder.is_relative_to(root) and folder.is_dir() and (
                 version == "v1" or CONTROLLERS[controller, version][0] in enabled_below(folder)
             ):  # fmt: skip

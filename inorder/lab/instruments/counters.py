@@ -26,7 +26,7 @@ def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The block counters of a table and its index, which are read before the WAL, because reading them writes WAL."""
+    """The block counters of a table and its index. Read them before the counters of WAL: reading them writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -34,7 +34,7 @@ def read_blocks(connection: Connection, kind: KeyKind, application: str = "") ->
 def read_numbers(
     connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
 ) -> dict[str, float]:
-    """The answer of a query of counters. The query is run twice, the first time to warm up.
+    """The answer of a query for counters. The query is run twice, the first time to warm up.
 
     With checksums, the first reading after a checkpoint sets hint bits of catalog pages, and writes 20 to 60 kB of
     images of these pages. Without the warm-up, these images would be counted in the next reading.
@@ -130,7 +130,7 @@ class CheckpointMarks:
             self.seconds.append(float(self.now))
 
 
-# VACUUM of a table with one index, whose pages it reports.
+# VACUUM of a table with one index; the output has the numbers of pages of the index.
 VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable')
 # Pages of the index: emptied by this VACUUM; deleted and not reused yet; deleted and free for reuse.

@@ -1,6 +1,7 @@
 """Describe the environment of a result: hardware, kernel, the commit of the tool, the activity of a block device.
 
-The kernel documents the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same as %util and await.
+The kernel documents the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same figures as %util and
+await.
 """
 
 import os
@@ -26,12 +27,12 @@ def commit() -> str | None:
         return None
     git = ["git", "-c", f"safe.directory={source}", "-C", str(source)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*git, "describe", "--always", "--dirty=+", "--exclude=*"], check=False, capture_output=True, text=True
         )
     except FileNotFoundError:
         return None
-    return done.stdout.strip() or None
+    return process.stdout.strip() or None
 
 
 def available_cores() -> int:

@@ -65,7 +65,7 @@ class PgbenchResult:
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
     def times(self, rows: int) -> "PgbenchResult":
-        """The result for rows, if each transaction has ``rows`` rows; latencies are still those of transactions."""
+        """The result counted in rows, if each transaction has ``rows`` rows. Latencies remain those of transactions."""
         tps = tuple(tps * rows for tps in self.tps_by_second)
         return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
 
@@ -114,7 +114,7 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
-    """Collect the TPS of each second until the process ends; an error if it fails."""
+    """Collect the TPS of each second until the process ends; an error if pgbench fails."""
     assert process.stderr
     progress, messages = [], []
     for line in process.stderr:

@@ -24,9 +24,9 @@ class ServerProcess:
         self.accounting = PROC / str(self.process) / "schedstat"
 
     def cpu_seconds(self) -> float:
-        """The CPU time so far, by the first field of schedstat, read when the process waits for its client.
+        """The CPU time so far, from the first field of schedstat, read when the process waits for its client.
 
-        The kernel has added up all CPU time of the process when the process waits, which may be after its answer.
+        The kernel's sum is complete once the process waits, which may be some time after its answer.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
@@ -65,7 +65,7 @@ def ended_cpu(server: int, connection: Connection) -> float:
         return children <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
-    fields = stat_of(server)  # the sum includes cutime and cstime, which are the 16th and 17th field of stat
+    fields = stat_of(server)  # cutime and cstime, the CPU time of ended children, are the 16th and 17th field of stat
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -32,10 +32,10 @@ class Span:
 def split(span: Span) -> dict[str, float]:
     if span.start == span.end:
         return {"record_bytes": 0, "image_bytes": 0}
-    done = subprocess.run([*span.arguments(), "--stats"], check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise InorderError(f"pg_waldump failed: {done.stderr.strip()}")
-    return split_of(done.stdout)
+    process = subprocess.run([*span.arguments(), "--stats"], check=False, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise InorderError(f"pg_waldump failed: {process.stderr.strip()}")
+    return split_of(process.stdout)
 
 
 def split_of(statistics: str) -> dict[str, float]:

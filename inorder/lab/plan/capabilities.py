@@ -1,6 +1,7 @@
-"""The capabilities of the user's server. Plans are adapted to them, with notes about omitted measurements. Pure.
+"""The capabilities of the user's server, and the adaptation of plans, with notes about omitted measurements.
 
-An experiment declares by ``OwnRun`` how it uses the user's server, and may adapt its plan further.
+An experiment declares by ``OwnRun`` how it uses the user's server, and may adapt its plan further. The functions are
+pure.
 """
 
 from collections.abc import Mapping

@@ -75,7 +75,7 @@ class Stage:
     ``turns`` takes the number of the round. ``begin`` runs before the first turn. ``warm_up``: there is a round 0,
     whose figures are not kept. ``whole``: an interrupted round is repeated as a whole, because ratios are paired within
     a round, and measurements before and after an interruption do not form a pair. Otherwise only the interrupted turn
-    is repeated. This suits exact counts, and rounds that take hours. ``redone``: a resumed run repeats the stage,
+    is repeated, which suits exact counts, and rounds that take hours. ``redone``: a resumed run repeats the stage,
     because the run has a new server.
     """
 

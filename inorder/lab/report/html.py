@@ -70,7 +70,8 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
     """The length of the bar of each cell, in percent of the longest bar on the same scale.
 
-    A scale is a row if ``section.across``; otherwise a column or, with ``both``, all columns with the same name.
+    The bars of a row have the same scale if ``section.across``; otherwise the bars of a column or, with ``both``, the
+    bars of all columns with the same name.
     """
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
@@ -162,7 +163,9 @@ def machine_text(machine: dict[str, Any]) -> str:
 
 
 def load_range(result: Result) -> str:
-    """The range of the machine's load average during the measurements, which add to it; "" if it was not stored.
+    """The range of the machine's load average during the measurements; "" if the load average was not stored.
+
+    The measurements add to the load average.
 
     >>> from inorder.lab.results.result import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")

@@ -1,4 +1,4 @@
-"""Draw line charts as SVG. Pure.
+"""Draw line charts as SVG. The functions are pure.
 
 The x axis has numbers, names, or times with marks; both axes can be logarithmic. A chart is drawn twice, for a screen
 and for a phone, and the style sheet shows one of the drawings. The style sheet also has the colours and the font. All
@@ -18,7 +18,7 @@ TICKS = 5  # approximate number of ticks on an axis
 CHARACTER = 7.5  # pixels per character of a tick's name, rounded up
 MOST_DOTS = 40  # a line with more points is drawn without dots, which would hide the line
 MOST_VALUES = 8  # an axis with at most this number of values names all of them
-PERCENTILES_APART = 10.0  # ratio of largest to smallest latency from which the axis is logarithmic
+PERCENTILES_APART = 10.0  # the axis is logarithmic if the largest latency is at least this many times the smallest
 
 
 def colour(css: str) -> str:
@@ -68,7 +68,9 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def powers(low: float, high: float) -> list[float]:
-    """Powers of ten, from the last before ``low`` to the first after ``high``; with factors 2 and 5 if there are few.
+    """Ticks at powers of ten, from the last before ``low`` to the first after ``high``.
+
+    If the range has fewer than three powers of ten, ticks are also at 2 and 5 times the powers.
 
     >>> powers(3, 4000), powers(20, 30), powers(5100, 22_000)
     ([1.0, 10.0, 100.0, 1000.0, 10000.0], [20.0, 50.0], [5000.0, 10000.0, 20000.0, 50000.0])

@@ -129,10 +129,10 @@ def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, in
     measured = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
         return min((rows for rows in measured if rows <= SMALLEST), default=None)
-    wanted = sizes.get(str(cell.rows), cell.rows)
-    if isinstance(wanted, int) and wanted in measured:
-        return wanted
-    return max(measured, default=None) if cell.table.get("nearest") or wanted == "" else None
+    expected = sizes.get(str(cell.rows), cell.rows)
+    if isinstance(expected, int) and expected in measured:
+        return expected
+    return max(measured, default=None) if cell.table.get("nearest") or expected == "" else None
 
 
 def of_cell(name: str) -> Callable[[PublishedRow], Value]:

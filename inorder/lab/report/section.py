@@ -1,4 +1,4 @@
-"""Sections, which are the parts of every report. Pure.
+"""Sections, which are the parts of every report. The functions are pure.
 
 A section is a table with charts of the same values; every output format can show a section. None stands for a value
 that was not measured, and is shown as an empty cell.
@@ -118,7 +118,7 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 class Section:
     """A table, with a name for links and data; the first value of a row is its label.
 
-    ``data``: False for a section that repeats others in another order. ``terminal``: False for a section that is too
+    ``data``: False for a section that repeats other sections. ``terminal``: False for a section that is too
     long for a terminal. ``across``: bars are on the scale of their row, because each row has another unit. ``main``:
     the section comes first on the page. The caption explains the table; the note, which is only on the page, describes
     the conditions of the measurement.

@@ -1,7 +1,7 @@
-"""Answer questions by a result: the answer, the figures behind it, and what would decide an open question. Pure.
+"""Answer questions by a result: the answer, the figures behind it, and what would decide an open question.
 
 An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
-experiments.
+experiments. The functions are pure.
 """
 
 from collections import Counter
@@ -221,7 +221,7 @@ def answer_of(compared: Sequence[Compared]) -> str:
 def costs(
     question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
 ) -> list[Verdict]:
-    """The answer to the question if something costs more than its base; empty if nothing was measured."""
+    """The answer to a question that asks if something costs more than its base; empty if nothing was measured."""
     if not any(comparison.ratio for comparison in compared):
         return []
     figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)
@@ -272,9 +272,9 @@ def how_sure(result: Result) -> str:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
     # Steps that are measured only once, such as sizes, are not counted.
-    done = min((count for count in counts.values() if count > 1), default=1)
-    if done == 1:
+    rounds = min((count for count in counts.values() if count > 1), default=1)
+    if rounds == 1:
         return "There was one round: counts are exact, but one sample cannot show a difference in time."
-    if done < LEAST_ROUNDS:
-        return f"Brackets hold the range of {done} rounds; showing a difference in time needs {LEAST_ROUNDS} rounds."
-    return f"Brackets hold an interval of 95 % or more for the median, from {done} rounds."
+    if rounds < LEAST_ROUNDS:
+        return f"Brackets hold the range of {rounds} rounds; showing a difference in time needs {LEAST_ROUNDS} rounds."
+    return f"Brackets hold an interval of 95 % or more for the median, from {rounds} rounds."

@@ -36,7 +36,7 @@ class FirstLine(Head):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A measurement in a file, whose types are checked when the file is read."""
+    """A measurement as stored in a file; the types of the fields are checked when the file is read."""
 
     step: str
     kind: str

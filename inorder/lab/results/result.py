@@ -8,7 +8,7 @@ LONGEST_VALUE = 80  # characters in an error message
 
 # max_wal_size while measuring. The server starts a checkpoint after it has written 1 / (1 +
 # checkpoint_completion_target) of this amount since the last checkpoint (CalculateCheckpointSegments, xlog.c): about
-# 34 GB. Without a limit the disk could fill up.
+# 34 GB. Without a limit, the disk could fill up.
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
@@ -17,7 +17,7 @@ def checkpoint_wal(max_wal_size: int | None) -> int:
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 
-# Values of Result.method. The first two limit the memory, so that tables are larger than the memory.
+# Values of Result.method. The first two methods limit memory, so that tables can be larger than memory.
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"

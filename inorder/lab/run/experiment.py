@@ -32,12 +32,13 @@ class Experiment(ABC, Generic[P]):
 
     Each experiment is a module in ``lab/experiments``, and is found by its name.
 
-    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
-    the question that the first verdict answers. ``studies``: the published studies that it follows. ``programs``: the
-    programs of PostgreSQL that it runs. ``alone``: it needs a throw-away server. ``method``: how it measures, "" for
-    the method of tables that are larger than memory. ``role``: the role that runs it on a throw-away server, "" for the
-    superuser. ``checkpoints``: it makes checkpoints within a measurement. ``order``: the order of measurements, for the
-    report. ``reports``: the module with sections and verdicts, if they are not methods.
+    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of the plans. ``question``:
+    the question that the first verdict answers. ``studies``: the published studies that the experiment follows.
+    ``programs``: the programs of PostgreSQL that the experiment runs. ``alone``: True if the experiment needs a
+    throw-away server. ``method``: the method of measuring, "" for the method of tables that are larger than memory.
+    ``role``: the role of the experiment on a throw-away server, "" for the superuser. ``checkpoints``: True if
+    checkpoints within a measurement are expected. ``order``: the order of measurements, for the report. ``reports``:
+    the module that has sections() and verdicts(), by default the module of the experiment.
     """
 
     name: ClassVar[str]
@@ -131,4 +132,4 @@ class Experiment(ABC, Generic[P]):
             return cls.Plan.read(result.plan)  # type: ignore[return-value]
         except TypeError as error:
             why = shortened(str(error))
-            raise InputError(f"the result's plan is not one of the experiment {quoted(cls.name)}: {why}") from error
+            raise InputError(f"the result's plan is not a plan of the experiment {quoted(cls.name)}: {why}") from error

@@ -25,8 +25,8 @@ from inorder.lab.targets.throw_away import ThrowAway
 # An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The share of the index, in percent, of the 253 bytes per row that a filled insert table takes. An entry of char(32)
-# has 48 bytes, in pages that are 70 % full.
+# The share of the index, in percent, in the 253 bytes per row that a filled table of the insert experiment takes. An
+# index entry of char(32) has 48 bytes, in pages that are 70 % full.
 INDEX_SHARE = 28
 
 # Properties of a machine on which the speed of a measurement depends.
@@ -34,7 +34,7 @@ SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 
 class Host(ABC):
-    """A server on which experiments can run. ``name`` and ``whose`` describe it to the user."""
+    """A server on which experiments can run. ``name`` and ``whose`` describe the server to the user."""
 
     name: str
     whose: str
@@ -62,12 +62,13 @@ class Host(ABC):
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Prepare to resume an interrupted run, and note that in the result; an error if it cannot be resumed."""
+        """Prepare to resume an interrupted run, and add a note to the result; an error if that is not possible."""
         self.require_same(kind, plan, result)
         if result.runs:
             commit = result.machine.get("commit") or "unknown"
             result.notes.append(
-                f"The run was interrupted, and resumed at {machine.now()}. Before, it used commit {commit} of the tool."
+                f"The run was interrupted, and resumed at {machine.now()}. Until then it used commit {commit} of the "
+                "tool."
             )
 
 
@@ -86,8 +87,8 @@ class ThrowAwayHost(Host):
         return empty_result(kind, plan, about, {}, kind.method_with(plan, self.server))
 
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        here = machine.describe_machine(temporary_folder(service_account()))
-        check_same_place(result, self.server.version, kind.method_with(plan, self.server), here)
+        this_machine = machine.describe_machine(temporary_folder(service_account()))
+        check_same_place(result, self.server.version, kind.method_with(plan, self.server), this_machine)
 
     @contextmanager
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
@@ -141,11 +142,11 @@ def empty_result(
     return Result(kind.name, machine.now(), __version__, int(plan.seed), plan.as_dict(), server, of_machine, method)
 
 
-def check_same_place(result: Result, version: str, method: str, here: Mapping[str, Any]) -> None:
+def check_same_place(result: Result, version: str, method: str, this_machine: Mapping[str, Any]) -> None:
     facts = [
         ("PostgreSQL", result.server.get("version"), version),
         ("method", result.method, method),
-        *((name, result.machine[name], here.get(name)) for name in SAME if name in result.machine),
+        *((name, result.machine[name], this_machine.get(name)) for name in SAME if name in result.machine),
     ]
     for name, before, now in facts:
         if before != now:

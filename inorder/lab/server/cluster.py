@@ -1,7 +1,8 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
 Nothing remains afterwards: the server ends with this process, even if this process is killed. This process removes the
-folder at its end. After a kill, a helper process, which waits for the end of this process, or the next run removes it.
+folder at its end. If this process is killed, the folder is removed by a helper process, which waits for the end of this
+process, or by the next run.
 """
 
 import os
@@ -79,7 +80,10 @@ class Limit(Protocol):
 
 
 class Cluster:
-    """A server that runs during the ``with`` block. ``extra_sources``: None for a server without the extension."""
+    """A server that runs during the ``with`` block.
+
+    ``extra_sources``: folders whose extensions are built in addition to inorder; None for a server without extensions.
+    """
 
     def __init__(self, server: Installation, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server
@@ -168,9 +172,9 @@ class Cluster:
 
     def _initdb(self) -> None:
         command: list[str | Path] = [self.server.program("initdb"), "-D", self.data]
-        done = self._run([*command, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"])
-        if done.returncode != 0:
-            raise InorderError(f"initdb failed:\n{done.stdout}{done.stderr}")
+        process = self._run([*command, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"])
+        if process.returncode != 0:
+            raise InorderError(f"initdb failed:\n{process.stdout}{process.stderr}")
 
     def _run_as(self) -> tuple[list[str], dict[str, object]]:
         before, options = run_as(self.account)
@@ -231,7 +235,7 @@ class Cluster:
         try:
             process.wait(seconds)
         except BaseException as error:
-            with suppress(ProcessLookupError):  # it may have ended at this moment
+            with suppress(ProcessLookupError):  # the process may have ended at this moment
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):

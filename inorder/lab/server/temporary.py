@@ -20,7 +20,7 @@ from inorder.interrupts import SIGNALS, uninterrupted
 PREFIX = "inorder-"
 OWNER_FILE = "owner"
 UNCLAIMED_SECONDS = 3600  # a folder is claimed a millisecond after its creation
-CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # time for attempts to remove the files of a killed run, and their interval
+CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # how long, and at which interval, to try to remove the files of a killed run
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
 # libpq splits hosts at commas; initdb and postgres pass names of programs to a shell in double quotes.
@@ -33,7 +33,7 @@ LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 def service_account() -> pwd.struct_passwd | None:
     """The account that runs a server: None for the current account.
 
-    PostgreSQL refuses root, so for root it is another account.
+    PostgreSQL refuses to run as root: for root, the account is postgres or nobody.
     """
     if os.geteuid() != 0:
         return None
@@ -48,7 +48,7 @@ def service_account() -> pwd.struct_passwd | None:
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
     """The words before a command, and the options of Popen, that run the command as an account.
 
-    The user is changed by setpriv, because Popen would copy the page tables of this process to do it.
+    The user is changed by setpriv, because Popen would copy the page tables of this process to change the user.
     """
     if account is None:
         return [], {}
@@ -103,8 +103,8 @@ def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
     if account is None:
         return os.access(folder, os.W_OK | os.X_OK)
     before, options = run_as(account)
-    done = subprocess.run([*before, "test", "-x", str(folder)], check=False, **options)  # type: ignore[call-overload]
-    return bool(done.returncode == 0)
+    process = subprocess.run([*before, "test", "-x", str(folder)], check=False, **options)  # type: ignore[call-overload]
+    return bool(process.returncode == 0)
 
 
 def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
@@ -159,8 +159,8 @@ def cleared_after_a_kill(path: Path) -> Iterator[None]:
     """Start a helper process. If this process ends within the block, the helper removes the path.
 
     However this process ends, the kernel closes the helper's stdin, which the helper reads. The helper has its own
-    session, so signals to the process group of this process, such as Ctrl-C, do not reach it. The helper ignores
-    signals, and loads its code only when it has to remove the path: otherwise it would take a fifth of the CPU time.
+    session: signals to the process group of this process, such as Ctrl-C, do not reach the helper. The helper ignores
+    signals, and loads its code only when it has to remove the path, because loading takes CPU time in every run.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
@@ -189,7 +189,7 @@ def clear(name: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, its owner file last, so that the rest can be swept later if this fails or is interrupted."""
+    """Remove a folder, its owner file last, so that a later run can remove what a failure or an interrupt leaves."""
     with suppress(OSError):
         for entry in folder.iterdir():
             if entry.name == OWNER_FILE:

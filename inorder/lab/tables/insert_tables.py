@@ -100,7 +100,7 @@ class InsertTables:
         self.filling = False
 
     def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
-        """The stage that fills the tables; a resumed run repeats it. ``recorded``: its metrics are in the result."""
+        """The stage that fills the tables, also in a resumed run. ``recorded``: its metrics are in the result."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
@@ -156,7 +156,7 @@ class InsertTables:
         return {"seconds": time.monotonic() - started, **sizes}
 
     def serve_for_measuring(self) -> None:
-        """Restart with little memory, durably, and without the page cache if the server can bypass it."""
+        """Restart the server with little memory, with durable commits and, if possible, without the page cache."""
         if self.filling:
             with self.target.connect() as connection:
                 self.target.checkpoint(connection)  # leaves little to write when the server stops
@@ -174,8 +174,8 @@ class InsertTables:
         with self.target.connect() as connection:
             if kind.in_seconds:
                 # A block of such keys lasts a second. A block that the previous measurement has half filled would cause
-                # up to 500 images in one of six measurements. This would weigh too much, because a measurement takes
-                # seconds instead of minutes.
+                # up to 500 images in one of six measurements. These images would weigh too much, because a measurement
+                # takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
@@ -187,18 +187,18 @@ class InsertTables:
                     marks.second()
                 show(speed_text({"tps": tps * self.batch}))
 
-            done = self.target.pgbench(self.script(kind), load, seed, second, log=True).times(self.batch)
+            result = self.target.pgbench(self.script(kind), load, seed, second, log=True).times(self.batch)
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
             # After more WAL than this, a checkpoint may have recycled the WAL files of the measurement.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
-        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,
+        metrics = {"tps": result.tps, "latency_ms": result.latency_ms, "inserts": result.transactions,
                    "rows_before": self.rows[name]}  # fmt: skip
-        self.rows[name] += done.transactions
-        series = wal.series | {"tps": list(done.tps_by_second)} | ({"checkpoints": marks.seconds} if marks else {})
-        return Measured(metrics | counted | done.percentiles_ms | wal.metrics, series)
+        self.rows[name] += result.transactions
+        series = wal.series | {"tps": list(result.tps_by_second)} | ({"checkpoints": marks.seconds} if marks else {})
+        return Measured(metrics | counted | result.percentiles_ms | wal.metrics, series)
 
     def script(self, kind: KeyKind) -> Path:
         return pgbench.insert_script(self.target.folder / f"insert_{kind.name}.sql", kind.table, self.batch)

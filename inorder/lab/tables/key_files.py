@@ -22,15 +22,15 @@ def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed
 
 
 def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Words]]:
-    """The first version-1 keys of a file, or version-7 keys of the same times; an error if it has too few."""
-    random, done = PCG64(seed), 0
+    """The first version-1 keys of a file, or version-7 keys of the same times; an error if there are too few keys."""
+    random, key_count = PCG64(seed), 0
     with file.open("rb") as lines:
-        while done < rows and (chunk := list(islice(lines, min(CHUNK, rows - done)))):
+        while key_count < rows and (chunk := list(islice(lines, min(CHUNK, rows - key_count)))):
             high, low = version_1(chunk, file)
-            done += len(high)
+            key_count += len(high)
             yield (high, low) if kind == V1 else (v7_high(times_of(high)), random_low(random.random_raw(len(high))))
-    if done < rows:
-        raise InputError(f"{file} has {done:,} keys, and {rows:,} are needed")
+    if key_count < rows:
+        raise InputError(f"{file} has {key_count:,} keys, and {rows:,} are needed")
 
 
 def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:

@@ -152,7 +152,7 @@ def schema_exists(database: str, left_over: bool) -> str:
     if not left_over:
         return f"{exists}, which does not belong to this run; nothing was changed"
     return (
-        f"{exists}, which a killed run has left, or a running one uses; if none is running, "
+        f"{exists}, which a killed run has left, or another run uses; if no other run is active, "
         f"DROP SCHEMA {SCHEMA} CASCADE removes it"
     )
 
@@ -175,4 +175,4 @@ def require_usable(capabilities: Capabilities) -> None:
             f"GRANT CREATE ON DATABASE allows it"
         )
     if not capabilities.counts:
-        raise InputError("track_counts is off on that server, so it counts no blocks")
+        raise InputError("the server does not count blocks, because track_counts is off")

@@ -19,8 +19,9 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    Total bytes of memory; requests per second of the disks (None: unlimited); the folder of a tablespace ("": none);
-    bytes of page cache in addition to the memory (None: none, or unlimited).
+    ``memory_bytes``: the total memory. ``iops``: reads, and writes, per second of each disk, None for no limit.
+    ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in addition to the memory,
+    None for no page cache or one without a limit.
     """
 
     memory_bytes: int
@@ -62,7 +63,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings without checkpoints before CHECKPOINT_WAL bytes and waits for the disk, which would hide differences."""
+    """Settings for measuring: no waits for the disk, and no checkpoint before CHECKPOINT_WAL bytes of WAL."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
@@ -80,7 +81,8 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
 
     With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. In a control group, which
     limits the page cache, a quarter of the memory is shared buffers, and the rest is for page cache and sessions. With
-    ``page_cache``, all memory is shared buffers, and the page cache is additional. The page cache is dropped first.
+    ``page_cache``, all memory is shared buffers, and the page cache is additional. Before a server starts in a control
+    group, the files of its data are dropped from the page cache.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})

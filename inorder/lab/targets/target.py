@@ -141,7 +141,7 @@ class Target(ABC):
         return folder
 
     def copy_out(self, session: Connection, source: str, file: Path | None) -> int:
-        """COPY a table or a (query) TO a file, or discard it; returns the number of rows."""
+        """COPY a table, or a query in brackets, to a file or to nowhere; return the number of rows."""
         with session.cursor() as cursor:
             target = file or Path(os.devnull)
             with cursor.copy(f"COPY {source} TO STDOUT".encode()) as copy, target.open("wb") as written:
@@ -150,7 +150,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        """COPY a table FROM a file; returns the number of rows."""
+        """COPY a table from a file; return the number of rows."""
         with session.cursor() as cursor:
             with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
                 while chunk := read.read(CHUNK):

@@ -35,7 +35,7 @@ FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
 NEW_TRANSACTION = 10  # rows of one transaction afterwards
 WRITTEN_TABLE = f"{SCHEMA}.written"
 
-# Bytes per row of two tables of 256 bytes a row with their indexes, of rows that arrive later, and of their WAL.
+# Bytes on disk for each row: two tables with 256 bytes a row, their indexes, the rows that arrive later, and WAL.
 BYTES_PER_ROW = 1200
 
 
@@ -94,7 +94,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             )
 
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
-        """Insert rows in transactions of ``each``, in one session per core; the last transaction may be smaller."""
+        """Insert rows in transactions of ``each`` rows, in a session per core; the last transaction may be smaller."""
         workers = available_cores()
         transactions, remainder = divmod(rows, each)
         calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)]
@@ -212,15 +212,15 @@ class FeedExperiment(Experiment[FeedPlan]):
                 self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
             self.since[form] = rows
         set_back = (lambda: self.seek(form, self.new_from)) if step == tables.NEW else (lambda: None)
-        with Prepared(self.session, question(step, form, rows)) as ask:
-            seconds = ask.latencies(tables.QUERIES[step].calls, set_back)
+        with Prepared(self.session, question(step, form, rows)) as prepared:
+            seconds = prepared.latencies(tables.QUERIES[step].calls, set_back)
         expected = (
             str(rows)
             if step in (tables.IDLE, tables.PIECE, tables.NEW)
             else self.value(question(tables.OTHER_COUNT[step], form, 0))
         )
-        if ask.answer != expected:
-            raise InorderError(f"{ask.statement}: {ask.answer} instead of {expected}")
+        if prepared.answer != expected:
+            raise InorderError(f"{prepared.statement}: {prepared.answer} instead of {expected}")
         return {"seconds": middle(seconds), "calls": len(seconds)}
 
 

@@ -15,7 +15,7 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table by its key. ``indexed``: the second column has an index. A table without a guard is only written."""
+    """A log table with a key. ``indexed``: the second column has an index. A table without a guard is only written."""
 
     label: str
     key: str
@@ -87,7 +87,7 @@ SINCE_FOLD = (COUNT, COUNT_FEW, COUNT_MANY)
 START = {IDLE: "now", PIECE: "beginning"}  # the position of a feed before the query
 OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # the query that must return the same number
 
-# States: a transaction older than the new rows is open, or all have ended.
+# States: a transaction older than the new rows is open, or all such transactions have ended.
 HELD = "held"
 ENDED = "ended"
 
@@ -102,7 +102,7 @@ def log_table(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table into which rows are read: its columns, the expressions over the rows, the number of rows in it."""
+    """A table into which rows are read: its columns, their expressions, GROUP BY, and a count of the rows read."""
 
     columns: str
     selected: str

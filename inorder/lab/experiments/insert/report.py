@@ -46,11 +46,10 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 @dataclass(frozen=True)
 class Modelled:
-    """The sum over all rounds of a kind.
+    """Measured and modeled figures of a kind, summed over all rounds.
 
-    Each round begins with more rows, and at another position in a block of the sequence.
-
-    ``few``: no round has enough images for a percentage, measured or predicted.
+    Each round begins with more rows, and at another position in a block of the sequence. ``few``: no round has enough
+    images for a percentage, measured or modeled.
     """
 
     kind: str
@@ -171,7 +170,7 @@ def details_sections(rows: int, lines: Sequence[KindRow]) -> list[Section]:
     )  # fmt: skip
     records = section.columns.index(next(figure for figure in DETAILS if figure.name == "records"))
     has_wal = any(row[records] and row[records + 1] for row in section.rows)
-    caption = "" if has_wal else "This run did not read its WAL, so records and blocks are missing."
+    caption = "" if has_wal else "Records and blocks are missing, because this run did not read its WAL."
     return [replace(section, caption=caption)] if any(value for row in section.rows for value in row[1:]) else []
 
 

@@ -49,10 +49,10 @@ class LikeTables(InsertTables):
 
     def begin(self, connection: Connection) -> None:
         execute(connection, *self.facts.shape.enums)
-        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.facts.own_bytes)))
-        with source(self.plan.source) as theirs:
-            draw = draw_of(theirs, self.plan.table)
-            sample = take_sample(connection, theirs, draw, self.facts.shape, wanted, self.plan.rows)
+        sample_rows = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.facts.own_bytes)))
+        with source(self.plan.source) as user_session:
+            draw = draw_of(user_session, self.plan.table)
+            sample = take_sample(connection, user_session, draw, self.facts.shape, sample_rows, self.plan.rows)
         self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
 
     def kind(self, name: str) -> LikeKind:
@@ -61,12 +61,12 @@ class LikeTables(InsertTables):
         return kind
 
     def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
-        done = self.rows[kind.name]
-        border = newest_of(rows) if done < newest_of(rows) else rows
-        batch = min(FILL_BATCH // 10, border - done)
+        filled = self.rows[kind.name]
+        border = newest_of(rows) if filled < newest_of(rows) else rows
+        batch = min(FILL_BATCH // 10, border - filled)
         for name, value in FILL_SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        connection.execute(self.kind(kind.name).fill(done, batch, rows).encode())
+        connection.execute(self.kind(kind.name).fill(filled, batch, rows).encode())
         return batch
 
     def script(self, kind: KeyKind) -> Path:
@@ -178,9 +178,9 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
-        """Leave out what is read from WAL files, and refuse a role that may read files or run programs.
+        """Leave out figures from WAL files, and refuse a role that may read files or run programs.
 
-        Such a role would run the definitions that come from the server of the table.
+        With such a role, definitions that come from the server of the table could read files or run programs.
         """
         if can.leaves_database:
             raise InputError(

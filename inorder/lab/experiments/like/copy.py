@@ -1,4 +1,4 @@
-"""An empty table like another one, with a kind of key: its statements, and the script of its load."""
+"""An empty table like another table, with a kind of key: its statements, and the script of its load."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ MOST_KEYS = 100_000  # keys that updates and reads draw from
 
 
 def key_column(kind: str, column: ShapeColumn, length: float = 0.0) -> str:
-    """Type and default of a column with a kind of key; "" if impossible. ``length``: the length of keys that are text.
+    """Type and default of a column with a kind of key; "" if the column's type cannot hold such keys.
+
+    ``length``: the length of keys that are text.
 
     >>> key_column("v7", ShapeColumn("id", "uuid")), key_column("v7", ShapeColumn("id", "bigint"))
     ('uuid DEFAULT uuid_v7_nextval()', '')
@@ -119,7 +121,7 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """Statements for all partitions, and for a default partition at each level where the original lacks one."""
+        """Statements for all partitions, and for a default partition at each level where the original has none."""
         statements, partitions = [], self.shape.partitions
         for number, partition in enumerate(partitions[1:], 1):
             above = self.part_name(partition.above)

@@ -125,7 +125,7 @@ def figures(plan: LikePlan, base: str) -> tuple[Figure, ...]:
         Figure(f"vs {label}", "Ratio in the same round.", to_base, "ratio", value=to(base, "tps")),
         FIGURES[1],
         Figure(f"WAL vs {label}", "Ratio of the WAL in the same round.", to_base, "wal_ratio", value=to(base, WAL)),
-        Figure("by model", "The same ratio; the WAL of the key's index is that of the model, the rest is measured.",
+        Figure("by model", "The same ratio, with the modeled WAL of the key's index; all other WAL is measured.",
                number(2), "wal_ratio_model", value=by_model),
         *FIGURES[2:],
     )  # fmt: skip

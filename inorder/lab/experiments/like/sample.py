@@ -22,8 +22,8 @@ N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # share of newest sampled rows from which new rows get the values of a rising column
-FRACTION = 0.1  # share of the rows above which the number of distinct values grows with the table (as in ANALYZE)
+NEWEST = 0.01  # share of the sampled rows: from the newest ones, new rows get the values of a rising column
+FRACTION = 0.1  # if distinct values exceed this share of the rows, their number grows with the table (as in ANALYZE)
 FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 
 WHOLE = ("smallint", "integer", "bigint", "numeric")
@@ -66,8 +66,8 @@ class Spread:
     """Facts about an indexed column of the sample.
 
     ``rises``: its values rise with the order of rows. ``low`` and ``high``: its range. ``each``: the number of distinct
-    values that each single value represents. ``behind``: seconds from the greatest time to the present, None if new
-    rows reuse sampled values. ``unique``: each row has a different value.
+    values that a value represents if it occurs once in the sample. ``behind``: seconds from the greatest time to the
+    present, None if new rows reuse sampled values. ``unique``: each row has a different value.
     """
 
     rises: bool = False
@@ -107,9 +107,8 @@ class Sample:
     def values(self, number: str, share: str = "") -> list[str]:
         """SQL for the values of the new row ``number``.
 
-        The values come from the sampled row s; rising values come from the row o.
-
-        While filling, ``share`` is the position of the new row between the row o and the next row.
+        The values of rising columns come from the row o of the sample, all other values from the row s. While filling,
+        ``share`` is the position of the new row between the row o and the next row.
         """
         return [self.value(column, number, share) for column in self.shape.sampled]
 
@@ -159,7 +158,7 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
     """SQL for a value between the value of the column and the next value (``after``).
 
-    In a load, times follow the clock.
+    In rows that the load inserts, times follow the clock.
     """
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
@@ -178,19 +177,21 @@ def moment(kind: str, seconds: str) -> str:
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
 
-def take_sample(target: Connection, theirs: UserConnection, draw: Draw, shape: Shape, wanted: int, rows: int) -> Sample:
+def take_sample(
+    target: Connection, user_session: UserConnection, draw: Draw, shape: Shape, sample_rows: int, rows: int
+) -> Sample:
     columns = [*shape.sampled, shape.column(shape.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)
     create = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
     execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", create)
-    drawn = draw.drawn(theirs)
-    share, total = min(1.0, wanted / max(1, drawn)), drawn * 100 / draw.percent
-    theirs.execute("SELECT setseed(0.5)")
-    draw.require_own(theirs)
+    drawn = draw.drawn(user_session)
+    share, total = min(1.0, sample_rows / max(1, drawn)), drawn * 100 / draw.percent
+    user_session.execute("SELECT setseed(0.5)")
+    draw.require_own(user_session)
     query = f"SELECT row_number() OVER () - 1, * FROM (SELECT {listed} {draw.clause} WHERE random() < {share}) AS drawn"
     with (
-        theirs.cursor().copy(f"COPY ({query}) TO STDOUT".encode()) as out,
+        user_session.cursor().copy(f"COPY ({query}) TO STDOUT".encode()) as out,
         target.cursor().copy(f"COPY {RAW} FROM STDIN".encode()) as into,
     ):
         for data in out:
@@ -271,8 +272,9 @@ class RawSample:
 def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
     """The number of distinct values that a single value represents, and True if their number grows with the table.
 
-    ``sampled`` values are in the sample, ``total`` in the table; the estimate is that of ANALYZE (Haas and Stokes).
-    ``share`` is the number of rows of the new table relative to the sampled table.
+    A single value occurs once in the sample. The sample has ``sampled`` values and the table ``total`` values; the
+    estimate is that of ANALYZE (Haas and Stokes). ``share`` is the number of rows of the new table relative to the
+    sampled table.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
     ((50, True), (5, True))

@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ShapePartition:
-    """A partition: the number of its parent, or -1; its bounds; its own partition key and the columns in it."""
+    """A partition: the number of its parent, or -1; its bounds; its own partition key, and the columns in this key."""
 
     above: int
     bounds: str

@@ -39,8 +39,9 @@ SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 TWO_CLOCKS = (
-    "The wait of a row is measured by two clocks: the server's at the commit, this machine's at the delivery. Their "
-    "difference is measured before and after each round; waits are left out unless the difference is known to 5 ms."
+    "The wait of a row is measured by two clocks: the server's at the commit, this machine's at the delivery. The "
+    "difference of the clocks is measured before and after each round; waits are left out unless the difference is "
+    "known to 5 ms."
 )
 
 
@@ -153,7 +154,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             raise interrupt
 
     def write(self, seed: int) -> None:
-        """Run the load, and report progress each second. All transactions have ended when this returns."""
+        """Run the load, and report progress each second; return after all transactions have ended."""
         remaining = self.plan.seconds
 
         def second(tps: float) -> None:

@@ -103,7 +103,10 @@ class Feed(Reader):
     ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
 
     def poll(self, connection: Connection) -> list[int]:
-        """Return the rows of transactions that have ended since the last poll, in one transaction with their use."""
+        """Return the rows of transactions that have ended since the last poll.
+
+        A real reader would work on the rows in the transaction of the poll.
+        """
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())
 

@@ -35,8 +35,8 @@ from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.server_settings import fill_memory, measuring_settings
 from inorder.lab.targets.target import release_tables
 
-# Bytes that the fastest form writes per second, for 1.2 million rows: table, index, sort, and WAL of this and the
-# previous measurement.
+# Bytes on disk for each second of a measurement, in which the fastest form writes 1.2 million rows: table, index, sort,
+# and the WAL of this and the previous measurement.
 BYTES_PER_SECOND = 5 * 2**28
 
 
@@ -112,15 +112,15 @@ class WritersExperiment(Experiment[WritersPlan]):
         with self.connection() as connection:
             self.create(connection, form, writers)
             with self.target.from_checkpoint(connection) as counted:
-                done = self.target.pgbench(
+                result = self.target.pgbench(
                     self.script(lines), self.load(clients), seed,
                     lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=name in STATEMENTS,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(writers))
-        if written != done.transactions * rows:
-            raise InorderError(f"{name}: {written:,} rows of {done.transactions:,} statements of {rows}")
-        speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
-        statements = zip(STATEMENTS.get(name, ()), done.statements_ms, strict=name in STATEMENTS)
+        if written != result.transactions * rows:
+            raise InorderError(f"{name}: {written:,} rows of {result.transactions:,} statements of {rows}")
+        speed = {"rows_per_second": result.tps * rows, "tps": result.tps, "latency_ms": result.latency_ms}
+        statements = zip(STATEMENTS.get(name, ()), result.statements_ms, strict=name in STATEMENTS)
         speed |= {f"{statement}_ms": latency for statement, latency in statements}
         return speed | {"written": written, "misplaced": misplaced} | counted
 

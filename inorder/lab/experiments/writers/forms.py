@@ -1,7 +1,7 @@
 """Forms of writing a log: the tables, the transaction of a writer, and the tables with its rows.
 
 In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, from 0. A session
-that writes into several tables draws that number for each transaction.
+that writes into several tables draws the number of the writer for each transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def any_writer(tables: int) -> str:
 
 @dataclass(frozen=True)
 class WriterForm:
-    """A form of writing. Its functions take the number of writers; ``script`` also takes the rows per statement."""
+    """A form of writing. Each function takes the number of writers, and ``script`` also the rows per statement."""
 
     label: str
     setup: Callable[[int], list[str]]
