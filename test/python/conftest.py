@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import signal
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[*hypothesis.HealthCheck],
 )
 hypothesis.settings.load_profile("inorder")
+# Hypothesis would parse all modules of the checkout that are loaded, in each process, to try their constants as values.
+# Older versions do not.
+providers = sys.modules.get("hypothesis.internal.conjecture.providers")
+if providers is not None and hasattr(providers, "_get_local_constants"):
+    vars(providers)["_get_local_constants"] = providers.Constants
 PATTERN = re.compile(r"[*?]|\[.*\[")
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
@@ -126,6 +132,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    # Syntax trees and results are many objects that live on: with the default of 700, most of the CPU time of some
+    # tests was spent on looking for garbage.
+    gc.set_threshold(20_000)
     gc.freeze()
     gc.enable()
 
