@@ -8,6 +8,7 @@ this path, and plpgsql_check. No rule can see the text of queries that a functio
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from pglast import ast
@@ -160,13 +161,23 @@ def is_untyped(node: Any) -> bool:
     return isinstance(value, ast.A_Const) and not isinstance(value.val, ast.Boolean)
 
 
-def exact_calls(script: str) -> Found:
-    """In the user's schema there may be functions of the same names that fit a call better, unless it is exact."""
+@cache
+def amounts_of_inputs(script: str) -> dict[str, set[int]]:
+    """The numbers of arguments of each function."""
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
         types = [type_name(each) for each in inputs(statement.node)]
         # A function with the exact type of an argument fits better than one with anyelement.
         amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
+    return amounts
+
+
+def exact_calls(script: str, called: str = "") -> Found:
+    """In the user's schema there may be functions of the same names that fit a call better, unless it is exact.
+
+    ``called``: the script that creates the functions, if it is another one.
+    """
+    amounts = amounts_of_inputs(called or script)
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.FuncCall) and node.funcname[0].sval == PUBLIC:

@@ -242,8 +242,7 @@ def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
     """Calls of public functions next to which another role could create a better match of the same name."""
-    script = ";\n".join([sql_source().removesuffix(";\n"), *texts])
-    return [f"{subject}: {problem}" for _, subject, problem in exact_calls(script)]
+    return [f"{subject}: {problem}" for _, subject, problem in exact_calls(";\n".join(texts), sql_source())]
 
 
 def test_calls_of_the_tool_are_exact() -> None:
