@@ -14,14 +14,14 @@ from pathlib import Path
 from inorder.connection.database import APPLICATION_NAME, Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import ROOT, text
+from conftest import LONG_RUN, ROOT, text
 from waiting import PATIENCE, wait_for
 from world.beside import beside
 from world.sql import value
 
 FOLDER = ROOT / "docs" / "clients"
 BUILT = ROOT / "build" / "clients"  # built by script/clients
-WRITERS = 2
+WRITERS, PAUSE = 2, 0.02 if LONG_RUN else 0.1
 POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; a row that makes the sink fail
 REFUSING = f"""
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refused''; END';
@@ -78,7 +78,7 @@ class Shop:
     def write(self, seed: int, ended: threading.Event) -> None:
         generator = random.Random(seed)
         with connect(f"{self.cluster.dsn} dbname=shop") as connection:
-            while not ended.wait(0.02):
+            while not ended.wait(PAUSE):
                 with connection.transaction(force_rollback=(undone := generator.random() < 0.1)):
                     keys = self.insert(connection, [f"body {seed}"] * generator.randint(1, 20))
                 if not undone:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
+
 from conftest import ROOT
 from ports import free_port
 from waiting import wait_for
@@ -39,6 +41,12 @@ def missing(language: str) -> str | None:
     if "INORDER_TEST_CLIENTS" not in os.environ:
         return "script/clients runs it"
     return None if MADE[language].exists() else f"script/clients has not built {MADE[language].relative_to(ROOT)}"
+
+
+def unless_missing(*languages: str) -> pytest.MarkDecorator:
+    """A mark that skips a test before it starts servers."""
+    reasons = [reason for language in languages if (reason := missing(language))]
+    return pytest.mark.skipif(bool(reasons), reason="".join(reasons[:1]))
 
 
 class Service:

@@ -24,8 +24,13 @@ from world.sql import value
 
 pytestmark = pytest.mark.server
 
-DIRECT = [language for language in COMMANDS if language != "java"]  # its driver knows no sockets of Unix
-POOLED = list(COMMANDS)
+COMMANDED = {
+    language: pytest.param(language, marks=pytest.mark.skipif(bool(reason := missing(language)), reason=reason or ""))
+    for language in COMMANDS
+}
+DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # its driver knows no sockets of Unix
+POOLED = list(COMMANDED.values())
+only_in_script_clients = pytest.mark.skipif("INORDER_TEST_CLIENTS" not in os.environ, reason="script/clients runs it")
 # Through a pooler no statement may be prepared by name. The Python programs say so themselves, pg for Node and
 # query_typed() of Rust prepare none.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
@@ -41,24 +46,19 @@ def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) ->
 
 @pytest.fixture
 def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
-    if "INORDER_TEST_CLIENTS" not in os.environ:
-        pytest.skip("script/clients runs it")
     with pooled(cluster, shared_folder) as port:
         yield port
 
 
 @pytest.mark.parametrize("language", DIRECT)
 def test_a_consumer(shop: Shop, language: str, tmp_path: Path) -> None:
-    if reason := missing(language):
-        pytest.skip(reason)
     source, sink = (uri(str(shop.cluster.folder / "run"), 5432, name) for name in ("shop", "mail"))
     check(shop, Consumer(language, source, sink, tmp_path / "log"))
 
 
+@only_in_script_clients
 @pytest.mark.parametrize("language", POOLED)
 def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp_path: Path) -> None:
-    if reason := missing(language):
-        pytest.skip(reason)
     source, sink = (uri("127.0.0.1", pooler, name, **UNPREPARED.get(language, {})) for name in ("shop", "mail"))
     if language == "java":
         source, sink = map(of_jdbc, (source, sink))
@@ -334,10 +334,9 @@ def test_every_documented_program_notices_a_silent_network() -> None:
     assert not faults and of_docs == [("feed-workers.md", "psycopg.connect(")]
 
 
+@only_in_script_clients
 def test_consumers_notice_a_silent_network(shop: Shop, tmp_path: Path) -> None:
     """All consumers wait at once for most of a minute: the host is gone, and comes back at the same address."""
-    if "INORDER_TEST_CLIENTS" not in os.environ:
-        pytest.skip("script/clients runs it")
     with far_server(shop.cluster) as server:
         consumers = [of_far_server(server, language, tmp_path) for language in COMMANDS if not missing(language)]
         try:
