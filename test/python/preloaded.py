@@ -6,6 +6,7 @@ most of the third of a second of CPU time of a run.
 """
 
 import atexit
+import errno
 import fcntl
 import gc
 import json
@@ -31,6 +32,7 @@ UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
 PAUSE = "INORDER_TEST_PAUSE"  # seconds of the pause before the first retry, which doubles with each retry
+UNMARKED = "INORDER_TEST_UNMARKED"  # no file takes an attribute, as if it were of another owner
 # Formats that another process has loaded; a run without them does not have their memory.
 ARROW = {"arrow", "parquet"}
 TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
@@ -225,6 +227,10 @@ def hold_after(sizes: list[int]) -> None:
     os.write = counted
 
 
+def refuse(*_arguments: object) -> NoReturn:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     for ours, theirs in enumerate(descriptors, 1):
         os.dup2(theirs, ours)
@@ -238,6 +244,8 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), int(room)))
     if pause := os.environ.pop(PAUSE, None):
         vars(import_module("inorder.connection.patience"))["FIRST_PAUSE"] = float(pause)
+    if os.environ.pop(UNMARKED, None):
+        os.getxattr = os.setxattr = refuse  # type: ignore[assignment]
     sys.argv = ["inorder", *request["arguments"]]
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

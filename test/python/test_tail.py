@@ -459,7 +459,7 @@ def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> N
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
     )
     peaks = []
-    for rows in (500, 6000):
+    for rows in (300, 3000):
         fresh.execute("INSERT INTO wide (t) SELECT repeat('x', 10000) FROM generate_series(1, %s)", (rows,))
         with (tail.folder / "out").open("wb") as out:
             done = subprocess.run(

@@ -223,16 +223,16 @@ def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...
 
 def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
-    insert(fresh, 40_000)
+    insert(fresh, 20_000)
     for _ in range(3):
-        with tail.started("--feed", "f", "--batch-rows", "10k", to="out") as running:
+        with tail.started("--feed", "f", "--batch-rows", "5k", to="out") as running:
             wait_for_more(tail.folder / "out")
             running.kill()
             running.wait()
         wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
-    tail.appended("--feed", "f", "--batch-rows", "10k")
+    tail.appended("--feed", "f", "--batch-rows", "5k")
     rows = tail.rows()
-    assert sorted(set(rows)) == list(range(1, 40_001)) and len(rows) % 10_000 == 0
+    assert sorted(set(rows)) == list(range(1, 20_001)) and len(rows) % 5_000 == 0
     (tail.folder / "half").write_text('{"id":')
     insert(fresh, 1)
     with tail.started("--feed", "f", to="half") as running:

@@ -60,7 +60,7 @@ def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change:
     try:
         with tail.started(*EVENTS, *POLL, to="out") as running:
             with beside(writer := Writer(fresh.info.dsn)):
-                for number in range(60):
+                for number in range(60 if LONG_RUN else 20):
                     fresh.execute(CHANGES[change][number % 2].encode())
                     time.sleep(0.02)
             wait_for(lambda: tail_rows(tail) >= writer.rows or running.poll() is not None)

@@ -28,7 +28,7 @@ from world.sql import value
 
 pytestmark = pytest.mark.server
 
-RECONNECTS = 100 if LONG_RUN else 15
+RECONNECTS = 100 if LONG_RUN else 6
 OURS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND application_name = 'inorder'"
 FORMATS = ("json", "csv", "binary", "arrow", "parquet")
 

@@ -27,12 +27,12 @@ from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 from world.beside import beside
 from world.server import UNFLUSHED, kill_all
-from world.sql import value
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
 LAZY = SETTINGS | {"shared_buffers": "64MB"} | UNFLUSHED
-CRASHES = 20 if LONG_RUN else 6
+CRASHES = 20 if LONG_RUN else 3
 WRITERS = 4
 ROWS = 40_000  # in one batch: 2.3 MB
 BEGUN, MOST = 100_000, 2_000_000  # bytes of the batch; between these limits is the part in the socket
@@ -48,14 +48,24 @@ def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
         reconnect.reconnected(lambda: cast(Session, SimpleNamespace(close=lambda: None)), attach)
 
 
-@pytest.fixture
-def private(server: Installation, edition_name: str) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def lazy(server: Installation) -> Iterator[Cluster]:
     with Cluster(server) as running:
         running.start(LAZY)
-        install_edition(edition_name, server, running, "postgres")
-        with connect(running.dsn) as connection:
-            make_table(connection)
         yield running
+
+
+@pytest.fixture
+def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
+    """A server of this file, with the edition and the table in the database "postgres"."""
+    if lazy.process is None or lazy.process.poll() is not None:
+        lazy.start(LAZY)
+    with connect(f"{lazy.dsn} dbname=template1") as admin:
+        run(admin, "DROP DATABASE postgres WITH (FORCE)", "CREATE DATABASE postgres TEMPLATE template0")
+    install_edition(edition_name, server, lazy, "postgres")
+    with connect(lazy.dsn) as connection:
+        make_table(connection)
+    return lazy
 
 
 def write(dsn: str, number: int, ended: threading.Event) -> None:
