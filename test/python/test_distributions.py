@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -43,10 +44,10 @@ def made(kind: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
+    folder = tmp_path_factory.mktemp("dist")
     for kind in ("wheel", "pgxn"):
-        assert made(kind, first, 0o022, "UTC") == made(kind, second, 0o077, "Asia/Tokyo")
-    return first
+        made(kind, folder, 0o077, "Asia/Tokyo")
+    return folder
 
 
 def committed(*patterns: str) -> set[str]:
@@ -73,6 +74,27 @@ def test_the_wheel_has_the_tool_its_man_page_the_sql_edition_and_the_sources_of_
         f"inorder/install/sql/{name}" for name in finished
     }
     assert names == tool | added | {page}
+
+
+def test_the_bytes_are_the_same_each_time(dist: Path, tmp_path: Path) -> None:
+    for kind in ("wheel", "pgxn"):
+        again = made(kind, tmp_path, 0o022, "UTC")
+    assert again == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+
+
+def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:
+    """They depend on neither the umask nor the time zone of the build."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "log", "-1", "--format=%ct"]
+    moment = int(subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
+    year, month, day, hour, minute, second, *_ = time.gmtime(moment)
+    for name in (WHEEL, f"inorder-{__version__}.zip"):
+        with zipfile.ZipFile(dist / name) as packed:
+            assert {info.date_time for info in packed.infolist()} == {(year, month, day, hour, minute, second // 2 * 2)}
+            modes = {info.external_attr >> 16 & 0o777 for info in packed.infolist() if not info.is_dir()}
+            assert modes <= {0, 0o644, 0o755}, name  # git writes no mode for a file that cannot be executed
+    with tarfile.open(dist / f"inorder-{__version__}.tar.gz") as packed_too:
+        assert {member.mtime for member in packed_too} == {moment}
+        assert {member.mode for member in packed_too if member.isfile()} <= {0o644, 0o755}
 
 
 def test_an_installed_tool_reads_the_sql_edition_without_its_sources(dist: Path, tmp_path: Path) -> None:
