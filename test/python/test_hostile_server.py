@@ -13,7 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import conninfo_to_dict
 
 import preloaded
-from conftest import install_edition
+from conftest import LONG_RUN, install_edition
 from hostile import Liar, OneLie, hostile
 from sql_edition import BUILT, TESTED
 from tail_runs import make_table
@@ -35,7 +35,7 @@ COMMANDS = (
 )  # fmt: skip
 OBEYED = {*range(32), 127} - {*b"\t\n"}
 ODD = "a\x1b[2J\r\x7f\x9b31m\tü"
-LIES = 3  # runs of each
+LIES = 3 if LONG_RUN else 2  # runs of each
 
 
 class Lied:

@@ -343,7 +343,9 @@ def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_a_failing_fill_ends_all_others(server: Installation) -> None:
+def test_a_failing_fill_ends_all_others(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the others ends after a batch."""
+    monkeypatch.setattr("inorder.lab.tables.insert_tables.FILL_BATCH", 10_000)
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
         assert len(list(tables.fill(0))) == 2

@@ -18,8 +18,12 @@ pytestmark = pytest.mark.server
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])
-def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: str) -> None:
-    seconds = 5 if LONG_RUN else 1
+def test_nothing_is_lost_and_nothing_comes_twice(
+    server: Installation, edition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 5 if LONG_RUN else 0.3
+    if not LONG_RUN:
+        monkeypatch.setattr("load.stress.round.WRITERS", 6)
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
     print(show(result))
     assert not result.failed
@@ -50,7 +54,7 @@ def test_copies_survive_crashes_between_batch_and_rows(server: Installation, edi
 
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> None:
-    run = run_changes(server, 2.5 if LONG_RUN else 1, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
+    run = run_changes(server, 2.5 if LONG_RUN else 0.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
     print(run.seed, run.seen)
     assert not run.faults
     assert run.seen["compared"] > 0
@@ -59,7 +63,7 @@ def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> 
 @pytest.mark.parametrize(("edition", "crashes"), [("c", False), ("c", True), ("sql", True)])
 def test_counts_by_group_are_those_of_each_snapshot(server: Installation, edition: str, crashes: bool) -> None:
     run = run_groups(
-        server, 5 if LONG_RUN else 2, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
+        server, 5 if LONG_RUN else 1, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
     )
     print(run.seed, run.seen)
     assert not run.faults
