@@ -214,7 +214,8 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
     assert node_dsn(session, replace(shard, group=COORDINATOR)) == session.dsn
 
 
-def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
+def test_a_count_of_shards_that_are_moved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder.count.counter.attempts", range)  # without pauses
     here, there = Shard(1, "public.t_1", 1, "a", 5432), Shard(1, "public.t_1", 2, "b", 5432)
     other = Shard(2, "public.t_2", 1, "a", 5432)
 

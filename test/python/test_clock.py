@@ -19,10 +19,9 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
 from psycopg import sql
 
-from conftest import EDITIONS, ROOT, SETTINGS, copy_of, install_edition
+from conftest import ROOT, SETTINGS, copy_of, install_edition
 from set_clock import SetClock, set_clock
 from sources import C_FILES, PLAIN_FILES, SQL_FILES
-from sql_edition import TESTED
 from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
 from world.sql import value
@@ -41,23 +40,28 @@ def clock() -> Iterator[SetClock]:
 
 @pytest.fixture(scope="module")
 def clocked(server: Installation, clock: SetClock) -> Iterator[Cluster]:
-    """A server whose clock can be set, with a database of each edition to be copied."""
+    """A server whose clock can be set."""
     with Cluster(server) as running:
         with clock.for_children():
             running.start(SETTINGS)
-        for name in EDITIONS if TESTED == "c" else (TESTED,):
-            with connect(running.dsn) as admin:
-                admin.execute(f"CREATE DATABASE with_{name}".encode())
-            install_edition(name, server, running, f"with_{name}")
-            with connect(f"{running.dsn} dbname=with_{name}") as connection:
-                make_table(connection)
         yield running
 
 
+def make_original(server: Installation, clocked: Cluster, edition: str) -> None:
+    with connect(clocked.dsn) as admin:
+        if value(admin, "SELECT count(*) FROM pg_database WHERE datname = %s", f"with_{edition}"):
+            return
+        admin.execute(f"CREATE DATABASE with_{edition}".encode())
+    install_edition(edition, server, clocked, f"with_{edition}")
+    with connect(f"{clocked.dsn} dbname=with_{edition}") as connection:
+        make_table(connection)
+
+
 @pytest.fixture
-def timed(clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]:
+def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]:
     """A connection string of a database with a feed and a count, whose clock can be set."""
     clock.set(0)
+    make_original(server, clocked, edition_name)
     with copy_of(f"with_{edition_name}", clocked, "timed") as connection:
         connection.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
         yield f"{clocked.dsn} dbname=timed"

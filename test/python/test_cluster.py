@@ -57,15 +57,23 @@ def servers_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     clusters.made_anew(monkeypatch)
 
 
+def listing(*folders: Path) -> set[tuple[str, int]]:
+    return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
+
+
 @pytest.mark.usefixtures("servers_are_made_anew")
-def test_nothing_is_left(server: Installation) -> None:
+def test_nothing_is_left_and_system_folders_are_not_written(server: Installation) -> None:
+    before = listing(server.sharedir, server.pkglibdir, server.bindir)
     with Cluster(server) as cluster:
+        assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
+        assert cluster.server.sharedir.is_relative_to(cluster.folder)
         cluster.start()
         assert cluster.process is not None
         pid, folder = cluster.process.pid, cluster.folder
         assert running(pid) and folder.exists()
     assert not running(pid)
     assert not folder.exists()
+    assert listing(server.sharedir, server.pkglibdir, server.bindir) == before
 
 
 def test_nothing_is_left_after_an_error(server: Installation) -> None:
@@ -225,19 +233,6 @@ def listening_sockets() -> set[str]:
 def test_a_server_that_does_not_start_shows_its_log(server: Installation) -> None:
     with pytest.raises(InorderError, match="shared_buffers"), Cluster(server) as cluster:
         cluster.start({"shared_buffers": "none"})
-
-
-def listing(*folders: Path) -> set[tuple[str, int]]:
-    return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
-
-
-@pytest.mark.usefixtures("servers_are_made_anew")
-def test_system_folders_are_not_written(server: Installation) -> None:
-    before = listing(server.sharedir, server.pkglibdir, server.bindir)
-    with Cluster(server) as cluster:
-        assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
-        assert cluster.server.sharedir.is_relative_to(cluster.folder)
-    assert listing(server.sharedir, server.pkglibdir, server.bindir) == before
 
 
 @pytest.mark.usefixtures("servers_are_made_anew")

@@ -69,6 +69,9 @@ def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
         for file in filter(lambda file: (ROOT / file).exists(), files):
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / file, copy / file)
+        for compiled in {(ROOT / file).parent / "__pycache__" for file in files if file.endswith(".py")}:
+            if compiled.exists():
+                shutil.copytree(compiled, copy / compiled.relative_to(ROOT))
         built = build_folder(server, ROOT)
         if built.exists():
             shutil.copytree(built, copy / built.relative_to(ROOT))
