@@ -44,7 +44,8 @@ RETURN (SELECT inorder_internal.group_set(
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
 -- The sets of groups of a table. The columns of a set are those of its view, which keep their names if columns of the
--- table are renamed.
+-- table are renamed. Any role with TRIGGER on the table may create a trigger with the name of ours. The function of the
+-- trigger must therefore belong to the owner of the table.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -53,8 +54,9 @@ BEGIN
         SELECT a.attname FROM pg_class AS v JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
         WHERE v.relname = left(f.proname, -7) AND v.relnamespace = f.pronamespace AND a.attnum < v.relnatts
         ORDER BY a.attnum))).*
-    FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_namespace AS n ON n.oid = f.pronamespace
-    WHERE g.tgrelid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_row$' AND f.proname ~ '_deltas$'
+    FROM pg_class AS c JOIN pg_trigger AS g ON g.tgrelid = c.oid
+    JOIN pg_proc AS f ON f.oid = g.tgfoid AND f.proowner = c.relowner JOIN pg_namespace AS n ON n.oid = f.pronamespace
+    WHERE c.oid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_row$' AND f.proname ~ '_deltas$'
     ORDER BY f.proname;
 END $$;
 

@@ -254,6 +254,25 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
     assert value(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
 
 
+def test_a_view_of_another_role_is_not_read(count: Tail, fresh: Connection) -> None:
+    """A role with TRIGGER on the table can create a trigger, a function and a view with the names of a count."""
+    fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
+    with roles(fresh, "forger"):
+        run(fresh, "GRANT TRIGGER ON orders TO forger", "GRANT CREATE ON SCHEMA public TO forger", "SET ROLE forger",
+            "CREATE FUNCTION forged_deltas() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE FUNCTION spy() RETURNS int8 LANGUAGE plpgsql AS "
+            "'BEGIN RAISE ''spied''; END'",
+            "CREATE VIEW forged AS SELECT 's' AS status, spy() AS count",
+            "CREATE TRIGGER zz_inorder_count_0_row AFTER INSERT ON orders FOR EACH ROW "
+            "EXECUTE FUNCTION forged_deltas()", "RESET ROLE")  # fmt: skip
+        assert "has no count by status" in count("show", "orders", "--by", "status", code=2)
+        count("start", "orders", "--by", "status")
+        assert count("show", "orders", "--by", "status", "--format", "json") == ""
+        assert count("stop", "orders", "--by", "status") == ""
+        assert value(fresh, "SELECT to_regclass('orders_by_status') IS NULL AND to_regclass('forged') IS NOT NULL")
+        run(fresh, "DROP VIEW forged", "DROP FUNCTION spy(), forged_deltas() CASCADE")
+
+
 def test_watching_groups(count: Tail, fresh: Connection) -> None:
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
     count("start", "orders", "--by", "status")
