@@ -611,17 +611,31 @@ END $$;
 -- Fold a set: with "waits" for its owner, otherwise for a writer. Error if the transaction holds a lock on the table
 -- that DDL statements take: the transaction could change the table again, which the proof would not show. If the proof
 -- of the newest fold still holds, the set has no fault: a writer does not look for faults, because that takes longer
--- than to fold.
+-- than to fold. A writer does not wait for a partition that is locked: LOCK TABLE on the view locks the table and all
+-- partitions, with the privileges of the owner of the view. A writer does not fold if a partition belongs to another
+-- role: the plan of the fold may evaluate functions of that role, in the predicate of an index for instance, as the
+-- owner of the table, who has not asked for the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    proof text := inorder_internal.exact_count_proof(caller, s.relation, to_regclass(s.deltas), s.columns);
-    fault text := CASE WHEN waits THEN inorder_internal.group_fault(s) END;
-    modes text[] := ARRAY(
-        SELECT l.mode FROM unnest(inorder_internal.tree(s.relation)::oid[]) AS m(oid)
-        JOIN pg_locks AS l ON l.relation = m.oid AND l.pid = pg_backend_pid()
-        WHERE l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
+    members oid[] := inorder_internal.tree(s.relation)::oid[];
+    proof text;
+    fault text;
+    modes text[];
 BEGIN
+    IF NOT waits THEN
+        PERFORM inorder_internal.run_statements(
+            ARRAY[format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT', s.view)], caller);
+        IF EXISTS (SELECT FROM pg_class AS m JOIN pg_class AS c ON c.oid = s.relation
+                   WHERE m.oid = ANY (members) AND m.relowner <> c.relowner) THEN
+            RETURN;
+        END IF;
+    END IF;
+    proof := inorder_internal.exact_count_proof(caller, s.relation, to_regclass(s.deltas), s.columns);
+    fault := CASE WHEN waits THEN inorder_internal.group_fault(s) END;
+    modes := ARRAY(SELECT l.mode FROM pg_locks AS l
+                   WHERE l.relation = ANY (members) AND l.pid = pg_backend_pid()
+                     AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
     PERFORM inorder_internal.require_read_committed(
         'exact_count_fold', 'Changes since this transaction began would not be counted.');
     IF fault IS NOT NULL THEN

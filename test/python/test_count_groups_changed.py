@@ -1,7 +1,7 @@
 """Counts by group of a table that its owner, or another role, changes: by changes that leave no trace."""
 
 import pytest
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, connect
 
 from attack import refusal
 from counted_groups import FOLD, PARTS, ROWS, START, difference, stands, start
@@ -112,3 +112,38 @@ def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
         assert value(fresh, "SELECT count(*) FROM ran") == 0
         assert refusal(fresh, FOLD) == "55000"
         run(fresh, "DROP VIEW orders_by_status", "DROP FUNCTION spy()")
+
+
+def test_a_writer_that_folds_waits_for_nothing(fresh: Connection, other: Connection) -> None:
+    start(fresh, PARTS)
+    run(fresh, *(f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)), "SET statement_timeout = '20s'")
+    for locked in ("high_1", "orders"):
+        run(other, "BEGIN", f"LOCK TABLE ONLY {locked}")
+        assert refusal(fresh, "SELECT orders_by_status_fold()") == "", locked
+        run(other, "COMMIT")
+    run(fresh, "SELECT orders_by_status_fold()")
+    assert value(fresh, "SELECT count(*) < 20 FROM orders_by_status_deltas") is True
+
+
+def test_a_partition_of_another_owner(fresh: Connection) -> None:
+    """The plan of a fold evaluates functions in its indexes, and writers fold as the owner of the table."""
+    run(fresh, "CREATE TABLE ran (who name)", "GRANT INSERT ON ran TO PUBLIC", "CREATE FUNCTION note() RETURNS void "
+               "LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.ran VALUES (current_user); END'")  # fmt: skip
+    with roles(fresh, "owning", "stranger"):
+        run(fresh, "GRANT CREATE ON SCHEMA public TO owning, stranger")
+        if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+            run(fresh, "SELECT feed_admit('owning')")
+        run(fresh, "SET ROLE owning")
+        start(fresh, PARTS)
+        run(fresh, *(f"INSERT INTO orders VALUES ({number})" for number in range(501, 521)), "RESET ROLE",
+            "ALTER TABLE low OWNER TO stranger", "SET ROLE owning")  # fmt: skip
+        assert stands(fresh)
+        run(fresh, "RESET ROLE", "SET ROLE stranger",
+            "CREATE FUNCTION spy(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS "
+            "'BEGIN PERFORM public.note(); RETURN true; END'",
+            "CREATE INDEX ON low (status) WHERE spy(1)", "RESET ROLE")  # fmt: skip
+        fresh.execute(b"TRUNCATE ran")
+        with connect(fresh.info.dsn) as folding:
+            run(folding, "SET ROLE owning", "SELECT orders_by_status_fold()")
+        assert value(fresh, "SELECT count(*) FROM ran WHERE who = 'owning'") == 0
+        run(fresh, "DROP TABLE orders CASCADE", "DROP FUNCTION spy(int)")
