@@ -609,12 +609,12 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
 END $$;
 
 -- Fold a set: with "waits" for its owner, otherwise for a writer. Error if the transaction holds a lock on the table
--- that DDL statements take: the transaction could change the table again, which the proof would not show. If the proof
--- of the newest fold still holds, the set has no fault: a writer does not look for faults, because that takes longer
--- than to fold. A writer does not wait for a partition that is locked: LOCK TABLE on the view locks the table and all
--- partitions, with the privileges of the owner of the view. A writer does not fold if a partition belongs to another
--- role: the plan of the fold may evaluate functions of that role, in the predicate of an index for instance, as the
--- owner of the table, who has not asked for the fold.
+-- that DDL statements take, or has changed its row in pg_class, as GRANT does: the transaction could change the table
+-- again, which the proof would not show. If the proof of the newest fold still holds, the set has no fault: a writer
+-- does not look for faults, because that takes longer than to fold. A writer does not wait for a partition that is
+-- locked: LOCK TABLE on the view locks the table and all partitions, with the privileges of the owner of the view. A
+-- writer does not fold if a partition belongs to another role: the plan of the fold may evaluate functions of that
+-- role, in the predicate of an index for instance, as the owner of the table, who has not asked for the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -641,7 +641,8 @@ BEGIN
     IF fault IS NOT NULL THEN
         PERFORM inorder_internal.say_fault(s, fault, format(
             'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', s.relation, s.columns));
-    ELSIF modes && '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}' THEN
+    ELSIF modes && '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'
+          OR (SELECT age(c.xmin) <= 0 FROM pg_class AS c WHERE c.oid = s.relation) THEN
         RAISE 'cannot fold the counts of % in a transaction that has locked the table', s.relation
         USING ERRCODE = 'active_sql_transaction',
               DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',

@@ -27,6 +27,10 @@ def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
         "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)", "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
         "DELETE FROM above WHERE id < 9", "ALTER TABLE above DETACH PARTITION orders")  # fmt: skip
     assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == []
+    # The second change of a row of the catalog by one transaction does not change the transaction that is in the row.
+    run(fresh, "BEGIN", "GRANT SELECT ON orders TO PUBLIC")
+    assert refusal(fresh, FOLD) == "25001"
+    run(fresh, "ROLLBACK")
 
 
 def test_columns_that_swap_names(fresh: Connection) -> None:
