@@ -124,6 +124,9 @@ BEGIN
                WHERE g.tgrelid = log) THEN
         RAISE 'table % cannot be a log, because its changes are logged', log
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
+    ELSIF EXISTS (SELECT FROM inorder_internal.group_sets(log)) THEN
+        RAISE 'table % cannot be a log, because its rows are counted by group', log
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call exact_count_stop first, for each view.';
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
     -- The log may belong to another table that is still logged, and for which log_name() returns the name of this log.

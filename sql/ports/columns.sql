@@ -49,7 +49,10 @@ BEGIN
         WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
         THEN 'is a partition, or inherits from a table: statements on the parent do not fire its statement triggers'
         WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
-        THEN 'is a log of changes, whose rows are written without a statement' END);
+        THEN 'is a log of changes, whose rows are written without a statement'
+        WHEN EXISTS (SELECT FROM pg_trigger AS g
+                     WHERE g.tgrelid = relation AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_copy$')
+        THEN 'is the table of deltas of a count by group, whose rows are written without a statement' END);
 END $$;
 
 -- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or by a
