@@ -678,8 +678,9 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of a table with some columns, if it exists. Otherwise the set that would be created; error if its names are
--- taken.
+-- The set of a table with some columns, if it exists, also if its view was dropped. Otherwise the set that would be
+-- created; error if its names are taken, perhaps by the set of other columns: {a,b} and {a_b} have the same names, as
+-- do all sets of a table whose name is long.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -688,7 +689,7 @@ DECLARE
     existing_object text;
 BEGIN
     SELECT * INTO existing_set FROM inorder_internal.group_sets(set_to_make.relation) AS g
-    WHERE g.columns = set_to_make.columns OR g.deltas = s.deltas LIMIT 1;
+    WHERE g.columns = set_to_make.columns OR g.deltas = s.deltas AND to_regclass(g.view) IS NULL LIMIT 1;
     IF FOUND THEN
         existing_set.columns := columns;
         RETURN existing_set;
@@ -698,7 +699,7 @@ BEGIN
         to_regprocedure(concat(s.folding, '()'))::text]) AS t
     WHERE t IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        RAISE '% already exists, and does not belong to the counts of %', existing_object, relation
+        RAISE '% already exists, and does not belong to the counts of % by these columns', existing_object, relation
         USING ERRCODE = 'duplicate_table',
               HINT = 'Rename it, or drop it if it belonged to a table that was dropped.';
     END IF;
@@ -744,7 +745,9 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO s FROM inorder_internal.group_sets(relation) AS g
-    WHERE g.columns = by OR g.deltas = (inorder_internal.new_group_set(exact_count_stop.relation, by)).deltas LIMIT 1;
+    WHERE g.columns = by
+       OR g.deltas = (inorder_internal.new_group_set(exact_count_stop.relation, by)).deltas
+          AND to_regclass(g.view) IS NULL LIMIT 1;
     IF NOT FOUND THEN
         RAISE 'table % has no count by %', relation, coalesce(quote_literal(by), 'NULL')
         USING ERRCODE = 'object_not_in_prerequisite_state';

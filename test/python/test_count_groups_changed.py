@@ -153,6 +153,17 @@ def test_a_partition_of_another_owner(fresh: Connection) -> None:
         run(fresh, "DROP TABLE orders CASCADE", "DROP FUNCTION spy(int)")
 
 
+def test_two_sets_of_one_name(fresh: Connection) -> None:
+    run(fresh, "CREATE TABLE orders (a int, b int, a_b int)", "INSERT INTO orders VALUES (1, 2, 3)",
+        START.replace("status", "a,b"), FOLD)  # fmt: skip
+    assert refusal(fresh, START.replace("status", "a_b")) == "42P07"
+    assert refusal(fresh, "SELECT exact_count_stop('orders', by => '{a_b}')") == "55000"
+    assert difference(fresh, "orders_by_a_b", "SELECT a, b, count(*) FROM orders GROUP BY a, b") == []
+    long = "x" * 63
+    run(fresh, f"ALTER TABLE orders RENAME TO {long}", f"SELECT exact_count_start('{long}', by => '{{a}}')")
+    assert refusal(fresh, f"SELECT exact_count_start('{long}', by => '{{}}')") == "42P07"
+
+
 def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
     """The triggers in C write deltas and logs as COPY writes rows: no statement trigger counts them."""
     start(fresh)
