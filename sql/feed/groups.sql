@@ -153,16 +153,22 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text);
 
--- The last part of the function that writes deltas, after a statement.
+-- The last part of the function that writes deltas, after a statement. The owner of the schema could drop the function
+-- that folds, and create another one.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
         -- One of 2,000 transactions folds, if it may.
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
            AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~) ''[02468]000$''::pg_catalog.text
-           AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text)
-           AND pg_catalog.to_regprocedure(%2$L) IS NOT NULL THEN
-            PERFORM %2$s;
+           AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text) THEN
+            PERFORM FROM pg_catalog.pg_proc AS f
+            JOIN pg_catalog.pg_class AS c ON c.relowner OPERATOR(pg_catalog.=) f.proowner
+            WHERE f.oid OPERATOR(pg_catalog.=) pg_catalog.to_regprocedure(%2$L)::pg_catalog.oid
+              AND c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass::pg_catalog.oid;
+            IF FOUND THEN
+                PERFORM %2$s;
+            END IF;
         END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
 -- The name of the setting by which a transaction records that an UPDATE may move rows to another partition. Tables of

@@ -74,7 +74,8 @@ BEGIN
                   AND pg_relation_is_updatable(v.oid, true) <> 0
                   -- A view that runs with the privileges of its callers (security_invoker) gives them no other
                   -- privileges.
-                  AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
+                  AND NOT EXISTS (SELECT FROM pg_options_to_table(v.reloptions) AS o
+                                  WHERE o.option_name = 'security_invoker' AND o.option_value::boolean)
                   AND (has_table_privilege(v.relowner, r.oid, r.wanted)
                        OR has_any_column_privilege(v.relowner, r.oid, r.columns))
                 UNION ALL

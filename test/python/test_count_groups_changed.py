@@ -4,7 +4,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 
 from attack import refusal
-from counted_groups import FOLD, PARTS, ROWS, START, difference, stands, start
+from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference, stands, start
 from ground import roles
 from world.sql import run, value
 
@@ -172,3 +172,39 @@ def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
         "SELECT exact_count_start('t_changes', by => '{}')", "SELECT exact_count_fold('t_changes')")  # fmt: skip
     assert refusal(fresh, "SELECT changes_enable('t')") == "55000"
     run(fresh, "SELECT exact_count_stop('t_changes', by => '{}')", "SELECT changes_enable('t')")
+
+
+def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
+    """In the SQL edition a writer folds with its own privileges: those of docs/count.md, and not TRIGGER."""
+    start(fresh)
+    newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
+    with roles(fresh, "app"):
+        if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+            run(fresh, "SELECT feed_admit('app', only_writes => true)")
+        run(fresh, "GRANT INSERT ON orders TO app", "GRANT SELECT ON orders_by_status TO app",
+            "GRANT SELECT, INSERT, DELETE ON orders_by_status_deltas TO app", FOLD, "SET ROLE app",
+            *(f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)))  # fmt: skip
+        before = value(fresh, newest)
+        run(fresh, "SELECT orders_by_status_fold()")
+        assert value(fresh, newest) != before
+        run(fresh, "RESET ROLE")
+        assert difference(fresh) == [] and stands(fresh)
+
+
+def test_who_owns_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
+    """The function runs as each writer that may fold; writers of the extension do not call it."""
+    run(fresh, "CREATE TABLE ran ()", "GRANT INSERT ON ran TO PUBLIC")
+    with roles(fresh, "keeper", "owning"):
+        if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+            run(fresh, "SELECT feed_admit('owning')")
+        run(fresh, "CREATE SCHEMA kept AUTHORIZATION keeper", "GRANT USAGE, CREATE ON SCHEMA kept TO owning",
+            "SET ROLE owning", *(text.replace("orders", "kept.orders") for text in (*PLAIN, START, FOLD)),
+            "RESET ROLE", "SET ROLE keeper", "DROP FUNCTION kept.orders_by_status_fold()",
+            "CREATE FUNCTION kept.orders_by_status_fold() RETURNS void LANGUAGE plpgsql AS "
+            "'BEGIN INSERT INTO public.ran DEFAULT VALUES; END'", "RESET ROLE", "SET ROLE owning")  # fmt: skip
+        until_a_fold = value(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")
+        for number in range(until_a_fold + 10):
+            fresh.execute(f"INSERT INTO kept.orders VALUES ({number})".encode())
+        run(fresh, "RESET ROLE")
+        assert value(fresh, "SELECT count(*) FROM ran") == 0
+        run(fresh, "DROP SCHEMA kept CASCADE")
