@@ -16,6 +16,7 @@ from inorder.lab.server import cluster as cluster_module
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import copy_server, make_readable
 
+from conftest import ROOT
 from first_use import REMOVAL, STATEMENTS, printed, script
 from tool import inorder
 from world.server import run_program
@@ -34,7 +35,6 @@ def bare_installation(server: Installation, root: Path, sources: object = ()) ->
 @pytest.fixture
 def bare(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
-    monkeypatch.setenv("COPT", "-O0")  # compiled only to be installed and used a little
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running
@@ -52,10 +52,26 @@ def pg_config_of(copy: Installation, original: Installation, folder: Path) -> Pa
     return program
 
 
+COMPILED = "src/ports/version.o"
+# A compiler that makes this object only, and copies the other ones.
+COMPILER = """#!/bin/sh
+for word; do [ "$last" = -o ] && object=$word; last=$word; done
+case " $* " in *" -c "*) [ "$object" = {compiled} ] || exec cp {kept}/"$object" "$object" ;; esac
+exec {compiler} "$@"
+"""
+
+
 @pytest.fixture
-def pg_config(bare: Cluster, tmp_path: Path) -> str:
+def pg_config(bare: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The program of a server whose objects, except one, the tests have compiled before."""
     folder = tmp_path / "bin"
     folder.mkdir()
+    kept, name = building.build_folder(bare.original, ROOT), bare.original.compiler.split()[0]
+    with building.locked(kept):
+        building.run_make(bare.original, ROOT / "Makefile", kept)
+    (folder / name).write_text(COMPILER.format(compiled=COMPILED, kept=kept, compiler=shutil.which(name)))
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return str(pg_config_of(bare.server, bare.original, folder))
 
 
