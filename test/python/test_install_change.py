@@ -46,7 +46,7 @@ RENEWED = "jsonb_set(reader_start('events')::jsonb, '{transactions}', p -> 'tran
 
 class Change:
     def __init__(self, cluster: Cluster, folder: Path, connection: Connection, edition: str) -> None:
-        self.cluster, self.tool, self.connection = cluster, Tool(cluster, folder, connection), connection
+        self.tool, self.connection = Tool(cluster, folder, connection), connection
         self.folder, self.edition = folder, edition
         self.psql = cluster.original.program("psql")
         self.script = text("docs/change-edition.sql")
@@ -69,7 +69,6 @@ class Change:
         assert started.returncode == 0, printed
         other = OTHER[self.edition]
         assert f"{other}: {EDITIONS[other]}: is installed" in self.tool.install("--check")
-        assert as_new(self.cluster, self.folder, self.connection.info.dbname, other) == ""
 
     def refused(self) -> str:
         started = self.start()
@@ -112,6 +111,7 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
         wait_for(lambda: rows(c, "SELECT pid FROM pg_locks WHERE NOT granted"))
         run(reader, "COMMIT")
         change.end(started)
+        assert as_new(cluster, change.folder, c.info.dbname, OTHER[change.edition]) == ""
         change.insert(5, by=late)
         change.insert(6)
         run(late, "COMMIT")
