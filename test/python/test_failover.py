@@ -12,7 +12,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 import upgraded_tables
-from conftest import SETTINGS
+from conftest import SETTINGS, copy_of
 from ground import FINISH, FROM_CLOCK
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
@@ -213,11 +213,13 @@ def test_a_second_promotion(pair: Pair) -> None:
                     last.execute("SELECT reader_next_batch('events', %s::text::feed_position)", [position])
 
 
-def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
+def test_numbers_of_promotions_within_a_second(cluster: Cluster) -> None:
     number = "SELECT inorder_internal.next_number(%s, %s)"
-    lost = int(value(pair.old, number, 1, "a lost timeline")) + 100
-    time.sleep(0.001)
-    assert int(value(pair.old, number, 2, "another lost timeline")) > lost
+    with copy_of("template1", cluster, "promotions") as connection:
+        create(connection)
+        lost = int(value(connection, number, 1, "a lost timeline")) + 100
+        time.sleep(0.001)
+        assert int(value(connection, number, 2, "another lost timeline")) > lost
 
 
 # On a standby they wait for a lock, at the table itself or, in the middle of a query, at its partition.
