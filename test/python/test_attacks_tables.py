@@ -92,8 +92,10 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     start, name = f"reader_start('{table}')", f"of_{connection.info.user}"
     every = f"reader_next_batch('{table}', {start})"
     refused = set()
+    batch: object = None
     for read in READS:
-        batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
+        if "{batch}" in read:
+            batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
         statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
         refused.add(refusal(connection, statement, "42703"))
     # feed_prepare() refuses a table that is readable by its key, because it would add another column (55000).
@@ -861,13 +863,15 @@ def test_no_owner_breaks_the_view_for_others(alices: str) -> None:
         users = ("postgres", "alice", "mallory", "monitor", "bob")
         sessions = {user: stack.enter_context(connect(f"{alices} user={user}")) for user in users}
         mallory = sessions["mallory"]
-        for odd in ODD:
+        for number, odd in enumerate(ODD):
             run(mallory, "CREATE SCHEMA odd", EVENTS.format(name="odd.t"), "SELECT feed_create('m', 'odd.t')")
             run(mallory, "INSERT INTO odd.t (n) SELECT generate_series(1, 100)")
             refusal(mallory, odd)
             refusal(mallory, "ANALYZE")
-            for user, looker in sessions.items():
-                seen = value(looker, "SELECT count(*) FROM feeds WHERE owner = 'alice' AND backlog_transactions > 0")
+            for user in users if LONG_RUN else (users[number % len(users)], "monitor"):
+                seen = value(
+                    sessions[user], "SELECT count(*) FROM feeds WHERE owner = 'alice' AND backlog_transactions > 0"
+                )
                 assert seen == (user in ("postgres", "alice", "monitor")), (odd, user)
             run(sessions["postgres"], f"DROP SCHEMA IF EXISTS odd, {ODD_SCHEMA} CASCADE", "DROP TABLE IF EXISTS t")
 
@@ -924,13 +928,13 @@ def test_two_strangers_at_once_make_feeds(alices: str) -> None:
 
     def make(user: str) -> None:
         with connect(f"{alices} user={user}") as maker:
-            for number in range(20):
+            for number in range(8):
                 run(maker, f"SELECT feed_create('{number}', 'alice.t')")
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(make, ("alice", "bob", "mallory")))
     with connect(alices) as admin:
-        assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 61
+        assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 25
 
 
 # Types of the owner, and objects that can be made with each; 0 to 2 have casts by function, 3 has casts by text.
@@ -1000,7 +1004,7 @@ def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str
         text = tail.written("evil.t", "--position", output, "--format", output, *where)
         with connect(f"{typed} user=mallory") as mallory:
             run(mallory, "SELECT feed_seek('f', 'beginning')")
-        if not where:
+        if output == "json" or (LONG_RUN and not where):
             assert tail.written("--feed", "f", "--owner", "mallory", "--format", output) == text
         if output == "json":
             first, second = (json.loads(line) for line in text.splitlines())

@@ -426,7 +426,7 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
 @pytest.mark.parametrize("shares", ["NULL", """ROW('n" OR evil.attack() --', 2, 'int8', 2, 'x')"""])
 def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -> None:
     tried = 0
-    for number, (position, pending) in enumerate(product(POSITIONS, PENDING)):
+    for number, (position, pending) in list(enumerate(product(POSITIONS, PENDING)))[:: 1 if LONG_RUN else 2]:
         if not forge(state, "alice.t", "", position, pending, OWNER, shares):
             continue
         tried += 1

@@ -48,7 +48,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
     run(owner, "BEGIN", use)
     with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
         waits = not waiting.done()
-        run(third, "SET lock_timeout = '300ms'")
+        run(third, "SET lock_timeout = '50ms'")
         behind = refusal(third, use) if waits else ""
         run(owner, "COMMIT")
         assert waiting.result() in (DENIED, OF_TEMPORARY_TABLES)
@@ -108,7 +108,7 @@ def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Conn
         run(writer, "INSERT INTO s.t (n) VALUES (1)", "BEGIN", f"SELECT FROM {STATE}")
         with blocked(refusal, stranger, QUEUES["CREATE RULE"][0].format(table=STATE)) as waiting:
             assert not waiting.done()
-            run(third, "SET lock_timeout = '300ms'")
+            run(third, "SET lock_timeout = '50ms'")
             assert [refusal(third, statement) for statement in STATE_USERS] == [TIMED_OUT] * len(STATE_USERS)
             run(fresh, "SET lock_timeout = '300ms'", STATE_USERS[-1])
             run(writer, "COMMIT")
