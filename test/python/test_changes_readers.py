@@ -8,7 +8,7 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import SETTINGS, install_edition
+from conftest import LONG_RUN, SETTINGS, install_edition
 from copies import SNAPSHOT, Copy, KeptCopy
 from ground import state
 from world.beside import beside
@@ -92,7 +92,7 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
                 return
             with beside(write):
                 copy = KeptCopy()
-                for _ in range(50):
+                for _ in range(50 if LONG_RUN else 15):
                     run(standby, SNAPSHOT)
                     copy.step(standby)
                     assert copy.rows == copy.table_now(standby)

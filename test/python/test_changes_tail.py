@@ -33,7 +33,7 @@ pytestmark = pytest.mark.server
 
 CHANGES = ("t", "--changes", "--position", "p")
 POLL = ("--follow", "--interval", "20ms")
-KILLS = 20 if LONG_RUN else 6
+KILLS = 20 if LONG_RUN else 4
 ROWS = 30_000  # in one batch
 BEGUN = 1_000_000  # bytes of it
 STEPS = (
@@ -85,7 +85,8 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
     copies = {"json": Copy(), "csv": Copy()}
     for number, step in enumerate(("", *STEPS)):
         run(fresh, *step.split("; "))
-        for form, read in (("json", of_json), ("csv", of_csv)):
+        # A batch of CSV has the changes of several steps.
+        for form, read in (("json", of_json), ("csv", of_csv))[: 2 if LONG_RUN or number in (0, 2, 5, 7) else 1]:
             rows = read(tail("t", "--changes", "--position", form, "--format", form))
             assert (rows[0][0] == "resync") == (number in (0, 5, 7))
             copies[form].apply(rows)
@@ -112,9 +113,10 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     parquet = pytest.importorskip("pyarrow.parquet")
     pytest.importorskip("adbc_driver_postgresql")
     files = ("t", "--changes", "--position", "place", "--format", "parquet", "--directory", "files")
-    for step in STEPS:
+    for number, step in enumerate(STEPS):
         run(fresh, *step.split("; "))
-        tail(*files, "--batch-rows", "5")
+        if LONG_RUN or number % 3 == 0:
+            tail(*files, "--batch-rows", "5")
     rows = parquet.read_table(tail.folder / "files").to_pylist()
     # Files are ordered by version rather than by name.
     rows.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))

@@ -31,7 +31,7 @@ from world.beside import beside
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
-ROWS = 5000
+ROWS = 2000
 WORK = "SELECT count(*) FROM generate_series(1, 2000000)"
 
 

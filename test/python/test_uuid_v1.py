@@ -20,7 +20,7 @@ from restoring import copied
 from world.sql import value
 
 pytestmark = pytest.mark.server
-INPUTS = 1_000_000 if LONG_RUN else 50_000  # inputs of the fuzzing, and pairs that are compared
+INPUTS = 1_000_000 if LONG_RUN else 20_000  # inputs of the fuzzing, and pairs that are compared
 RAW_VALUES = 5_000
 ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
 
