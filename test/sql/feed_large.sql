@@ -11,7 +11,7 @@ CREATE TABLE p0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 SELECT feed_enable(t) FROM unnest('{b,n,p}'::regclass[]) AS t;
 \set ECHO none
-SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,2000,3,2,700,1500}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
+SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,1000,3,2,350,750}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
 ANALYZE b, n, p;
 -- Reads batches of max_rows rows from the start of a transaction. Returns the number of batches, the number of rows,
@@ -45,7 +45,7 @@ BEGIN
     in_order := got = every;
 END $$;
 SELECT t, max_rows, whole, first, (read(t, max_rows, whole, first)).*
-FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (500, false, 3), (500, false, 2000), (1000, false, 2000), (500, false, 1500), (2000, false, 2000), (500, true, 3), (500, true, 2000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
+FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (250, false, 3), (250, false, 1000), (500, false, 1000), (250, false, 750), (1000, false, 1000), (250, true, 3), (250, true, 1000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
 -- The first batch, too, is read by the key, without sorting the transaction.
 CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -53,9 +53,9 @@ DECLARE
     key regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = t AND indisprimary);
     before bigint;
 BEGIN
-    EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 2000', t) INTO position.transactions;
+    EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 1000', t) INTO position.transactions;
     before := pg_stat_get_xact_numscans(key);
-    PERFORM reader_next_batch(t, position, 300);
+    PERFORM reader_next_batch(t, position, 150);
     RETURN pg_stat_get_xact_numscans(key) > before;
 END $$;
 SELECT scans_of_key('b');

@@ -140,7 +140,7 @@ DECLARE
     got int;
 BEGIN
     EXECUTE format('SELECT array_agg("o""d %%I $1" ORDER BY "o""d %%I $1") FROM %s', t) INTO expected;
-    FOREACH size IN ARRAY '{7,50,null}'::int[] LOOP
+    FOREACH size IN ARRAY '{7,35,null}'::int[] LOOP
         right_order := drained(t, 'o"d %I $1', size) = expected;
         PERFORM feed_create('f', t, 'beginning', order_column => 'o"d %I $1');
         EXECUTE format('CREATE TEMP TABLE seen AS SELECT 0 AS piece, * FROM %s LIMIT 0', t);
@@ -165,7 +165,7 @@ BEGIN
         EXECUTE format('CREATE INDEX ON %I ("o""d %%I $1")', t);
         PERFORM feed_enable(t::regclass);
         FOR i IN 1 .. 12 LOOP
-            EXECUTE format('INSERT INTO %I ("o""d %%I $1") SELECT (g * 7 + $1) %% 40 FROM generate_series(1, 10) AS g', t) USING i;
+            EXECUTE format('INSERT INTO %I ("o""d %%I $1") SELECT (g * 7 + $1) %% 40 FROM generate_series(1, 5) AS g', t) USING i;
             COMMIT;
         END LOOP;
     END LOOP;

@@ -55,11 +55,11 @@ DECLARE
     m made;
     r int;
 BEGIN
-    FOR i IN 1 .. 60 LOOP
+    FOR i IN 1 .. 24 LOOP
         r := (random() * 1000)::int;
         FOR m IN SELECT * FROM made ORDER BY name LOOP
             EXECUTE format('INSERT INTO %I (v, n, at) SELECT %s, $1 * 100 + j, r / 5 FROM (SELECT j, ($2 + j / 4) %% 40 AS r FROM generate_series(0, $3) AS j) AS s', m.name, m.value)
-            USING i, r, CASE WHEN i = 30 THEN 99 ELSE i % 9 END;
+            USING i, r, CASE WHEN i = 12 THEN 99 ELSE i % 9 END;
         END LOOP;
         COMMIT;
     END LOOP;

@@ -56,7 +56,7 @@ SELECT t, count(*), bool_and(p = reader_advance(q, reader_batch_between(q, p))) 
 FROM (SELECT f.t, f.p AS q, s.p FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i >= f.i) AS pairs GROUP BY t ORDER BY t;
 SELECT f.t, f.i AS "from", s.i AS "to", z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 3) AS z
 WHERE f.t = 'a'::regclass ORDER BY 1, 2, 3;
-SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
+SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i AND f.t <> 'a'::regclass, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
 -- More parts than rows, an empty batch, and rows that no key distinguishes.
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
