@@ -11,6 +11,7 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
 
+from clusters import quick_options
 from conftest import EDITIONS
 from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, wait_until_confirmed
 from sql_edition import create
@@ -32,7 +33,11 @@ def clusters() -> Iterator[tuple[Cluster, Cluster]]:
     old, new = next(buildable_installations(), None), embedded_installation()
     if old is None or new is None:
         pytest.skip("needs the system's PostgreSQL with headers, and the embedded one")
-    with Cluster(old, ()) as publisher, Cluster(new, ()) as subscriber:
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COPT", quick_options())
+            publisher = stack.enter_context(Cluster(old, ()))
+        subscriber = stack.enter_context(Cluster(new, ()))
         publisher.start(SETTINGS)
         subscriber.start(SETTINGS)
         yield publisher, subscriber
