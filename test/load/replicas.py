@@ -21,6 +21,7 @@ SETTINGS = {
     "wal_level": "logical", "max_replication_slots": "30", "max_wal_senders": "30", "max_worker_processes": "30",
     "max_logical_replication_workers": "20", "wal_retrieve_retry_interval": "100ms", "max_prepared_transactions": "20",
     "logical_decoding_work_mem": "64kB", "fsync": "off",
+    "wal_writer_delay": "10ms",  # a subscriber confirms what its WAL writer has written
 }  # fmt: skip
 FORMS = {"keys": "uuid", "parts": "parts", "numbers": "number", "made": "generated"}
 SCHEMA = "".join(table(form, name, ", note text") for name, form in FORMS.items())
