@@ -91,9 +91,12 @@ def mallory(dsn: str) -> Iterator[Connection]:
 
 
 def called_names() -> list[str]:
+    """Names that the script calls; in the short run, only every fifth of its internal functions."""
     script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
-    return sorted(named - {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"})
+    named -= {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"}
+    internal = sorted(named & set(re.findall(r"CREATE FUNCTION inorder_internal\.(\w+)\(", script)))
+    return sorted(named if LONG_RUN else named.difference(internal) | set(internal[::5]))
 
 
 def use(dsn: str, schema: str) -> None:
@@ -340,11 +343,15 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
     """The owner does it in the same session, where no lock of the call helps."""
     run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
+    seen = set[str | None]()
     for call in SWAPPED:
-        ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
+        places = count(1, 1 if LONG_RUN else 3)
+        ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in places)))
         assert_no_right_gained(dsn)
         # The attacker's own query that is being planned may miss the dropped object.
-        assert "55000" in ends and set(ends) <= {"55000", "XX000"}, (call, ends)
+        assert set(ends) <= {"55000", "XX000"} and ("55000" in ends or not LONG_RUN), (call, ends)
+        seen |= set(ends)
+    assert "55000" in seen
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:

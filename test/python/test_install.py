@@ -4,15 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
+from conftest import copy_of
 from editions import EVENTS, OBJECTS, Tool, database
 from tool import inorder
 from world.server import run_program
@@ -122,19 +124,46 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     assert "has no inorder; HINT: inorder install" in tool.uninstall(code=2)
 
 
+OWNER = "install_owner"
+
+
+@pytest.fixture(scope="module")
+def with_sql(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A database with the SQL edition, to be copied: that takes less time than to install it."""
+    with connect(cluster.dsn) as admin:
+        run(admin, f"CREATE ROLE {OWNER} LOGIN")
+        with database(cluster, OWNER) as connection:
+            Tool(cluster, tmp_path_factory.mktemp("install"), connection, OWNER).install("--edition", SQL)
+            name = connection.info.dbname
+            connection.close()
+            yield name
+        run(admin, f"DROP ROLE {OWNER}")
+
+
+@pytest.fixture
+def installed(cluster: Cluster, with_sql: str) -> Iterator[Connection]:
+    with copy_of(with_sql, cluster, "installed") as connection:
+        run(connection, f"ALTER DATABASE installed OWNER TO {OWNER}", f"SET ROLE {OWNER}")
+        yield connection
+
+
+@pytest.fixture
+def owners(cluster: Cluster, tmp_path: Path, installed: Connection) -> Tool:
+    return Tool(cluster, tmp_path, installed, OWNER)
+
+
 @pytest.mark.server
-def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
-    tool.install("--edition", SQL)
-    run(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
-    assert "view public.v" in tool.uninstall("--yes", code=2)
-    run(empty, "DROP VIEW public.v")
-    assert tool.uninstall(code=2).endswith("no terminal to ask on; HINT: --yes\n")  # its input has ended
+def test_what_depends_on_it_is_not_removed(owners: Tool, installed: Connection) -> None:
+    run(installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
+    assert "view public.v" in owners.uninstall("--yes", code=2)
+    run(installed, "DROP VIEW public.v")
+    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: --yes\n")  # its input has ended
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
-        env=os.environ | tool.environment,
+        env=os.environ | owners.environment,
     )  # fmt: skip
     assert (no.returncode, no.stderr) == (1, b"inorder: nothing was removed\n")
-    assert "removed inorder" in tool.uninstall("--yes")
+    assert "removed inorder" in owners.uninstall("--yes")
 
 
 @pytest.mark.server
@@ -205,33 +234,30 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
     ],
 )  # fmt: skip
 def test_what_is_no_part_of_a_table_is_not_removed_either(
-    tool: Tool, empty: Connection, statement: str, named: str
+    owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
     """DROP SCHEMA CASCADE would drop them, and columns of a domain's type with it."""
-    tool.install("--edition", SQL)
-    run(empty, "SET ROLE edition_owner", statement)
-    assert named in tool.uninstall("--yes", code=2)
+    run(installed, statement)
+    assert named in owners.uninstall("--yes", code=2)
 
 
 @pytest.mark.server
-def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connection) -> None:
-    tool.install("--edition", SQL)
+def test_functions_that_inserts_call_are_not_broken(owners: Tool, installed: Connection) -> None:
     run(
-        empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id uuid, n int)",
+        installed, "CREATE TABLE public.t (id uuid, n int)",
         "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql "
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
-    assert "views use them: function public.f()\n" in tool.uninstall("--yes", code=2)
-    run(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
-    assert "the calls of inorder in function public.f()" in tool.uninstall("--yes")
+    assert "views use them: function public.f()\n" in owners.uninstall("--yes", code=2)
+    run(installed, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
+    assert "the calls of inorder in function public.f()" in owners.uninstall("--yes")
 
 
 @pytest.mark.server
-def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) -> None:
-    tool.install("--edition", SQL)
+def test_all_that_is_in_the_way_is_named_at_once(owners: Tool, installed: Connection) -> None:
     run(
-        empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
+        installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
         "CREATE TABLE public.t (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",
         'CREATE TABLE public."B\'s" (id int PRIMARY KEY)', "SELECT inorder.changes_enable('public.\"B''s\"')",
         "CREATE TABLE inorder.mine (n int)",
@@ -239,7 +265,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
         "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
         "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
     )  # fmt: skip
-    refused = tool.uninstall("--yes", code=2)
+    refused = owners.uninstall("--yes", code=2)
     for named in (
         "the schema has objects that are not part of inorder: table inorder.mine\nHINT:  move them",
         "these objects depend on inorder: view public.v\nHINT:  drop or change",
@@ -335,16 +361,15 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 
 @pytest.mark.server
-def test_upgrades(tool: Tool, empty: Connection) -> None:
+def test_upgrades(tool: Tool, owners: Tool, installed: Connection) -> None:
     assert "HINT: inorder install" in tool.upgrade(code=2)
-    tool.install("--edition", SQL)
-    assert "is already installed" in tool.upgrade()
+    assert "is already installed" in owners.upgrade()
     version = (
         "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
     )
-    run(empty, "SET ROLE edition_owner", version)
-    assert "HINT: inorder upgrade" in tool.install(code=2)
-    assert "no update of the SQL edition begins with version 0.0.1" in tool.upgrade(code=2)
+    run(installed, version)
+    assert "HINT: inorder upgrade" in owners.install(code=2)
+    assert "no update of the SQL edition begins with version 0.0.1" in owners.upgrade(code=2)
 
 
 def test_the_script_is_printed(tmp_path: Path) -> None:
