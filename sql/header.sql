@@ -1,21 +1,21 @@
--- make joins this file and the other files in sql/ into inorder--VERSION.sql.
+-- The Makefile joins this file and the other files in sql/ into inorder--VERSION.sql.
 \echo Use "CREATE EXTENSION inorder" to load this file. \quit
 
--- This script runs as a superuser, and other roles may have created objects in the schema of the extension.
--- Every reference to that schema is qualified, with arguments of exactly the declared types.
+-- This script runs as a superuser, and other roles may have created objects in the schema of the extension. References
+-- to that schema are qualified, and pass arguments of exactly the declared types.
 SET LOCAL search_path TO pg_catalog, pg_temp;
 
 -- Public functions are in the schema that the user chooses. State and internal functions are in a separate schema,
--- owned by the superuser who runs this script: no other role can create objects in it. If the schema already exists,
--- the script fails.
+-- which is owned by the superuser who runs this script, and in which no other role can create objects. If the schema
+-- already exists, the script fails.
 CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- Functions that are called outside the extension: by the queries that reader_batch_query() returns, and, if an
--- argument is anyelement, by the tool. In the schema of public functions, another role might create a function that
--- matches the arguments better. In this schema only a superuser can create objects. The schema contains no state: every
--- role has USAGE.
+-- Functions that are called from outside the extension: feed_is_table() by the queries that reader_batch_query()
+-- returns, and functions with an argument of type anyelement by the tool. In the schema of public functions, another
+-- role might create a function that matches the arguments better. In this schema only a superuser can create objects.
+-- Since the schema contains no state, every role has USAGE.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that are called by the texts of queries of the extension inorder, and by its tool.';
@@ -24,7 +24,7 @@ COMMENT ON SCHEMA inorder_text IS
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- Error if the library of this session is older than the extension: a session keeps the library that it has loaded. The
+-- Error if the library of this session is older than the extension. A session keeps the library that it has loaded. The
 -- scripts of the extension call this function first.
 CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;

@@ -1,6 +1,7 @@
 -- Revoke all privileges on the objects of the internal schemas; rights.sql grants the privileges that roles need.
 --
--- Default privileges of the superuser who runs this script may have granted privileges on each object above.
+-- Default privileges of the superuser who runs this script may have granted privileges on the objects that the script
+-- has created.
 DO $$
 DECLARE
     object record;

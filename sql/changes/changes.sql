@@ -2,7 +2,7 @@
 -- all changes equals the table, since the row of a key is read after its change was committed. The proof is in
 -- docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
--- The table whose changes are read, after it was locked. Error unless all changes are in the log, and the snapshot of
+-- Lock the table whose changes are read, and return it. Error unless all changes are in the log, and the snapshot of
 -- the calling statement sees the rows and columns of the table.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -29,7 +29,8 @@ BEGIN
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
-    -- The present names and privileges of columns; privileges are null for a column that does not exist.
+    -- Error if a column has another name now, or if a column was added. has_column_privilege() looks at the present
+    -- columns, and returns null for a column that does not exist.
     IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
@@ -62,7 +63,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
-    -- A marker has null instead of arrays, and must still return a row. Collation "C" compares bytes, which is faster.
+    -- A marker has null instead of arrays, and must still give a row of the result. Collation "C" compares bytes, which
+    -- is faster.
     SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
                   string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
                                     'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
@@ -93,11 +95,11 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of the rows in a snapshot, computed from the transactions that have ended in it: a snapshot that sees
--- more has a higher version. The upper bits are the number of the last of these transactions. The lower bits are higher
--- if fewer transactions before it are in progress. The upper bits do not depend on that, because a standby counts open
--- savepoints as transactions in progress. An existing row has a higher version than a deleted key, because a sink may
--- treat the two keys as equal.
+-- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
+-- that sees more has a higher version. The upper bits are the number of the last of these transactions. The lower bits
+-- are higher if fewer transactions before that one are in progress. The upper bits do not depend on transactions in
+-- progress, because a standby counts open savepoints among them. An existing row has a higher version than a deleted
+-- key, because a sink may treat the two keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -107,10 +109,10 @@ BEGIN
 END $$;
 
 -- The query for changes, made from the query for the rows of a batch of the log. The query returns the operation (op),
--- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out: no trigger
--- has written them. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come first,
--- because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked up by
--- the index, however many the planner expects.
+-- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out, because no
+-- trigger writes such keys. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come
+-- first, because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked
+-- up by the index, however many keys the planner expects.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

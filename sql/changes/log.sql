@@ -3,9 +3,9 @@
 -- Triggers on the table and on each of its partitions write the log (logging_triggers()), with the privileges of the
 -- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
 -- columns of a log (the transaction number, the primary key, the kind of the change) are identified by their order,
--- since a key may have columns of any name. A row contains up to 32 keys of a statement, in one array per column: with
--- a row for each key, rows and index entries would cause most of the cost. A row without keys is a marker: the copy
--- must replace all of its rows by the rows of the table.
+-- since a key may have columns of any name. A row contains up to 32 keys of a statement, in one array per column. If
+-- each key had a row of its own, rows and index entries would cause most of the cost. A row without keys is a marker,
+-- which tells the copy to replace all of its rows by the rows of the table.
 
 -- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
 -- if equal values of the type are identical. Equal values of other types are distinguished by their text.
@@ -50,9 +50,9 @@ CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if it has none. Any role with TRIGGER on a table may create a trigger that names any table
--- as the log. The log must therefore also name the table, and belong to the same owner. A log names its table by a
--- trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
+-- The log of a table; null if the table has no log. Any role with TRIGGER on a table may create a trigger that names
+-- any table as the log. The log must therefore also name the table, and belong to the same owner. A log names its table
+-- by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -139,8 +139,8 @@ LANGUAGE sql STABLE
 RETURN true;
 
 -- True if no change of a table since changes_enable() or changes_resync() can be missing from its log. The key columns
--- of the log must have the same types as those of the table, because comparing values of other types could run code of
--- the owner of such a type.
+-- of the log must have the same types as the key columns of the table, because comparing values of other types could
+-- run code of the owner of such a type.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

@@ -19,7 +19,7 @@ BEGIN
                              ELSE 'wrong_object_type' END,
               HINT = CASE WHEN problem LIKE '% no primary key'
                           THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by this key.', relation)
-                          WHEN problem LIKE '% partition, %' THEN 'Log the changes of the table above it.'
+                          WHEN problem LIKE '% partition, %' THEN 'Log the changes of the parent table.'
                           WHEN problem LIKE '% type %'
                           THEN 'Supported are types of numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'The table must be permanent, and have no children except partitions.' END;
@@ -46,7 +46,7 @@ BEGIN
     FROM inorder_internal.changed_key(relation) AS k;
 END $$;
 
--- The triggers of other tables of the same owner that write into the log of a table.
+-- Triggers that write into the log of a table, but belong to other tables of the same owner.
 CREATE FUNCTION inorder_internal.strange_triggers(relation regclass, log regclass) RETURNS SETOF pg_trigger
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -62,13 +62,13 @@ BEGIN
     RAISE 'trigger "%" of table % may call a function of another role than its owner', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Each role that changes rows writes into the log.',
-          HINT = format('Let its owner revoke the privilege TRIGGER, and DROP TRIGGER %I ON %s.', name, relation);
+          HINT = format('Let its owner revoke the privilege TRIGGER, and run DROP TRIGGER %I ON %s.', name, relation);
 END $$;
 
 -- Error if writing into a log runs code of a role other than its owner. The code would run with the privileges of every
 -- role that changes rows of the logged table. A role that formerly had TRIGGER, or owned the log, may have created such
--- code. The guard belongs to the owner of the state. In the SQL edition the guard's triggers have conditions;
--- conditions of other triggers are refused.
+-- code. The functions of the guard, which belong to the owner of the state, are accepted. In the SQL edition the
+-- guard's triggers have conditions; other triggers with conditions are refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,7 +116,7 @@ BEGIN
     ELSIF columns.types <> columns.wanted THEN
         RAISE 'table % cannot be the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The columns have types (%s); those of a log have types (%s).',
+              DETAIL = format('The columns have types (%s); the columns of a log have types (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
               HINT = 'Rename that table, then call changes_enable() again. Feeds of that table remain.';
     END IF;
@@ -159,8 +159,8 @@ BEGIN ATOMIC
     SELECT NULL::text WHERE false;
 END;
 
--- The statements that revoke TRIGGER on a log from other roles. Default privileges may have granted it, and triggers of
--- these roles would run as each role that changes rows of the logged table.
+-- The statements that revoke TRIGGER on a log from other roles. Default privileges may have granted this privilege, and
+-- triggers of these roles would run as each role that changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -172,8 +172,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers of other tables that write into the log: of
--- former partitions, and of a table that had this name before.
+-- The statements that create all triggers again, and drop the triggers by which other tables write into the log, such
+-- as former partitions, or a table that had this name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -202,7 +202,7 @@ END;
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- If a log does not have the columns of a new key, the owner renames the log, and gets a new one.
+    -- If the log lacks the columns of a new primary key, the owner renames the log, and the table gets a new log.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
@@ -210,7 +210,7 @@ BEGIN
 END $$;
 
 -- Log the changes of a table from now on. If changes may be missing from the log, or marks is true, a marker is
--- written: feeds then read the whole table.
+-- written, which makes feeds read the whole table.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -263,7 +263,7 @@ BEGIN
     IF inorder_internal.has_own_guard(relation) THEN
         RAISE WARNING 'table % stays insert-only', relation
         USING ERRCODE = 'restrict_violation', DETAIL = 'The table also has the guard of feeds and exact counts.',
-              HINT = format('Call feed_disable(%L) if its rows are to be deleted.', relation);
+              HINT = format('To update or delete rows, call feed_disable(%L).', relation);
     END IF;
     IF log IS NULL OR NOT inorder_internal.is_enabled(log, NULL) OR NOT inorder_internal.is_logged(relation) THEN
         RETURN NEXT format('SELECT %s.changes_enable(%L::pg_catalog.regclass)', inorder_internal.public_schema(),

@@ -1,11 +1,12 @@
--- The backlog of a feed: the number of transactions that it has not read, and of their rows up to a limit.
+-- The backlog of a feed: the number of transactions that the feed has not read and, up to a limit, the number of their
+-- rows.
 
 -- The backlog after a position. The transactions in "unread" are in the position, but count as not read. "asked" is
 -- true if the caller named the table, and may read it.
 --
 --  transactions  number of transactions that have ended, in any table
 --  rows          number of their rows in this table: see unread_rows()
---  caught_up     true if all rows are known to be read
+--  caught_up     true if there are no unread rows; null if unknown
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, unread int8multirange, asked boolean,
     OUT transactions bigint, OUT rows bigint, OUT caught_up boolean
@@ -15,8 +16,8 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- If the numbers of this table are used up, the result is null: an error would keep the view from showing other
-    -- feeds.
+    -- If the numbers of this table are used up, the result is null, because an error would keep the view from showing
+    -- other feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
@@ -26,8 +27,8 @@ BEGIN
     IF isempty(numbers) THEN
         rows := 0;
     ELSE
-        -- A rollback to a savepoint releases the locks. The rollback is caused by the error that is raised here, or by
-        -- that of a table that cannot be locked or read.
+        -- A rollback to a savepoint releases the locks. The rollback is caused by the error that this block raises, or
+        -- by the error about a table that cannot be locked or read.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
             later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(

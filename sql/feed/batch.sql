@@ -6,8 +6,8 @@ LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one_number((b).resumed)),
                               inorder_internal.one_number((b).cut));
 
--- The query for the rows of a batch, with or without ORDER BY: the rest of the transaction in which the last batch
--- ended, whole transactions, and the first part of one more transaction.
+-- The query for the rows of a batch, with or without ORDER BY: the rest of the transaction in which the previous batch
+-- ended, whole transactions, and the first part of the transaction in which this batch ends.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
@@ -51,7 +51,7 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- The query for rows of a batch. If indexes show which partitions have rows, the query is limited to these.
+-- The query for rows of a batch. If indexes show which partitions have rows, the query is limited to these partitions.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
@@ -72,8 +72,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the n-th row of a batch: its transaction, the transaction of the next row (empty if there is none), and
--- its key.
+-- The query for the n-th row of a batch. The query returns the transaction of this row, the transaction of the next row
+-- (empty if there is no next row), and the key of this row.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text

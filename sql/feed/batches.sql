@@ -2,15 +2,14 @@
 -- view feed_batches.
 --
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
--- prolong the lease. A worker that asks under the same name, in any session, gets the batch again at once, with another
--- token: this allows a worker to restart. If two processes use one name, the process that asked last has the batch.
--- Another worker gets the batch after it was returned, or after the lease has expired by the clock of the server. If
--- the clock jumps, leases expire early or late. This does no other harm, because the token decides which worker may
--- finish the batch. After a limited number of tries a batch is dead: no worker gets it any more, until
--- feed_retry_batch().
+-- prolong the lease. A worker can restart: if it asks under the same name, in any session, it gets the batch again at
+-- once, with another token. If two processes use one name, the process that asked last has the batch. Another worker
+-- gets the batch after it was returned, or after the lease has expired by the clock of the server. A jump of the clock
+-- only makes leases expire early or late, because the token, and not the clock, decides which worker may finish the
+-- batch. After a limited number of tries a batch is dead, and no worker gets it until feed_retry_batch() is called.
 
--- The unfinished batches of the workers of a feed. The search begins at the first of them: as long as an older
--- transaction is open, row versions of finished batches remain in the table.
+-- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
+-- versions of finished batches remain in the table as long as an older transaction is open.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
 -- Few feeds have such batches. With the default estimate of 1000 rows for each, JIT would compile the queries of the
 -- views, which takes a second.
@@ -36,8 +35,8 @@ END $$;
 
 -- Workers that get a batch
 
--- True if a worker got the batch in this transaction. Repeated calls in one transaction return this batch, even if the
--- worker has another batch, which a session was finishing or prolonging during the first call.
+-- True if a worker got the batch in this transaction. Repeated calls in one transaction return this batch. The worker
+-- may also have another batch, which the first call skipped because a session was finishing or prolonging it.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
@@ -85,8 +84,9 @@ BEGIN
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
--- The batch of a share that the worker has. Otherwise a batch that it may get, preferably of the share that it had
--- last. Null if there is none. An open batch, to which rows may still be added, counts only if it has least_rows rows.
+-- The batch of a divided feed that a worker has; otherwise a batch that the worker may get, preferably of the share
+-- that the worker had last; null if there is no such batch. An open batch, to which rows may still be added, counts
+-- only if it has at least least_rows rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 -- Without this setting each call would be planned again, because a plan seems cheaper if the number of shares is known.
@@ -110,7 +110,7 @@ BEGIN
         ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
-        -- A locked batch is skipped: another session is finishing, returning or prolonging it.
+        -- A locked batch is skipped, because another session is finishing, returning or prolonging it.
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.dead_since IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
@@ -119,8 +119,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- The batch that a worker has, otherwise the first batch that it may get; null if there is none. For a divided feed,
--- see share_batch().
+-- The batch that a worker has; otherwise the first batch that the worker may get; null if there is no such batch. For a
+-- divided feed, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -132,9 +132,9 @@ BEGIN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
     END IF;
     -- As long as an older transaction is open, row versions of finished batches remain in the table. Without a lower
-    -- bound each search would read all of them.
+    -- bound each search would read all of these versions.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- A locked batch is skipped: another session is finishing, returning or prolonging it.
+    -- A locked batch is skipped, because another session is finishing, returning or prolonging it.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
@@ -149,8 +149,8 @@ BEGIN
 END $$;
 
 -- True if a worker asks for its batch again within the lease with which the last try began. Such a request is not
--- another try: otherwise two processes with one name, which take the batch from each other, would use up all tries. A
--- worker that crashes with a batch each time uses up one try per lease.
+-- counted as another try. Otherwise two processes with one name, which take the batch from each other, would use up all
+-- tries. A worker that crashes with a batch each time uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
@@ -176,7 +176,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Store which worker was the last one to get a batch of a share, and when.
+-- Store which worker last got a batch of a share, and when.
 CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -194,9 +194,9 @@ BEGIN
     END IF;
 END $$;
 
--- Give a worker an unfinished batch, its own or a free batch; null if there is none. Batches that were tried too often
--- become dead. A batch that the worker got in this transaction stays unchanged, because (feed_take_batch(...)).* calls
--- the function once for each column of the result.
+-- Give a worker an unfinished batch, either the worker's own batch or a free batch; null if there is no such batch.
+-- Batches that were tried too often become dead. A batch that the worker got in this transaction stays unchanged,
+-- because (feed_take_batch(...)).* calls the function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
@@ -217,9 +217,9 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         stored_number := b.number;
-        -- An open batch gets its number when its first worker gets it. If the server is later replaced by an earlier
-        -- copy of it, the batch on the copy has no number yet, and perhaps fewer rows. That batch must then get another
-        -- number.
+        -- An open batch gets its number when a worker first gets the batch. If the server is later replaced by an
+        -- earlier copy, the batch has no number yet on the copy, and perhaps fewer rows. There the batch must get
+        -- another number.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -256,7 +256,7 @@ BEGIN
     SELECT w.number INTO batch_of_token FROM inorder_internal.worker_batch AS w
     WHERE w.feed = say_lost.feed AND w.token = say_lost.token AND w.written_here;
     IF batch_of_token IS NOT NULL THEN
-        detail := format('The token is that of batch %s.', batch_of_token);
+        detail := format('The token belongs to batch %s.', batch_of_token);
         hint := 'Pass a number and a token of one call of feed_take_batch().';
     ELSIF batch > (inorder_internal.state_of(feed)).batch IS NOT FALSE THEN
         detail := 'The feed has no batch of this number yet.';
@@ -288,7 +288,7 @@ END $$;
 --  amount             number of batches that are not dead
 --  first_number       number of the first of these batches
 --  first_worker       worker of that batch
---  transactions       their transactions, some rows of which are not read
+--  transactions       transactions of these batches; some of their rows are not read
 --  dead               number of dead batches
 --  dead_transactions  transactions of dead batches
 --  blocked            number of shares that dead batches hold back

@@ -1,7 +1,7 @@
 -- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
--- (order.sql), or workers divide them by its hash (shares.sql). Before each use the column is proved in the table and
--- in each partition, which are locked. Otherwise rows without a place in the order, or rows whose key has moved to
--- another share, would be lost or repeated.
+-- (order.sql), or workers divide them by its hash (shares.sql). Before each use the table and its partitions are
+-- locked, and the column is proved in each of them. Otherwise rows without a place in the order, or rows whose key has
+-- moved to another share, would be lost or repeated.
 
 -- Raise the error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
@@ -125,8 +125,8 @@ BEGIN
           HINT = 'The column was renamed, dropped or created again' || remedy;
 END $$;
 
--- A table whose rows are read in the order of this column, or in shares by a hash of this column. Error if the column
--- has changed, or can no longer define an order or shares.
+-- Return the table; error if the column that orders its rows, or divides them into shares, has changed, or is no longer
+-- suitable.
 CREATE FUNCTION inorder_internal.prove_known_column(
     t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
 ) RETURNS inorder_internal.feed_table

@@ -1,10 +1,10 @@
 -- Exact counts. A count is the sum of two numbers: the rows of a set of transactions, which were counted once, and the
--- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*), at any size of the
--- table.
+-- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*), whatever the size of
+-- the table.
 --
--- The stored number and its set are read under the same snapshot as the rows. If that snapshot sees the fold that wrote
--- them, all transactions of the set had ended before the fold. Each row is therefore counted in exactly one of the two
--- numbers.
+-- The stored number and its set are read under the same snapshot as the rows. All transactions of the set had ended
+-- before the fold that stored the set. A snapshot that sees the fold therefore sees all of their rows, and each row is
+-- in exactly one of the two numbers.
 
 -- Text that identifies the file for which a stored count is valid: system identifier, file, and the versions of the
 -- attachments of a partition and of its guard. "is_placed" is true if the result is compared with a stored text.
@@ -18,7 +18,7 @@ BEGIN
         WITH RECURSIVE up AS (
             SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
             UNION ALL
-            -- OFFSET 0 makes the planner use the index for each parent, as in tree(): a join would read all of
+            -- OFFSET 0 makes the planner use the index for each parent, as in tree(). A join would read all of
             -- pg_inherits for each partition.
             SELECT i.* FROM up AS u CROSS JOIN LATERAL (
                 SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
@@ -62,8 +62,8 @@ DECLARE
     present text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- A set with numbers that this server has not reached is from the server of the dump. As long as a restored table
-    -- is not accepted, a subscription may add and remove rows of transactions that were counted.
+    -- A set with numbers that this server has not reached comes from the server that was dumped. As long as a restored
+    -- table is not accepted, a subscription may add and remove rows of transactions that were counted.
     IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(present, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(present, ' ', 2), '/')::bigint[])
@@ -82,7 +82,8 @@ BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
         PERFORM inorder_internal.check_reader(caller, relation);
     END IF;
-    -- A count remains correct after a restore, because numbers of any server divide the rows into the two parts.
+    -- A count remains correct after a restore, because the set divides the rows into two parts, regardless of the
+    -- server that assigned their numbers.
     SELECT e.* INTO t
     FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
     WHERE c.relation = counted.relation;
@@ -143,7 +144,7 @@ END $$;
 --  storage        the file and the server for which the number is valid, in the snapshot that counts
 --  counted, rows  the set of transactions, and the number of their rows, after the fold
 --  more           the number of added rows
---  fewer_gaps     true if the set is stored even if no row is added
+--  fewer_gaps     true if the new set has fewer gaps, and is stored even if no row is added
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
@@ -181,12 +182,13 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
--- Store the number of a table or partition, unless this transaction may have created its file: TRUNCATE in the same
--- transaction would empty such a file instead of replacing it.
+-- Store the number of a table or partition, unless this transaction may have created the file that was counted:
+-- TRUNCATE in the same transaction would empty such a file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A session that replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+    -- A session that replaces a file writes the row of pg_class, and holds an ACCESS EXCLUSIVE lock until the
+    -- transaction ends.
     IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = step.part AND age(c.xmin) <= 0)
        AND EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.relation = step.part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid()) THEN
@@ -211,7 +213,7 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- Count the rows that are not in the count of this session, and add them to it.
+-- Add the rows that the count of this session does not include yet.
 CREATE FUNCTION inorder_internal.count_others(
     t inorder_internal.feed_table, known inorder_internal.known_count, caller oid
 ) RETURNS inorder_internal.known_count
@@ -256,7 +258,8 @@ BEGIN
     RETURN known;
 END $$;
 
--- STABLE, because everything is read in the snapshot of the calling statement, which may be older than the locks.
+-- This function is STABLE, because it reads everything in the snapshot of the calling statement, which may be older
+-- than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -281,7 +284,7 @@ BEGIN
     RETURN known.amount;
 END $$;
 
--- Fold a table whose counts this transaction has locked.
+-- Fold a table whose row in counted_table this transaction has locked.
 CREATE FUNCTION inorder_internal.fold_table(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- Functions by which the owner of a table makes the table readable, or reverts that.
+-- Functions by which the owner of a table makes the table readable, or reverts this.
 --
 -- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
--- of the function of the guard.
+-- of the guard's function.
 
 -- Lock a table with its partitions. When the lock is granted, the table may have another owner, or may have been
 -- dropped.
@@ -25,7 +25,8 @@ DECLARE
 BEGIN
     SELECT * INTO former FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     was_guarded := former.relation IS NOT NULL AND inorder_internal.unguarded_member(former) IS NULL;
-    -- The table is locked: no row is written between the two guards, and feeds may take the new guard for the old one.
+    -- Since the table is locked, no row is written between the two guards, and feeds may take the new guard for the old
+    -- one.
     IF was_guarded THEN
         former_members := inorder_internal.members(former, true);
     END IF;
@@ -61,8 +62,8 @@ BEGIN
                                                   inorder_internal.unnumbered_query(t)), role);
 END $$;
 
--- The part of feed_enable() for a table that was not restored. This function waits for writers: then all rows that were
--- inserted without the guard are visible to the checks.
+-- The part of feed_enable() for a table that was not restored. This function waits for writers, because the checks must
+-- see all rows that were inserted without the guard.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -83,7 +84,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
-        -- With a lower base new rows would have numbers that feeds have already passed.
+        -- With a lower base, new rows would have numbers that feeds have already passed.
         PERFORM inorder_internal.say_ahead(relation, p.highest, p.next)
         FROM (SELECT max(upper(inorder_internal.passed_by(s.position))) - 1 AS highest,
                      inorder_internal.next_transaction(t.base) AS next
@@ -98,12 +99,12 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- prove_table() finds faults for which reads would refuse the table, including those of partitions.
+            -- prove_table() finds faults for which reads would refuse the table, including faults of partitions.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Call feed_enable() unless the table is already enabled. For an enabled table no writer has to wait, and the caller
--- need not be the owner.
+-- Enable a table unless it is already enabled. For an enabled table no writer has to wait, and the caller need not be
+-- the owner.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -16,7 +16,7 @@ BEGIN
                                 '''xact'') returns statements that add a column with this number.', t.relation);
         WHEN 'unnumbered' THEN
             RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
-            USING ERRCODE = 'check_violation', DETAIL = 'No batch would include them, and no feed would deliver them.',
+            USING ERRCODE = 'check_violation', DETAIL = 'These rows would be in no batch, and feeds would miss them.',
                   HINT = format('Give these rows a number while they are not guarded (before feed_enable, or in a '
                                 'partition before it is attached): UPDATE %s SET %I = %s.',
                                 t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
@@ -55,8 +55,8 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- An index without rows of number 0 has no nulls either. The table is therefore read for nulls, unless the column
-    -- cannot be null.
+    -- An index that lacks the rows of number 0 lacks nulls, too. The table itself is therefore searched for nulls,
+    -- unless the column cannot be null.
     RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
                   'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
                   inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, 0),
@@ -72,7 +72,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hidden boolean;
 BEGIN
-    -- Checking the row security of a partition also locks the partition: the result stays valid.
+    -- Checking the row security of a partition also locks the partition, which keeps the result valid.
     IF member <> relation THEN
         hidden := inorder_internal.hides_rows(caller, member);
     END IF;
@@ -85,8 +85,8 @@ BEGIN
                   inorder_internal.partition_bounds(relation, member));
 END $$;
 
--- The probe for rows of a table or partition that are in a set of transactions, or in one more transaction up to a key.
--- If there are such rows, the table has the given fault.
+-- The query that returns a fault if a table or partition has rows of a set of transactions, or rows of another
+-- transaction up to a key.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text
@@ -108,7 +108,7 @@ BEGIN
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
 
--- The probe for rows that were added to a batch after it was created; null if this is impossible.
+-- The query for rows that came into a batch after the batch was made; null if there cannot be such rows.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 ) RETURNS text
@@ -125,7 +125,7 @@ BEGIN
             FROM inorder_internal.new_members(t, b.members, b.origin) AS m);
 END $$;
 
--- The query that finds a fault of the table before it is read.
+-- The query that looks for faults of a table before the table is read.
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS text
@@ -174,8 +174,8 @@ CREATE FUNCTION inorder_internal.check_same(
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- On another server the table has another oid, and is recognized by its name. A restore recomputes the numbers of
-    -- a generated column; pg_upgrade keeps numbers and oids.
+    -- On another server the table has another OID, and is recognized by its name. A restore recomputes the numbers of a
+    -- generated column; pg_upgrade keeps numbers and oids.
     IF remembered IS NULL OR EXISTS (SELECT FROM unnest(remembered) AS k WHERE k.relation = t.relation::oid)
        OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(remembered) AS k
                                              WHERE k.system = inorder_internal.server_system()) THEN
@@ -201,7 +201,7 @@ BEGIN
     ELSIF p.members IS NULL THEN
         RAISE 'this position on % remembers no partitions', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'It would not be noticed that a partition was attached with rows of transactions that were '
+              DETAIL = 'Reads would not notice that a partition was attached with rows of transactions that were '
                        'read, that the guard was disabled, or that the primary key was replaced.',
               HINT = format('If there was no such change, continue by reader_seek(%L, position). In the database call '
                             'feed_seek(name, ''here'').', t.relation);

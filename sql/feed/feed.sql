@@ -1,7 +1,7 @@
 -- Feeds: positions that the database keeps.
 --
 -- The public functions find the feed, check the caller's privileges, and lock the feed. The state of the feed is read
--- after the lock is granted, because another reader may change the state before: see take.sql.
+-- after the lock is granted, because another reader may have changed the state in the meantime: see take.sql.
 
 -- Error unless the text is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
@@ -38,7 +38,7 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
-    -- The number is random: with a counter, sessions that create feeds would wait for each other's transactions.
+    -- The number is random, because with a counter sessions that create feeds would wait for each other's transactions.
     LOOP
         feed := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
         EXIT WHEN feed > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed);
@@ -187,8 +187,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
     f := inorder_internal.given_feed(feed, caller);
-    -- The owner of the table may not rename a feed of another role: readers of that role would find a feed that they
-    -- did not create.
+    -- The owner of the table may not rename a feed of another role, because readers of that role would find a feed that
+    -- they did not create.
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
         RAISE 'must be owner of feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -305,13 +305,13 @@ CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regr
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
-'Revoke what feed_grant has granted to a role: the right to move a feed.';
+'Revoke the right to move a feed, which feed_grant has granted to a role.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set the position of a feed to a set of transactions: these count as read, and no others.';
+'Set the position of a feed to a set of transactions: only these count as read.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

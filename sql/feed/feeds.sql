@@ -2,7 +2,7 @@
 --
 -- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
 -- owner. The view does not wait for a lock on a user table, because the owner could then block all readers of the view.
--- Locks that it takes are released at once: see backlog().
+-- Locks that the view takes are released at once: see backlog().
 
 -- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
@@ -14,7 +14,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
--- PL/pgSQL keeps the plan: planning takes several times as long as execution.
+-- PL/pgSQL keeps the plan, which saves time, because planning takes several times as long as execution.
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
@@ -54,8 +54,8 @@ RETURNS TABLE (pid int, gid text, application text, number bigint, since timesta
 -- The function is not STRICT, because the planner could not inline it. For null it returns no rows.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- The locks are read once instead of joined: the planner expects few locks, and would compare each lock with all
-    -- others. The base is in a subquery, which is evaluated once, and only if it is needed.
+    -- The locks are read once, and not joined with themselves, because the planner expects few locks, and would compare
+    -- each lock with all others. The base is in a subquery, which is evaluated once, and only if it is needed.
     WITH writers AS (
         SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l
@@ -84,8 +84,8 @@ BEGIN ATOMIC
     ORDER BY 5, 4;
 END;
 COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
-'Return the transactions in progress, oldest first, that delay rows of a table: they have written to the table, or may '
-'write to it.';
+'Return the transactions in progress that delay rows of a table, because they have written or may write to the table; '
+'oldest first.';
 
 CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
 WITH seen AS (
@@ -119,14 +119,14 @@ COMMENT ON COLUMN @extschema@.feeds.batch_worker IS
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS 'when a reader last asked for rows';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'true if all committed rows were read, and all batches are finished or dead; null if unknown';
+'true if no rows are unread, and no batches are unfinished except dead ones; null if unknown';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and got all committed rows';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
 '0 if caught up; otherwise an upper bound: the time since caught_up_at or, if there is none, since the feed was '
 'created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
-'number of transactions, of any table, that have ended and are not read; null if position is null';
+'number of ended transactions, of any table, that are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
 'number of rows of these transactions in the table, counted by the index; 10000 means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS

@@ -1,17 +1,17 @@
 -- Exact counts by group, of tables whose rows may change: a view that always equals a query with GROUP BY, and seldom
 -- reads the table.
 --
--- Triggers write what each statement adds to each group into a table of deltas: (group, number of rows, transaction). A
--- fold replaces the deltas that it sees by their sums. A fold records which transactions have ended: all below "bound"
--- except those in "open". A snapshot that sees the fold also sees all rows that the fold has counted. The groups are
--- therefore
+-- Triggers write into a table of deltas how many rows each statement adds to each group: (group, number of rows,
+-- transaction). A fold replaces the deltas that it sees by their sums. A fold records which transactions have ended:
+-- all below "bound" except those in "open". A snapshot that sees the fold also sees all rows that the fold has counted.
+-- The groups are therefore
 --
---     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of "open" ones
+--     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of transactions in "open"
 --
--- in any snapshot, on standbys too. Nothing is updated, and nothing below the fold is read again. The fold also keeps a
+-- in any snapshot, also on standbys. No row is updated, and no row below the fold is read again. The fold also keeps a
 -- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
 -- they differ, the view counts the table. Deltas of a partitioned table record the partitions at the time of the
--- statement: if a delta that is added has other partitions than the fold, the view also counts the table. The view, the
+-- statement. If a delta that is added has other partitions than the fold, the view also counts the table. The view, the
 -- table of deltas and the functions belong to the owner of the table. A set of groups is found by the function that its
 -- triggers call.
 
@@ -43,9 +43,9 @@ RETURN (SELECT inorder_internal.group_set(
                 concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The sets of groups of a table. The columns of a set are those of its view, which keep their names if columns of the
--- table are renamed. Any role with TRIGGER on the table may create a trigger with the name of ours. The function of the
--- trigger must therefore belong to the owner of the table.
+-- The sets of groups of a table. A set has the columns of its view, which keep their names if columns of the table are
+-- renamed. Any role with TRIGGER on the table may create a trigger with the name of a trigger of a set. The function of
+-- the trigger must therefore belong to the owner of the table.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -60,14 +60,14 @@ BEGIN
     ORDER BY f.proname;
 END $$;
 
--- A list of columns, each written by a pattern with its position and its name.
+-- A list of columns, each formatted by a pattern from its position and its name.
 CREATE FUNCTION inorder_internal.group_list(columns name[], pattern text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
         FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 
--- The GROUP BY of a query whose first columns are the groups: by position, since a column may have the name of another
--- result. Without columns there is exactly one group.
+-- The GROUP BY clause of a query whose first columns are the groups. The clause gives columns by position, since their
+-- names may also mean other result columns. Without columns there is exactly one group.
 CREATE FUNCTION inorder_internal.grouping(columns name[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN columns <> '{}'::name[]
@@ -84,8 +84,9 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- A trigger of a partitioned table or its partitions that may move a row after the trigger "move", or null: a trigger
--- BEFORE UPDATE, for each row, whose name sorts later.
+-- A trigger of a partitioned table or of its partitions that may move a row to another partition after the trigger
+-- "move" has fired; null if there is no such trigger. It is a BEFORE UPDATE trigger FOR EACH ROW whose name sorts
+-- later.
 CREATE FUNCTION inorder_internal.late_trigger(relation regclass) RETURNS name
 LANGUAGE sql STABLE
 RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
@@ -97,8 +98,8 @@ RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
 -- inheritance children, or a trigger that may move rows unnoticed (late_trigger). The files and partitions are those
 -- that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text by which
 -- deltas identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of its
--- rows. Adding the first child also changes the row of the table in pg_class (relhassubclass), and relhassubclass stays
--- true until ANALYZE resets it.
+-- rows. The text shows such a child: adding the first child changes the row of the table in pg_class (relhassubclass),
+-- and relhassubclass stays true until ANALYZE resets it.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -122,7 +123,7 @@ BEGIN
               AND inorder_internal.late_trigger(relation) IS NULL);
 END $$;
 
--- True if a role may write into a table, by column or by a view; otherwise an error.
+-- True if a role may write into a table or some of its columns, directly or through a view; otherwise an error.
 CREATE FUNCTION inorder_internal.exact_count_writes(caller oid, relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -133,9 +134,9 @@ BEGIN
           DETAIL = 'A role may write the counts of a table only if it may write into the table.';
 END $$;
 
--- The first part of the function that writes deltas: it checks the table of deltas. After a swap by rename, the name of
--- the deltas may refer to the table of another function, or of another owner. A writer must not run the triggers of
--- such a table. After a restore the name refers to a table with another OID.
+-- The first part of the function that writes deltas. This part checks the table of deltas. After a swap by rename, the
+-- name of the deltas may refer to the table of another function, or of another owner. A writer must not run the
+-- triggers of such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -151,14 +152,14 @@ RETURN format('
                 RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
                     HINT = ''Let its owner call exact_count_start() again.'';
             END IF;
-        END IF;'::text, (s).deltas, 'table % is not that of the counts of %'::text);
+        END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
 -- The last part of the function that writes deltas, after a statement. The owner of the schema could drop the function
 -- that folds, and create another one.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
-        -- One of 2,000 transactions folds, if it may.
+        -- One of 2,000 transactions folds, if the role has the privilege.
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
            AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~) ''[02468]000$''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text) THEN
@@ -178,7 +179,8 @@ LANGUAGE sql IMMUTABLE
 RETURN 'pg_catalog.concat(''inorder.moving_'', TG_ARGV[0])'::text;
 
 -- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. Rows that MERGE moves to
--- another partition are missing from its transition tables. Rows of both transition tables are in the same order.
+-- another partition are missing from the transition tables of MERGE. Rows of both transition tables are in the same
+-- order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -232,9 +234,9 @@ RETURN (SELECT '
                               THEN pg_catalog.pg_partition_root(TG_RELID::pg_catalog.regclass) END) AS p) AS m)'::text
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- In the rows of a fold, "xact" is the "bound" of the fold plus this number: one index then finds deltas and folds.
+-- In the rows of a fold, "xact" is the "bound" of the fold plus this number. One index then finds deltas and folds.
 -- With two indexes, each with a condition, a statement of one row took a tenth longer. The index does not contain the
--- group: a read of one of 5,000 groups therefore takes 2.6 ms instead of 1.6 ms; with 100 groups there is no
+-- group. A read of one of 5,000 groups therefore takes 2.6 ms instead of 1.6 ms; with 100 groups there is no
 -- difference.
 CREATE FUNCTION inorder_internal.fold_base() RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -245,7 +247,7 @@ CREATE FUNCTION inorder_internal.below_folds() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN format('d.xact BETWEEN ''1''::xid8 AND ''%s''::xid8'::text, inorder_internal.fold_base());
 
--- The condition that all deltas that are added to a fold "f" have the same partitions as the fold; null for a table
+-- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table
 -- without partitions.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -312,9 +314,9 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
 -- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
 -- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. Triggers on the
--- deltas skip deltas that come from a publisher or a dump: the rows to which they belong are counted when they are
--- inserted here. Triggers without a definition are clones: the server creates them with the trigger of the table, and
--- drops them when a partition is detached.
+-- deltas skip deltas that come from a publisher or a dump, because the rows that such deltas describe are counted when
+-- the rows are inserted here. Triggers without a definition are clones: the server creates them with the trigger of the
+-- table, and drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
 -- transition tables contain each row as the partition stores it. Without such a trigger, they contain the row before
@@ -322,7 +324,7 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
 -- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table.
--- Otherwise statements on that other table would change rows of this table without firing its triggers.
+-- Otherwise statements on that other table would change rows of this table without firing the triggers of this table.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -368,8 +370,8 @@ BEGIN
 END $$;
 
 -- The statements that create the table of deltas. The default of a column checks the privileges of the writer. A
--- trigger with a condition that checks them would take half of the time of writing a delta, because the server parses
--- the condition for each statement.
+-- trigger with a condition that checks these privileges would take half of the time of writing a delta, because the
+-- server parses the condition for each statement.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -463,7 +465,7 @@ BEGIN
     END IF;
 END $$;
 
--- The reason why a column cannot have groups, or null.
+-- The reason why rows cannot be counted by a column, or null.
 CREATE FUNCTION inorder_internal.group_problem(relation regclass, column_name name) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -499,7 +501,7 @@ BEGIN
     ELSIF problem IS NOT NULL THEN
         RAISE 'cannot count % by group: it %', relation, problem USING ERRCODE = 'wrong_object_type',
               HINT = 'A table must be permanent, and have no children except partitions. Instead of a partition, count '
-                     'the table above it.';
+                     'its parent table.';
     END IF;
     SELECT format('column %I %s', c.name, g.problem) INTO problem
     FROM unnest(columns) WITH ORDINALITY AS c(name, place)
@@ -553,9 +555,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that replaces the fold and the deltas that a snapshot sees by their sums. If the proof does not hold,
--- the view counts the table, and all rows are deleted: deltas of another server may have numbers that this server has
--- not reached.
+-- The statement that replaces the fold and the deltas that a snapshot sees by their sums. If recounts is true, the
+-- proof does not hold, and the view counts the table. All folds and deltas are then deleted, because deltas of another
+-- server may have numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -580,10 +582,10 @@ RETURN format('
 -- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
 -- If the transaction has written into the table, that fold raises an error instead, because deltas of a statement that
 -- has not ended may be missing. The proof is computed before the table is checked for faults, and again at the end. The
--- sums are valid only if both are equal: meanwhile a trigger may have been disabled, or a partition added and removed.
--- A partition cannot be removed once its rows were counted, because counting locks it. A fold writes all groups. A fold
--- that does not wait is therefore made only if the number of transactions since the newest fold exceeds the number of
--- groups of that fold.
+-- sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or a partition
+-- added and removed. A partition cannot be removed once its rows were counted, because counting locks the partition. A
+-- fold writes all groups. A fold that does not wait is therefore made only if the number of transactions since the
+-- newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -614,13 +616,14 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- Fold a set: with "waits" for its owner, otherwise for a writer. Error if the transaction holds a lock on the table
--- that DDL statements take, or has changed its row in pg_class, as GRANT does: the transaction could change the table
--- again, which the proof would not show. If the proof of the newest fold still holds, the set has no fault: a writer
--- does not look for faults, because that takes longer than to fold. A writer does not wait for a partition that is
--- locked: LOCK TABLE on the view locks the table and all partitions, with the privileges of the owner of the view. A
--- writer does not fold if a partition belongs to another role: the plan of the fold may evaluate functions of that
--- role, in the predicate of an index for instance, as the owner of the table, who has not asked for the fold.
+-- Fold a set: if waits is true, for the owner of the table, otherwise for a writer. Error if the transaction holds a
+-- lock of DDL statements on the table, or has changed the row of the table in pg_class, as GRANT does. The transaction
+-- could then change the table again, and the proof would not show the change. For a writer the set is not searched for
+-- faults, because this would take longer than the fold. As long as the proof of the newest fold holds, the set has no
+-- fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all partitions, with
+-- the privileges of the owner of the view.) A writer does not fold if a partition belongs to another role. The plan of
+-- the fold may evaluate functions of that role, for example in the predicate of an index, with the privileges of the
+-- owner of the table, who has not asked for the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

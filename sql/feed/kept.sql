@@ -13,7 +13,7 @@ CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 
--- The owner of a feed; an oid if the role was dropped or belongs to another server.
+-- The owner of a feed; an OID if the role was dropped or belongs to another server.
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed) RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
@@ -114,8 +114,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, read after waiting for the lock on its table. Null unless the caller may move the feed
--- and, if must_read is true, read its table; the result then includes the description of the table.
+-- A feed in its present state, read after waiting for the lock on its table. Null unless the caller may move the feed.
+-- If must_read is true, the caller must also be allowed to read the table, and the result includes the description of
+-- the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
@@ -135,7 +136,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed that the caller may move, in its present state; if must_read is true, the caller may read its table, too.
+-- A feed in its present state, found by its name; error unless the caller may move the feed and, if must_read is true,
+-- read its table.
 CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -153,16 +155,17 @@ CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- The number from which the batches of a new or renamed feed count. This number is higher than all numbers of earlier
--- feeds of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
+-- The number after which the batches of a new or renamed feed are numbered. This number is higher than all numbers of
+-- earlier feeds of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the
+-- numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
 -- The number of the batch after the given batch. On the same server and timeline it is the next number. The state of
--- another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this case 10^9
--- is added, or the present time is taken if it is higher.
+-- another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this case the
+-- next number is the present time or, if this is higher, the given number plus 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -177,8 +180,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move a locked feed over a batch. is_all: the batch has all rows that were committed at the time "asked".
--- gives: the batch is given to a worker, and its number is returned.
+-- Move a locked feed over a batch. If is_all is true, the batch has all rows that were committed at the time "asked".
+-- If gives is true, the batch is given to a worker, and its number is returned.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean, gives boolean DEFAULT false
 ) RETURNS bigint

@@ -1,15 +1,16 @@
--- The batch after a position: find_next_batch() decides which transactions it has, where it ends, whether it has rows,
--- and whether these are all. Callers are readers (open_next_batch in take.sql, reader_next_batch in reader.sql),
--- workers (take_any_batch in workers.sql) and shares (distribute_piece in shares.sql), before any row is read:
+-- The batch after a position: find_next_batch() decides which transactions the batch has, where it ends, whether it has
+-- rows, and whether it has all rows. Readers (open_next_batch in take.sql, reader_next_batch in reader.sql), workers
+-- (take_any_batch in workers.sql) and shares (distribute_piece in shares.sql) call find_next_batch() before they read
+-- any row. These functions answer the questions:
 --
---  which transactions?  find_batch > batch_since: those that have ended, without the position
+--  which transactions?  find_batch > batch_since: transactions that have ended, without those of the position
 --  is there a row?      find_batch > probe_rows
 --  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query
 --  in column order?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows
 --
--- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE: functions that
--- it calls see the snapshot of the statement that called it. The set of transactions that have ended, the proofs of the
--- table, and the rows by which a batch is limited therefore belong to one snapshot.
+-- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE, and the
+-- functions that it calls see the snapshot of the statement that calls find_batch(). The set of transactions that have
+-- ended, the proofs of the table, and the rows by which a batch is limited therefore belong to one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -40,8 +41,8 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The batch of all transactions that have ended since a position; null if there is none. The attributes of its order
--- are named, because an update may add attributes.
+-- The batch of all transactions that have ended since a position; null if there is none. The attributes of the ordering
+-- are set by name, because an update of the extension may add attributes.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
@@ -81,7 +82,7 @@ BEGIN
     ELSIF p.partial IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
-    -- Partitions in the position may not yet exist on the standby: keep them.
+    -- Keep partitions of the position, which may not exist yet on this standby.
     IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
@@ -97,8 +98,8 @@ BEGIN
                   inorder_internal.found_query(t, b, '1', false));
 END $$;
 
--- Run a probe. Error if it finds a fault of the table; otherwise true if it finds rows, which only some probes look
--- for.
+-- Run a probe query. Error if the query finds a fault of the table; otherwise true if the query finds rows. Only some
+-- probe queries look for rows.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -127,8 +128,8 @@ BEGIN
     RETURN findings[1];
 END $$;
 
--- The n-th row of a batch: its transaction; the transaction of the next row, empty if there is none; and its key. Null
--- if there are fewer rows.
+-- The n-th row of a batch, as an array: the transaction of this row; the transaction of the next row, empty if there is
+-- no next row; and the key of this row. Null if the batch has fewer rows.
 CREATE FUNCTION inorder_internal.find_place(
     t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
 ) RETURNS text[]
@@ -139,7 +140,7 @@ BEGIN
 END $$;
 
 -- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
--- order of their key. In the order of the number, the planner would sort all of them.
+-- order of their key. If they were read in the order of the number, the planner would sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -163,8 +164,8 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch, limited to max_rows rows unless that is null. All limits of a batch are applied here or, for a batch in
--- the order of a column, by find_batch_in_order().
+-- The batch, limited to max_rows rows unless max_rows is null. All limits of a batch are applied here or, for a batch
+-- in the order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -230,15 +231,15 @@ BEGIN
     RETURN n;
 END $$;
 
--- The batch that follows a position, if the indexes show it or show that there is none (next.c), and the table is
--- unchanged since the position was made. Otherwise null.
+-- The batch that follows a position, if the indexes show this batch, or show that no batch follows (next.c), and if the
+-- table is unchanged since the position was made. Otherwise null.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If passes is true, the batch may have no rows: the caller moves the position over its
--- transactions.
+-- The batch after a position. If passes is true, the batch may have no rows, and the caller moves the position over the
+-- transactions of such a batch.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -317,7 +318,7 @@ CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
--- The query for the rows of a batch, with the present names of table and columns. The caller runs it next.
+-- The query for the rows of a batch, with the present names of table and columns. The caller runs the query next.
 CREATE FUNCTION inorder_internal.text_for_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
 ) RETURNS text
@@ -342,7 +343,7 @@ BEGIN
     RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
 END $$;
 
--- The rows of a batch of a table that is locked. Error unless the batch can be read, and has the same rows as before.
+-- The rows of a batch of a locked table. Error unless the batch can be read, and has the same rows as before.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -2,14 +2,15 @@
 --
 -- Transactions are numbered at their first write. Suppose that A is numbered; then B writes version 1 of a stream and
 -- commits; then A locks the stream and writes version 2. The numbers are then in the wrong order. Values of a column
--- that are drawn after the lock are in the right order. A feed in the order of such a column freezes the batch
--- B = ended(S) - P and delivers all of it by that column, in pieces. The next set is frozen when this one is done:
+-- that are drawn after the lock are in the right order. A feed in the order of such a column freezes the batch B =
+-- ended(S) - P and delivers all of it by that column, in pieces. The next set is frozen when all pieces of this set are
+-- delivered:
 --
 --  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
---     ended, that of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier one.
+--     ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier set.
 --  2. In the same set row 1 comes first, since its value was drawn first.
---  3. The set is fixed, its transactions have ended, and rows do not change: each row is in exactly one piece, whatever
---     the values are. Rows of equal value are in the same piece.
+--  3. The set is fixed, its transactions have ended, and rows do not change. Each row is therefore in exactly one
+--     piece, whatever the values are. Rows of equal value are in the same piece.
 --
 -- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
 -- ordering.
@@ -18,7 +19,7 @@
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
--- If there is no such column, the number is 0, which no column has: each read then raises an error.
+-- If there is no such column, the number is set to 0, which no column has. Each read then raises an error.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
@@ -88,7 +89,7 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
--- The end of a query for the rows of a set of transactions, found by number.
+-- The part of a query after the select list, for the rows of a set of transactions, which are found by number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 prevents the planner from using the index of the order column.
@@ -97,8 +98,9 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
--- The end of a query for the rows of an ordered batch. The rows are found by number or, if walked_from is not null, by
--- the index of the column from one value up to another; then at most "budget" rows are read.
+-- The part of a query after the select list, for the rows of an ordered batch. The rows are found by number or, if
+-- walked_from is not null, by the index of the column from one value up to another; in this case at most "budget" rows
+-- are read.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text
@@ -134,6 +136,6 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
 -- The query for the highest value in a table, which is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
--- The condition of a share is left out, because its last row may be anywhere.
+-- The condition of a share is left out, because the last row of the share may be anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));

@@ -8,9 +8,9 @@
 
 -- The result of a search for rows after a position.
 --
---  batch      its transactions are null if no transaction has ended since the position
+--  batch      the batch that was found; transactions is null if no transaction has ended since the position
 --  has_rows   true if the batch has rows
---  is_all     true if the batch has all rows that were committed
+--  is_all     true if the batch has all committed rows that follow the position
 --  members    the tables that were proved
 --  rest       the rest of a set, which has no more rows and precedes the batch
 --  is_costly  true if no rows were found, and the search accessed many pages
@@ -23,7 +23,7 @@ CREATE TYPE inorder_internal.found_batch AS (
 --
 --  walked_from      value where the walk along the index of the column begins; null if rows are found by number
 --  up_to            value where the walk ends
---  amount           number of the first rows, at most one more than are wanted
+--  amount           number of the first rows, at most one more than max_rows
 --  lowest, highest  lowest and highest value of these rows
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
@@ -73,7 +73,7 @@ DECLARE
 BEGIN
     LOOP
         s := inorder_internal.first_rows(t, b, s, budget, max_rows, caller);
-        -- The second condition: the index of the column has no more rows in the range than the budget.
+        -- The second condition is true if the index of the column has fewer rows in the range than the budget.
         IF s.amount > max_rows OR inorder_internal.find_number(t, format(
                'SELECT 1::pg_catalog.int8 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
                'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
@@ -97,8 +97,8 @@ DECLARE
     s inorder_internal.order_search;
     few bigint := 100 + 16 * max_rows::bigint;
 BEGIN
-    -- If nothing was read before, the walk begins below all values. Otherwise few rows are fetched by number; for many
-    -- rows the lowest value is looked up.
+    -- If nothing was read before, the walk begins below all values. Otherwise the rows of a small set are fetched by
+    -- number, and for a large set the walk begins at the lowest value of the set.
     IF nothing_read THEN
         s.walked_from := -9223372036854775808;
     ELSIF inorder_internal.set_size(t, b, few, caller) < few THEN
@@ -117,7 +117,7 @@ BEGIN
     RETURN inorder_internal.first_by_either(t, b, s, max_rows, caller);
 END $$;
 
--- A batch in the order of a column, limited to max_rows rows unless that is null.
+-- A batch in the order of a column, limited to max_rows rows unless max_rows is null.
 CREATE FUNCTION inorder_internal.find_batch_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid

@@ -82,7 +82,7 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
 -- earlier run has completed are omitted; invalid indexes of an earlier run are dropped first. The caller has checked
--- that no valid index exists.
+-- that the table itself has no valid index on the column.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -90,7 +90,7 @@ DECLARE
     member record;
     columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
     -- The index of a partitioned table becomes valid when the last index of a partition is attached. If that partition
-    -- is detached or dropped before, the index never becomes valid.
+    -- is detached or dropped before this happens, the index never becomes valid.
     is_torn boolean := (SELECT bool_and(m.is_done IS TRUE AND (m.is_attached OR m.above IS NULL))
                         FROM inorder_internal.index_tree(relation, key_column) AS m);
 BEGIN
@@ -148,7 +148,7 @@ BEGIN
         RAISE 'no column can be added to table %: it %', relation, fault
         USING ERRCODE = 'wrong_object_type',
               HINT = CASE WHEN c.relispartition
-                          THEN format('Prepare %s, of which it is a partition.', pg_partition_root(relation))
+                          THEN format('Prepare %s, of which this table is a partition.', pg_partition_root(relation))
                           ELSE format('To follow the table without another column, call changes_enable(%L) or, from '
                                       'a shell, run inorder prepare %s --changes.', relation,
                                       inorder_internal.shell_word(relation))
@@ -157,7 +157,7 @@ BEGIN
 END $$;
 
 -- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. If the caller is a
--- superuser other than the owner, no rows are read: planning a query evaluates functions in the owner's indexes, and a
+-- superuser other than the owner, no rows are read. Planning a query evaluates functions in the owner's indexes, and a
 -- superuser does not expect that from a request for the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -213,7 +213,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- True if nothing is left to do of what feed_prepare() returns.
+-- True if the table is already as the statements of feed_prepare() would leave it.
 CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -235,7 +235,8 @@ BEGIN
 END $$;
 
 -- The functions, views and rules that mention a table, as far as the catalog shows them: the texts of functions are
--- searched for its name. Functions of extensions and of inorder are left out, because they mention no user table.
+-- searched for the name of the table. Functions of extensions and of inorder are left out, because they mention no user
+-- table.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -336,7 +337,8 @@ BEGIN
     END IF;
     IF column_number IS NULL THEN
         PERFORM inorder_internal.say_column_comes(relation, key_column);
-        -- The first default is constant, which avoids a rewrite: existing rows count as transaction 0.
+        -- The first default is constant, which avoids a rewrite. Existing rows therefore count as rows of transaction
+        -- 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, '
                            'ALTER COLUMN %2$I SET DEFAULT %s.xact_id(''0''::pg_catalog.int8)',
                            relation, key_column, schema);

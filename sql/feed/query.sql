@@ -12,7 +12,7 @@
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The argument is a constant null of the row type: the planner drops the CASE, which is false, without examining
+    -- The argument is a constant null of the row type. The planner drops the CASE, which is false, without examining
     -- e.*. The bounds of a partition name columns without a qualifier. The column of this function is therefore named
     -- cmax, since no column of a table can have that name.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
@@ -122,7 +122,7 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
 
--- The query for rows of one transaction above one key and up to another; null means no bound.
+-- The query for rows of one transaction after one key and up to another key; a null key is no bound.
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
     in_order boolean
@@ -131,7 +131,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    -- A bigint is compared by equality: an index, on the primary key or on number and key, then returns the rows in the
+    -- A bigint is compared by equality. An index, on the primary key or on number and key, then returns the rows in the
     -- order of the key, and a read that continues after a key begins there. For a range the planner would sort the
     -- whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
@@ -144,7 +144,8 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index supports it: queries that use an index have another condition, too.
+-- The condition that numbers are in a set. No index supports this condition. Queries that use an index therefore have
+-- another condition, too.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -153,8 +154,8 @@ BEGIN
     IF inorder_internal.is_range(numbers) THEN
         RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
     END IF;
-    -- The n-th bucket has the keys from the n-th bound on: each odd bound begins a range. A multirange takes twice as
-    -- long to read, and four times as long for each row.
+    -- The n-th bucket has the keys from the n-th bound on, and each odd bound begins a range. A multirange takes twice
+    -- as long to read, and four times as long for each row.
     SELECT array_agg(inorder_internal.key_text(t, n.number) ORDER BY n.number)
     INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
     RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) OPERATOR(pg_catalog.%%) '
@@ -162,7 +163,7 @@ BEGIN
                   t.key_column, bounds, inorder_internal.key_type(t));
 END $$;
 
--- True if rows of a set of transactions include rows that the index on the number lacks.
+-- True if a set includes number 0, and the index on the number lacks the rows with this number.
 CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (t).is_partial AND numbers @> 0::bigint;
@@ -176,7 +177,8 @@ RETURN inorder_internal.between_bounds(t, low, high)
             THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text, (t).key_column)
             ELSE ''::text END;
 
--- The end of a query for rows in ranges of keys. The ranges are a table of two columns; "source" is "table AS e WHERE".
+-- The part of a query after the select list, for rows in ranges of keys. The ranges are a table of two columns;
+-- "source" is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_bounds(
     t inorder_internal.feed_table, source text, bounds text, ending text
 ) RETURNS text
@@ -188,7 +190,7 @@ BEGIN
                   inorder_internal.between_keys(t, 'b.low', 'b.high'), ending);
 END $$;
 
--- The end of a query for rows of a set of transactions.
+-- The part of a query after the select list, for rows of a set of transactions.
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 ) RETURNS text

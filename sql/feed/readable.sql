@@ -44,8 +44,8 @@ END;
 -- True if feed_enable() was called for a table, and its guard is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
--- Checking a guard may lock its table. Only the guard of one row is therefore checked, instead of all guards in a WHERE
--- clause.
+-- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE
+-- clause might check the guards of other rows, too.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);

@@ -27,7 +27,7 @@ BEGIN
             inorder_internal.few_of(p.transactions)
         USING ERRCODE = 'numeric_value_out_of_range';
     ELSIF p.partial NOT BETWEEN 0 AND 281474976710655 OR p.transactions @> p.partial THEN
-        RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
+        RAISE 'the position is inside transaction %, which must be between 0 and 281474976710655 and not read yet',
             p.partial USING ERRCODE = 'numeric_value_out_of_range';
     ELSIF NOT inorder_internal.is_place(p) THEN
         RAISE 'invalid position: ordering is %', left(p.ordering::text, 200)
@@ -49,7 +49,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 
--- An initial position, in the order of a column if one is given.
+-- An initial position, in the order of order_column unless order_column is null.
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
 )
@@ -113,8 +113,8 @@ DECLARE
     t inorder_internal.feed_table;
     n inorder_internal.found_batch;
 BEGIN
-    -- The position is checked first: the server may be promoted during the wait for the table, and the position is then
-    -- of another timeline.
+    -- The position is checked first, because the server may be promoted during the wait for the table. The position
+    -- would then be of another timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next_batch(
@@ -177,7 +177,7 @@ DECLARE
     origin text := inorder_internal.server_origin();
     k inorder_internal.found_rows;
 BEGIN
-    -- All lookups use one snapshot, which must also be that of the query.
+    -- All lookups use one snapshot, which must also be the snapshot of the query.
     IF current_setting('transaction_isolation') = 'read committed' THEN
         RAISE 'a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction',
@@ -212,8 +212,8 @@ BEGIN
     END IF;
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows committed later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
-        -- Roll back to a savepoint to release the locks of the search: otherwise ALTER TABLE with a lock_timeout would
-        -- never get its lock. The error with this SQLSTATE does the rollback, and does not reach the caller.
+        -- The error with this SQLSTATE rolls back to a savepoint, which releases the locks of the search. Otherwise
+        -- ALTER TABLE with a lock_timeout would never get its lock.
         BEGIN
             IF NOT is_feed THEN
                 t := inorder_internal.readable_table(caller, relation);
@@ -299,7 +299,7 @@ CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extsch
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
-'Return a position kept by the reader, adapted to the table as it is now, as feed_seek does with ''here''.';
+'Return a position kept by the reader, adapted to the present state of the table, like feed_seek with ''here''.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

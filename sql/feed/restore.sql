@@ -1,4 +1,4 @@
--- After a restore: functions that adapt a table and its feeds to another cluster. The body of feed_rebase() is in
+-- Functions that adapt a table and its feeds to another cluster, after a restore. The body of feed_rebase() is in
 -- enable.sql.
 
 -- The description of a restored table, and the query for its highest number. The query is null if numbers were
@@ -13,7 +13,7 @@ BEGIN
     END IF;
     t := inorder_internal.describe(relation, (SELECT f.key_column FROM inorder_internal.feed_table AS f
                                               WHERE f.relation = describe_restored.relation));
-    -- A restore recomputes generated numbers: they are of this server, and do not change.
+    -- A restore recomputes generated numbers, which are therefore numbers of this server, and do not change.
     IF t.is_generated THEN
         IF beyond >= inorder_internal.next_transaction(t.base) THEN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
@@ -35,7 +35,7 @@ RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
-                              -- Transactions in progress may still insert rows: their numbers, too, must then be above
+                              -- Transactions in progress may still insert rows, whose numbers must then also be above
                               -- all numbers that positions of another server contain. If the table was in use on this
                               -- server all the time, no feed has passed these transactions.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
@@ -59,13 +59,14 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
 
--- Assign the feeds of a restored table to the roles of this cluster, by name. If the table has received rows since the
--- restore, forget the counts and the passed transactions of this server.
+-- Assign the feeds of a restored table to the roles of this cluster, by name. If rows of a publisher may have come
+-- since the restore, also forget the stored counts, and the partitions in positions of feeds that have moved on this
+-- server.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
--- In a restored database roles have other oids. The owner of the table confirms the names, which are those of the dump.
--- On the server that stored the roles, a new role does not replace a dropped role of the same name. A role that has
--- since created another feed of the same name keeps that feed.
+-- In a restored database roles have other OIDs. The owner of the table confirms the names, which come from the dump. On
+-- the server that stored the roles, a new role does not replace a dropped role of the same name. A role that has since
+-- created another feed of the same name keeps that feed.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f
@@ -78,8 +79,9 @@ BEGIN
                       WHERE o.name = f.name
                         AND (o.owner = n.oid AND o.system = inorder_internal.server_system()
                              OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
-    -- A feed that has moved here may have passed numbers with which rows of a publisher came later. If the feed has no
-    -- members, it needs feed_seek(). A clone has another system identifier than its original.
+    -- A feed that has moved on this server may have passed the numbers of rows that a publisher sent later. The members
+    -- of its position are removed, which makes feed_seek() necessary. In a clone, positions made on the original server
+    -- have another system identifier, and keep their members.
     UPDATE inorder_internal.feed_state AS s
     SET position.members = NULL
     FROM inorder_internal.feed_table AS k
@@ -99,8 +101,8 @@ END $$;
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- A member of another server or table stays unchanged, since the table may have changed since the dump. The table
--- itself, which may have another name, is the only member without an attachment.
+-- A member that is already this table on this server stays unchanged, since the table may have changed since the dump.
+-- The table itself, which may have another name, is the only member without an attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
@@ -112,7 +114,7 @@ END;
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, because the numbers that the old server has given out since the dump are unknown
--- here. If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another position.
+-- here. If the numbers of rows were recomputed, the position is invalid, and feed_seek() must set another position.
 BEGIN ATOMIC
     -- Batches and shares are changed first, because a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b

@@ -61,8 +61,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed');
 BEGIN
-    -- This call uses a new snapshot: the snapshot before the wait does not show a feed that was created during the
-    -- wait.
+    -- This call uses a new snapshot, because the snapshot before the wait does not show a feed that was created during
+    -- the wait.
     RETURN inorder_internal.passed(t);
 END $$;
 
@@ -71,8 +71,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
     members inorder_internal.found_batch.members%TYPE := inorder_internal.proved_members(t, caller);
-    -- The position is looked up first, the rows in a later snapshot: a row that is committed in between counts as not
-    -- read.
+    -- The positions are looked up first, and the rows in a later snapshot. A row that is committed in between therefore
+    -- counts as not read.
     query text := inorder_internal.passed_parts_query(t, caller);
 BEGIN
     IF query IS NOT NULL THEN

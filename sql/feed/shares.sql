@@ -4,9 +4,9 @@
 -- distributed: each share that has rows in the piece gets a batch with these rows, after its other batches. Therefore:
 --
 --  1. Pieces follow each other in the order of the feed. The batches of a share, ordered by number, contain the rows of
---     that share in the order of the pieces. The rows of a key are all in one share: they are in the order of the feed.
+--     that share in the order of the pieces. The rows of a key are all in one share, in the order of the feed.
 --  2. A worker gets only the first unfinished batch of a share. The next batch is given out when that batch is
---     finished. At any time, only one batch of a share is being processed, and all rows of the share before it are
+--     finished. At any time, only one batch of a share is being processed, and all earlier rows of the share are
 --     finished.
 --  3. A batch that is returned, lost or dead remains the first batch of its share, and holds back only this share.
 --
@@ -15,7 +15,8 @@
 -- happens only to the first batch of a share. batches.sql describes which worker gets a batch, and what the token is
 -- for.
 
--- A feed that is divided; error if its column has changed, or keys may have other hashes.
+-- Return a divided feed; error if the column that divides the feed has changed, or if keys may have other hashes than
+-- before.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -36,8 +37,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
 LANGUAGE sql STABLE
--- Text is hashed by its bytes, whatever the collation of the column or the database is: collations of a library change
--- with its version.
+-- Text is hashed by its bytes, whatever the collation of the column or the database is, because collations of a library
+-- change with its version.
 RETURN format(CASE (k).kind
     WHEN 'int8'::text THEN '((pg_catalog.hashint8extended(e.%I::pg_catalog.int8, 0::pg_catalog.int8)'
     WHEN 'uuid'::text THEN '((pg_catalog.uuid_hash_extended(e.%I, 0::pg_catalog.int8)'
@@ -47,9 +48,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch in the form in which it is stored for a share: a whole set is read by number. By the index of the order
--- column, the range would have no upper bound, and a read of a share that was held back for long would walk over all
--- rows that were inserted since.
+-- A batch in the form in which it is stored for a share: a whole set is read by number. If the set were read by the
+-- index of the order column, the range would have no upper bound. A read of a share that was held back for long would
+-- then walk over all rows that were inserted since.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -68,9 +69,9 @@ BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NULL THEN
-        -- If the first batch ends inside a transaction, or the second begins inside one, the other rows of this share
-        -- in that transaction are in the other batch. A piece between the two batches has no such rows: they would have
-        -- been added to the first batch, which is the last batch of the share.
+        -- If the first batch ends inside a transaction, or the second batch begins inside a transaction, the other rows
+        -- of this share in that transaction are in the other batch. A piece between the two batches has no such rows,
+        -- because they would have been added to the first batch, which is the last batch of the share.
         b.transactions := b.transactions + more.transactions;
         b.cut := more.cut;
         b.cut_after := more.cut_after;
@@ -83,7 +84,7 @@ BEGIN
         RETURN NULL;
     ELSE
         -- Two sets can be joined if each batch has all rows of its set. If row 2 was written after the commit of row 1,
-        -- row 1 is in the same set or in an earlier one. In the union row 1 comes first, too, since its value was drawn
+        -- row 1 is in the same set or in an earlier set. In the union row 1 comes first, too, since its value was drawn
         -- first.
         b.transactions := b.transactions + more.transactions;
     END IF;
@@ -95,13 +96,13 @@ BEGIN
 END $$;
 
 -- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, and both together
--- have at most max_rows rows. Otherwise make a new batch of the rows; its place serves as its number until a worker
--- gets it.
+-- have at most max_rows rows. Otherwise make a new batch of the rows. Until a worker gets the new batch, the place of
+-- the batch serves as its number.
 --
 -- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
 -- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first
--- place. The places of a share are 1024 apart, the largest number of shares: no two shares have the same place. Places
--- also serve as numbers of the open batches of the feed.
+-- place. The places of a share are 1024 apart, which is the largest number of shares. No two shares therefore have the
+-- same place. Places also serve as numbers of the open batches of the feed.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, addition @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void

@@ -30,8 +30,8 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
--- Error if a feed gets no rows because another table now has the name that writers use. No error while workers have
--- batches.
+-- Error if a feed gets no rows because another table now has the name that writers use. No error is raised while
+-- workers have batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,9 +51,9 @@ BEGIN
 END $$;
 
 -- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
--- follows, record the poll from time to time, so that the view feeds shows it. The position then also moves over the
--- rest of a transaction or of an ordered set if this rest has no rows. The position also moves over transactions
--- without rows that took long to examine: the next poll does not examine them again.
+-- follows, record the poll from time to time, so that the view feeds shows it. When a poll is recorded, the position
+-- also moves over the rest of a transaction or of an ordered set, if this rest has no rows. It also moves over
+-- transactions without rows, if examining them took long, so that the next poll need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -89,7 +89,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed with the batch that follows its position. The batch is searched for unless it is already known.
+-- Add to a feed the batch that follows its position, unless the batch is already known.
 CREATE FUNCTION inorder_internal.add_next_batch(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -101,9 +101,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If the
--- caller moves the feed and there are rows, the feed is locked, and the batch is determined under the lock. If the
--- caller moves the feed and there are no rows, the poll is recorded.
+-- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If moves is
+-- true and there are rows, the feed is locked, and the batch is determined under the lock. If moves is true and there
+-- are no rows, the poll is recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.feed_view
@@ -138,7 +138,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The next rows of a feed. If the caller moves the feed, the position moves over them.
+-- The next rows of a feed. If moves is true, the position moves over these rows.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.found_rows

@@ -2,8 +2,8 @@
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
 -- position, disjoint from all of them. Finishing a batch deletes it from the unfinished batches, and does not move the
--- position. The transactions that have been read are those of the position without these batches: see
--- unfinished_totals(). batches.sql decides which worker gets a batch.
+-- position. The transactions that have been read are the transactions of the position without those of unfinished
+-- batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
 
 -- The given interval; error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
@@ -206,8 +206,8 @@ BEGIN
                                 'The batch was finished, or never existed.'),
               HINT = 'The view feed_batches shows the batches.';
     END IF;
-    -- The state is updated even if first_batch stays the same: a caller with an older snapshot, in which the batch is
-    -- dead, then gets an error instead of passing the batch.
+    -- The state is updated even if first_batch stays the same. A caller with an older snapshot, in which the batch is
+    -- dead, then gets an error instead of moving past the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
@@ -221,7 +221,7 @@ CREATE FUNCTION @extschema@.feed_take_batch(
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
-'Give a worker a batch of its own: for sinks outside the database, with one worker or several at once.';
+'Give a batch to a worker, for sinks outside the database; one or several workers can share a feed.';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
@@ -235,7 +235,7 @@ CREATE FUNCTION @extschema@.feed_fail_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
-'Give back a worker''s batch that could not be processed, with the reason.';
+'Give back a batch that a worker could not process, with the reason.';
 
 CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
 RETURNS void

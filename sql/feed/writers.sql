@@ -113,6 +113,6 @@ BEGIN
     IF hindered_roles IS NOT NULL THEN
         RAISE WARNING 'roles that write into table % may not call %', t.relation, generator::regprocedure
         USING ERRCODE = 'restrict_violation', DETAIL = format('INSERT fails for %s.', hindered_roles),
-              HINT = 'Let these roles call it by GRANT or, in the SQL edition, feed_admit(role, only_writes => true).';
+              HINT = 'Grant these roles EXECUTE, or call feed_admit(role, only_writes => true) in the SQL edition.';
     END IF;
 END $$;

@@ -1,7 +1,7 @@
 -- Functions that generate keys, read them, or return bounds of ranges of keys.
 --
 -- All keys are valid UUIDs of RFC 9562, in plain uuid columns. No function here reads a table or looks up another
--- function by name. Their results therefore do not depend on the search_path.
+-- function by name. The results of the functions therefore do not depend on the search_path.
 
 CREATE FUNCTION @extschema@.uuid_sequence_nextval(
     sequence regclass, block_size int DEFAULT 65536, block_count int DEFAULT 65536
@@ -39,8 +39,8 @@ CREATE FUNCTION @extschema@.uuid_xact_nextval(base bigint DEFAULT 0) RETURNS uui
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_xact_nextval(bigint) IS
-'Next key in the order of transactions: 48 bits of top-level transaction id plus base, then 74 ascending random bits '
-'(version 8, RFC 9562 section 5.8).';
+'Next key in the order of transactions: 48 bits of top-level transaction id plus base, then 74 bits that ascend by '
+'random steps (version 8, RFC 9562 section 5.8).';
 
 CREATE FUNCTION @extschema@.uuid_xact_id(id uuid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

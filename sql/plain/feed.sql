@@ -1,5 +1,5 @@
 -- The commit of a transaction that gives a batch to a worker must flush the WAL: a crash then cannot undo the
--- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough: if the
+-- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough. If the
 -- call is made by a function with a clause SET synchronous_commit, the end of that function restores the previous
 -- value. A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
@@ -43,7 +43,7 @@ BEGIN
         plan := pg_catalog.to_jsonb(line);
     END LOOP;
     IF pg_catalog.jsonb_path_exists(plan, 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true) THEN
-        RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned as if it had' USING
+        RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned with a limit' USING
             ERRCODE = 'feature_not_supported',
             DETAIL = 'The position moves over the whole batch, including the rows that are left out.',
             HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
@@ -58,7 +58,8 @@ EXCEPTION WHEN invalid_cursor_definition THEN
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
 
--- Run a statement over the rows of a batch, with the search_path of the caller. The first argument has their row type.
+-- Run a statement over the rows of a batch, with the search_path of the caller. The first argument has the row type of
+-- the table.
 CREATE FUNCTION inorder_internal.apply_rows(
     row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text
 ) RETURNS bigint
@@ -99,7 +100,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    -- The name of the table may now be that of a domain: NULL::domain would evaluate the conditions of the domain.
+    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
     INTO processed USING (f.t).relation::oid, b, statement, path;
     PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);

@@ -3,19 +3,20 @@
 --
 -- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. guarded_number()
 -- is called once for each statement, when the server plans the clause; no plan of the clause is kept. For keys,
--- is_foreign() is called for each row: a clause that compares keys with a constant of guarded_number() would take 3 to
--- 6 us more for each statement, and 0.4 us less for each row.
+-- is_foreign() is called for each row, because a clause that compares keys with a constant of guarded_number() would
+-- take 3 to 6 us more for each statement, and 0.4 us less for each row.
 --
--- A WHEN clause has the table both by name and by OID. After a restore the name refers to a table with another OID, and
--- the trigger fires for each row until feed_rebase() creates it again. If the table has the same OID by chance, only
--- the state shows that the table was restored: each session reads the state once, and keeps the result in a setting.
+-- A WHEN clause contains both the name and the OID of the table. After a restore the name refers to a table with
+-- another OID, and the trigger fires for each row until feed_rebase() creates the trigger again. If the table has the
+-- same OID by chance, only the state shows that the table was restored. Each session reads the state once, and keeps
+-- the result in a setting.
 --
 -- The functions are not written in SQL, because they would be inlined and planned for each statement, which takes 0.7
 -- us for each function, operator and constant. They have no SET clauses, which would take 0.2 us for each call; all
 -- names are therefore qualified.
 
--- True if a table was restored from a dump, and not accepted since. If the state shows that this is not the case, the
--- setting is set to yes.
+-- True if a table was restored from a dump, and not accepted since. If the state shows that the table was not restored,
+-- or was accepted, the setting is set to yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,7 +117,8 @@ BEGIN
         WHERE t.relation = ANY (TG_RELID::regclass || ARRAY(SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a(relid)))
           AND t.written_here IS NOT TRUE AND inorder_internal.has_own_guard(t.relation);
         number := inorder_internal.plus_base(pg_current_xact_id()::text::bigint, TG_ARGV[0]::bigint);
-        -- The value is converted by the output function of its type: a cast could be a function of another role.
+        -- The value is converted by the output function of its type, because a cast could be a function of another
+        -- role.
         EXECUTE format('SELECT nullif(pg_catalog.concat(($1).%I), ''''::pg_catalog.text)', names[1]) INTO key USING NEW;
         key_number := CASE WHEN NOT is_uuid THEN key::bigint
                      WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'

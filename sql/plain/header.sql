@@ -2,7 +2,7 @@
 --
 -- Any role with CREATE on the database can run this file, in one transaction, by psql -v ON_ERROR_STOP=1 -f this-file
 -- or a tool for migrations. docs/hosted.md lists the functions that this edition lacks, and its limits. script/edition
--- wrote the file.
+-- generates this file.
 --
 -- No function is SECURITY DEFINER: each function runs with the privileges of its caller. feed_admit(), at the end of
 -- the file, grants the privileges that a role needs.
@@ -38,7 +38,8 @@ BEGIN
     END;
 END $$;
 
--- The script fails if one of these schemas exists already: it does not take over objects that others created there.
+-- The script fails if one of these schemas exists already, because it does not take over objects that others have
+-- created there.
 CREATE SCHEMA @extschema@;
 COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';
 CREATE SCHEMA inorder_internal;

@@ -1,7 +1,7 @@
 ---- lock_feed: plpgsql keys
 BEGIN
     -- This is a row lock, which only admitted roles can take, while any role could take an advisory lock. A row lock
-    -- writes WAL: it is taken only when there is something to write.
+    -- writes WAL, and is therefore taken only when there is something to write.
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
 END

@@ -90,7 +90,7 @@ END $$;
 CREATE FUNCTION inorder_internal.keys_after(key text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- Each step takes 43 of these 512 bits. A random uuid takes 1 us: one uuid is therefore the seed of eleven steps.
+    -- Each step takes 43 of these 512 bits. A random uuid takes 1 us. One uuid is therefore the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(key, 16);
@@ -203,7 +203,7 @@ END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE
     -- The setting has the last key of this transaction, with base 0, and the keys that follow, which are made eleven at
-    -- a time. The setting is empty in each new transaction, unless a user has set it: a key is therefore used only if
+    -- a time. The setting is empty in each new transaction, unless a user has set it. A key is therefore used only if
     -- it has the number of the transaction.
     following_keys pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
 BEGIN

@@ -33,7 +33,7 @@ BEGIN
           DETAIL = format('Only its owner, and roles that may truncate %s, write rows without a key.', relation);
 END $$;
 
--- The function that writes a log has the log's name.
+-- The function that writes a log, which has the name of the log.
 CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

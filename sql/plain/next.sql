@@ -1,7 +1,7 @@
 ---- probe_rows: plpgsql keys
 DECLARE
-    -- The rest of a set, or of a transaction, is searched later by value or key: a search by number would pass all rows
-    -- that were read before.
+    -- The rest of a set, or of a transaction, is searched later by value or key, because a search by number would pass
+    -- all rows that were read before.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
     newest bigint;
@@ -30,7 +30,7 @@ BEGIN
     RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
 END
 ---- next_by_index: sql STABLE
--- If no transaction has ended, no proof is needed, since there are no rows.
+-- If no transaction has ended since the position, no proof is needed, since there are no rows.
 RETURN CASE WHEN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
                  AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base)
             THEN ROW(NULL, false, true, NULL, NULL, false)::inorder_internal.found_batch END;

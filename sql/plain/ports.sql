@@ -1,7 +1,7 @@
 -- Bodies for the functions of sql/ports/ports.sql that are in C in the extension. In this edition only queries can use
 -- an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the catalog, in
 -- the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof is not kept:
--- each read makes it again.
+-- each read makes the proof again.
 
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN
@@ -23,7 +23,7 @@ END
 DECLARE
     seen_tables regclass[];
     rewritten regclass;
-    not_seen CONSTANT text := 'The snapshot does not see the rows where they are now.';
+    not_seen CONSTANT text := 'The snapshot does not see the present files and partitions of the table.';
 BEGIN
     -- Most tables have neither partitions nor children.
     IF EXISTS (SELECT FROM pg_class AS c
@@ -91,8 +91,8 @@ RETURN NULL::text;
 BEGIN
     -- The constraint is used only if every partition key above is a plain column of a server type. Otherwise functions
     -- of the owner would be executed, or a type would be named in a schema for which the reader may lack USAGE. The
-    -- query reads the present keys, as the function below does. They cannot change while the table is locked. A key
-    -- that the snapshot does not see counts as unsuitable.
+    -- query reads the present keys, as the function below does. These keys cannot change while the table is locked. A
+    -- key that the snapshot does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
@@ -184,7 +184,8 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- The clock of SQL may be set back: the wait ends by this clock, or by the sum of its sleeps.
+    -- The clock of SQL may be set back. The wait therefore ends by this clock or by the sum of the sleeps, whichever
+    -- comes first.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN

@@ -1,6 +1,6 @@
--- The roles that may use inorder. This file is the last one.
+-- The roles that may use inorder. This file comes last.
 --
--- Each function runs with the privileges of its caller: no object of a third party runs as the role that installed
+-- Each function runs with the privileges of its caller, and no object of a third party runs as the role that installed
 -- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
 -- and must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
@@ -92,7 +92,8 @@ BEGIN
         RAISE 'permission denied to admit or dismiss roles' USING ERRCODE = 'insufficient_privilege',
               DETAIL = format('Role %s, which installed inorder, and its members may do that.', installer);
     ELSIF role <> installer THEN
-        -- Two sessions that grant or revoke at the same time would change the same rows of the catalog.
+        -- Two sessions that granted or revoked at the same time would change the same rows of the catalog, which is an
+        -- error.
         LOCK TABLE inorder_internal.upgrade_mark IN SHARE UPDATE EXCLUSIVE MODE;
         PERFORM inorder_internal.set_rights(quote_ident(pg_get_userbyid(role)), uses, writes);
     END IF;

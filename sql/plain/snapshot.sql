@@ -14,7 +14,7 @@ DECLARE
     existing_query text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
 BEGIN
     IF existing_query = query THEN
-        -- The cursor of this transaction is kept: a new cursor would vanish if a savepoint is rolled back.
+        -- The cursor of this transaction is kept, because a new cursor would vanish if a savepoint is rolled back.
         RETURN;
     ELSIF existing_query IS NOT NULL THEN
         EXECUTE 'CLOSE inorder_commit';

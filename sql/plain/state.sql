@@ -8,16 +8,16 @@ RETURN quote_ident(current_user)::regrole::oid;
 DECLARE
     context text;
 BEGIN
-    -- The context of a write by a function has a line for the function and one for its statement. An INSERT by a client
-    -- has only the line of this function; COPY and a subscription add one line of their own.
+    -- The context of a write by a function has a line for the function, and a line for its statement. An INSERT by a
+    -- client has only the line of this function; COPY and a subscription add one line of their own.
     GET DIAGNOSTICS context = PG_CONTEXT;
     RETURN cardinality(string_to_array(context, chr(10))) > 2;
 END
 ---- owns: plpgsql keys
 BEGIN
-    -- The snapshot may see two rows: an older version, and one that this transaction wrote after another transaction
-    -- had changed the row. The owner in an older version may no longer own the table. The present privilege is
-    -- therefore checked, too: an owner has each privilege with grant option.
+    -- The snapshot may see two rows: an older version, and a version that this transaction wrote after another
+    -- transaction had changed the row. The owner in an older version may no longer own the table. The present privilege
+    -- is therefore checked, too, since an owner has each privilege with grant option.
     RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')
                                      AND has_table_privilege(caller, c.oid, 'SELECT WITH GRANT OPTION'))
                      FROM pg_class AS c WHERE c.oid = relation), false);

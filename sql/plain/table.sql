@@ -1,7 +1,7 @@
 ---- is_plain: plpgsql keys
 BEGIN
-    -- False if the snapshot sees two rows, an older version and a version of this transaction: seen_members() then
-    -- raises an error. Access method 2 is heap.
+    -- False if the snapshot sees two rows, an older version and a version of this transaction. In this case
+    -- seen_members() raises an error. Access method 2 is heap.
     RETURN (SELECT count(*) = 1 AND bool_and(c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
                                              AND c.relam = 2::oid)
             FROM pg_class AS c WHERE c.oid = relation);
@@ -27,7 +27,7 @@ BEGIN
 END
 ---- later_trigger: plpgsql
 BEGIN
-    -- The guard fires when the row has been stored: no trigger can change the row later.
+    -- Since the guard fires when the row has been stored, no trigger can change the row later.
     RETURN NULL;
 END
 ---- guard_definitions: sql

@@ -21,9 +21,9 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- The versions of the catalog rows of some tables: for the given columns (for all columns if null), for the given
--- triggers, and for the attachment to a parent. A change of statistics or of the name of a table does not change the
--- result.
+-- The versions of catalog rows about some tables: of the rows for the given columns (for all columns if null), for the
+-- given triggers, and for the attachment to a parent. A change of statistics or of the name of a table does not change
+-- the result.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], triggers name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -33,7 +33,8 @@ BEGIN
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
                 -- The transaction that creates a trigger may change it again, but only before the version is stored.
-                -- cmin is not used: it would change with each transaction that rolls back.
+                -- cmin is not used: its field in the row also holds cmax, which remains when a transaction that changes
+                -- the row rolls back.
                 SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 WHERE g.tgrelid = m.oid AND g.tgname = ANY (triggers)
                 UNION ALL

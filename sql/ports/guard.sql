@@ -66,8 +66,8 @@ BEGIN
                           'and the current transaction is %s.',
                           c.relname, key_column, coalesce(key_number::text, 'none'), number),
           HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
-                      THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or '
-                           'in a clone of the publisher see "Logical replication" in the manual.'
+                      THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable() or, '
+                           'in a clone of the publisher, see "Logical replication" in the manual.'
                       ELSE format('Leave the column to its default, %s().',
                                   CASE WHEN is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END) END,
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
@@ -92,8 +92,9 @@ DECLARE
 BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has read this row by the previous value.',
-          HINT = concat('Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns '
-                        'again: a table that has one must not be updated. ', inorder_internal.way_to_change(relation)),
+          HINT = concat('Other columns may change, unless this column is generated and the table has a BEFORE UPDATE '
+                        'trigger: the server then computes the column again. ',
+                        inorder_internal.way_to_change(relation)),
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
 END $$;
 
@@ -104,6 +105,7 @@ DECLARE
 BEGIN
     RAISE 'cannot % "%": it is insert-only', command, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on the rows of this table.',
-          HINT = concat('Moving a row to another partition deletes it from this one. Detach or drop whole partitions. ',
-                        inorder_internal.way_to_change(relation)), SCHEMA = c.schema, TABLE = c.relname;
+          HINT = concat('To remove rows, detach or drop whole partitions. Moving a row to another partition deletes '
+                        'the row from its former partition. ', inorder_internal.way_to_change(relation)),
+          SCHEMA = c.schema, TABLE = c.relname;
 END $$;

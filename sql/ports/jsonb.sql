@@ -1,9 +1,9 @@
--- Positions and batches as jsonb, and as the text of that jsonb. Readers keep them in these forms.
+-- Positions and batches as jsonb, and as the text of that jsonb. Readers keep positions and batches in these forms.
 --
 -- The members of an object are the attributes of the type. A later version may add an attribute. Objects that an
--- earlier version has stored lack that attribute, and have a lower format: missing members are therefore null. Unknown
--- members are an error: otherwise a batch could be taken for a position, or an object of a later version could be
--- misread. The server's text form of a composite type has no names, and would fit only one version.
+-- earlier version has stored lack that attribute, and have a lower format. Missing members are therefore null. Unknown
+-- members are an error, because otherwise a batch could be taken for a position, or an object of a later version could
+-- be misread. The server's text form of a composite type has no names, and would fit only one version.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -79,25 +79,27 @@ RETURN inorder_internal.feed_batch_of(value::jsonb);
 -- The cast to text is an assignment cast, as for every type.
 CREATE CAST (@extschema@.feed_position AS text) WITH FUNCTION inorder_internal.feed_to_text(@extschema@.feed_position)
 AS ASSIGNMENT;
-COMMENT ON CAST (@extschema@.feed_position AS text) IS 'A position as the text of an object.';
+COMMENT ON CAST (@extschema@.feed_position AS text) IS 'A position as the text of a JSON object.';
 CREATE CAST (@extschema@.feed_batch AS text) WITH FUNCTION inorder_internal.feed_to_text(@extschema@.feed_batch)
 AS ASSIGNMENT;
-COMMENT ON CAST (@extschema@.feed_batch AS text) IS 'A batch as the text of an object.';
+COMMENT ON CAST (@extschema@.feed_batch AS text) IS 'A batch as the text of a JSON object.';
 CREATE CAST (text AS @extschema@.feed_position) WITH FUNCTION inorder_internal.feed_position_of(text);
-COMMENT ON CAST (text AS @extschema@.feed_position) IS 'A position from the text of an object.';
+COMMENT ON CAST (text AS @extschema@.feed_position) IS 'A position from the text of a JSON object.';
 CREATE CAST (text AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.feed_batch_of(text);
-COMMENT ON CAST (text AS @extschema@.feed_batch) IS 'A batch from the text of an object.';
+COMMENT ON CAST (text AS @extschema@.feed_batch) IS 'A batch from the text of a JSON object.';
 CREATE CAST (@extschema@.feed_position AS jsonb)
 WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_position);
-COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS 'A position as an object, in which readers store it.';
+COMMENT ON CAST (@extschema@.feed_position AS jsonb) IS
+'A position as a JSON object, the form in which readers store it.';
 CREATE CAST (@extschema@.feed_batch AS jsonb) WITH FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_batch);
-COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS 'A batch as an object, in which readers store it.';
+COMMENT ON CAST (@extschema@.feed_batch AS jsonb) IS
+'A batch as a JSON object, the form in which readers store it.';
 CREATE CAST (jsonb AS @extschema@.feed_position) WITH FUNCTION inorder_internal.feed_position_of(jsonb);
 COMMENT ON CAST (jsonb AS @extschema@.feed_position) IS
-'A position from an object: missing members are null, unknown members are an error.';
+'A position from a JSON object: missing members are null, unknown members are an error.';
 CREATE CAST (jsonb AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.feed_batch_of(jsonb);
 COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
-'A batch from an object: missing members are null, unknown members are an error.';
+'A batch from a JSON object: missing members are null, unknown members are an error.';
 
 -- Positions and batches in the state
 

@@ -44,8 +44,8 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- For each leaf of a table, true if the leaf has rows of its set of transactions. Also true if that is unknown, because
--- the set is null, or no index shows it.
+-- An array with an element for each leaf: true if the leaf has rows of the set of transactions at the same place in
+-- "numbers". An element is also true if this is unknown, because the set is null, or because no index shows these rows.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -68,13 +68,13 @@ CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
 
--- The count that this session keeps of a locked table, for the snapshot of the calling statement; null if it keeps none
--- (counted.c).
+-- The count that this session keeps of a locked table; null if the session keeps no count that is valid in the snapshot
+-- of the calling statement (counted.c).
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may fold. The session then stores the number of rows at that time.
+-- True if a query may fold. In this case, the session stores amount as the number of rows at that time.
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -88,11 +88,11 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 --
 --  has_rows         true if the batch has rows
 --  number           transaction of the last row within the limit; null if the batch has no more rows than the limit
---  place, last_key  place of that row among the rows of its transaction, and its key; null unless the next row is of
---                   the same transaction
+--  place, last_key  place of that row among the rows of its transaction, and key of that row; null unless the next row
+--                   is of the same transaction
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- The end of a batch, found by the index on the number (end.c); null if the index does not show its rows.
+-- The end of a batch, found by the index on the number (end.c); null if the index does not show the rows of the batch.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -107,10 +107,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The number of rows of some transactions, at most 10,000, for any role, counted by the btree indexes of a table. All
--- partitions are locked. Null if the table has no such index, or if there are too many ranges or partitions. Error if
--- the table cannot be read, or cannot be locked at once. "asked" is true if the caller named the table, and may read
--- it.
+-- Count the rows of some transactions in the btree indexes of a table, up to 10,000, for any role. All partitions are
+-- locked. Null if the table has no such index, or if there are too many ranges or partitions. Error if the table cannot
+-- be read, or cannot be locked at once. "asked" is true if the caller named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
@@ -124,7 +123,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The number of pages that this session has read so far. The number includes at least the pages of a table and its
+-- The number of pages that this session has read so far. The number includes at least the pages of table t and its
 -- indexes; callers compute differences. If begins is true, and the last probe was costly and found nothing, the result
 -- is the number before that probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
@@ -135,7 +134,7 @@ CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, n
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The members of a table that were proved; error unless they are still the same.
+-- The members of a table that were proved; error if they have changed since.
 CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -163,8 +162,8 @@ LANGUAGE sql IMMUTABLE
 RETURN true;
 
 -- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended. If keeps_commit
--- is true, and this transaction has written, its commit flushes the WAL, and a crash cannot undo it either. Returns
--- true.
+-- is true, and this transaction has written, its commit flushes the WAL, and a crash cannot undo this transaction
+-- either. Returns true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

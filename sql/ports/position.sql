@@ -13,8 +13,8 @@
 --  7. Each transaction ends, and is then in ended(S) for every later S: each row is delivered.
 --  8. The position moves in the transaction that processes the rows, or the batch is kept until it is finished.
 --  9. Readers of one feed are serialized: the second reader sees the position that the first reader has set.
--- 10. A batch may end inside a transaction, after its row K: then P contains K instead of that
---     transaction, and the next batch continues with its rows above K.
+-- 10. A batch may end inside a transaction, after row K. P then contains K instead of that
+--     transaction, and the next batch continues with the rows of the transaction after K.
 
 CREATE TYPE @extschema@.feed_member AS (
     relation oid,
@@ -48,8 +48,8 @@ CREATE TYPE @extschema@.feed_position AS (
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions, and either one transaction up to a key, or a set of transactions up to a '
-'value.';
+'What a reader has read: whole transactions and, possibly, a part of one transaction (up to a key) or of a set of '
+'transactions (up to a value).';
 
 CREATE TYPE @extschema@.feed_batch AS (
     format int,
@@ -74,14 +74,14 @@ CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirang
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
--- A set as text of a message: at most four ranges, and the number of the other ranges.
+-- A set as text for a message: the first four ranges, and the number of other ranges.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     omitted bigint := (SELECT count(*) FROM unnest(numbers)) - 4;
 BEGIN
     RETURN CASE WHEN omitted > 0
-                THEN format('%s and %s ranges more',
+                THEN format('%s and %s more ranges',
                             (SELECT range_agg(r) FROM (SELECT r FROM unnest(numbers) AS r LIMIT 4) AS f), omitted)
                 ELSE numbers::text END;
 END $$;
@@ -89,7 +89,7 @@ END $$;
 -- True if all members of a set are between 0 and 281474976710655, the range of transaction numbers; null for null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000.
+-- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000 ranges.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
 -- True if a position has a valid form. A position contains whole transactions and, possibly, either a transaction that
@@ -113,7 +113,8 @@ CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extsche
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty((p).transactions * (b).transactions)
-    -- Columns are compared one by one: a comparison of rows becomes another expression when it is dumped and restored.
+    -- Columns are compared one by one, because a comparison of rows would become another expression when it is dumped
+    -- and restored.
     AND (p).partial IS NOT DISTINCT FROM (b).resumed AND (p).last_key IS NOT DISTINCT FROM (b).resumed_after
     AND (p).ordering.column_name IS NOT DISTINCT FROM (b).ordering.column_name
     AND (p).ordering.attnum IS NOT DISTINCT FROM (b).ordering.attnum
@@ -122,10 +123,10 @@ RETURN isempty((p).transactions * (b).transactions)
          OR (p).ordering.frozen = (b).transactions AND (p).ordering.up_to = (b).ordering.up_to);
 
 -- PUBLIC may call the two functions below. The functions are in PL/pgSQL, which requires USAGE on each schema that a
--- body names: the bodies therefore name no schema other than pg_catalog. The functions are not immutable, because the
+-- body names. The bodies therefore name no schema other than pg_catalog. The functions are not immutable, because the
 -- planner would evaluate a call of an immutable function before the condition under which its error is raised.
 --
--- Raise the error about a batch that does not follow a position. The sets of transactions are given as text of a
+-- Raise the error about a batch that does not follow a position. The sets of transactions are passed as text for the
 -- message.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
@@ -176,7 +177,7 @@ RETURN CASE
              inorder_internal.plus((from_position).transactions, CASE
                  WHEN (batch).cut IS NOT NULL
                  THEN inorder_internal.minus((batch).transactions, inorder_internal.one_number((batch).cut))
-                 -- An ordered batch that ends in the middle of its set.
+                 -- This ordered batch ends in the middle of its set.
                  WHEN (batch).ordering.next_value IS NOT NULL THEN '{}'::int8multirange
                  ELSE (batch).transactions END),
              (batch).cut, (batch).cut_after, inorder_internal.ordering_after(from_position, batch), (batch).members,

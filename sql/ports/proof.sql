@@ -37,7 +37,7 @@ BEGIN
     RETURN indexes;
 END $$;
 
--- A table of the tree that lacks the guard; null if all of them have it.
+-- A table of the tree that lacks the guard; null if all tables have the guard.
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -46,7 +46,8 @@ BEGIN
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.is_valid LIMIT 1);
 END $$;
 
--- Raise the error about a table without the guard. If the newest snapshot sees the guard, another error is raised.
+-- Raise the error about a table without the guard or, if the newest snapshot sees the guard, the error about a table
+-- that was enabled again.
 CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -78,8 +79,8 @@ DECLARE
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
-    -- The present state of the table is checked: the check of the guard may have waited for a session that dropped the
-    -- table or hid rows.
+    -- The present state of the table is checked, because the check of the guard may have waited for a session that
+    -- dropped the table or hid rows.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;

@@ -18,14 +18,14 @@ COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The same set without the subtransactions of transactions in progress, because a standby treats a subtransaction as a
--- transaction in progress. If a transaction in progress has more than 64 subtransactions, no subtransactions are left
--- out.
+-- The set of ended_transactions() without the subtransactions of transactions in progress, because a standby treats a
+-- subtransaction as a transaction in progress. If a transaction in progress has more than 64 subtransactions, no
+-- subtransactions are left out.
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number of the next transaction to which an id will be assigned. The function does not assign it. The number may
--- grow within a statement. The function is nevertheless STABLE, because SQL functions that call a volatile function
+-- The number of the next transaction to which an id will be assigned. The function does not assign the id. The number
+-- may grow within a statement. The function is nevertheless STABLE, because SQL functions that call a volatile function
 -- cannot be inlined. No caller compares two results of the function.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
@@ -33,7 +33,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
 -- never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers that were
 -- promoted from copies of one backup have the same origin, unless the second server found the timeline history of the
--- first when it was promoted.
+-- first server when it was promoted.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 

@@ -2,10 +2,10 @@
 --
 -- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of these
 -- tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and pg_restore. Rows
--- that they insert are checked at each use, and never executed.
+-- that these two roles insert are checked at each use, and their contents are never executed.
 
--- A role, by OID and name on the server that stored it. On another server both must match: after a restore, no other
--- role takes its place.
+-- A role, by OID and name on the server that stored it. On another server both must match. After a restore, no other
+-- role therefore takes the place of this role.
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
 
 -- Trigger on the state: skips restored rows of tables that do not exist.
@@ -32,7 +32,7 @@ END $$;
 
 -- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
 -- programs, such as pg_restore, whose rows are from another time or server. An update script of the extension that
--- changes the argument of such a column would mark the row as restored.
+-- changes the column passed as the argument would mark the row as restored.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
@@ -46,7 +46,7 @@ CREATE TABLE inorder_internal.feed_table (
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
-    -- Null in this table; in the description of a table of which one share is read, the condition for the rows of the
+    -- Null in this table. In a description by which one share of a table is read, the condition for the rows of the
     -- share
     share_condition text CHECK (share_condition IS NULL),
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
@@ -78,7 +78,7 @@ CREATE TABLE inorder_internal.feed (
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- The time is finite, because the view feeds shows how long ago it was: before version 17 the difference to an
+    -- The time is finite, because the view feeds shows how long ago it was, and before version 17 the difference to an
     -- infinite time is an error.
     created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     UNIQUE (name, owner, system)
@@ -87,7 +87,7 @@ CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
 
 -- True if a feed can have this state. The checks are in a single function, because the server parses and prepares the
--- expressions of CHECK constraints for each statement: a dozen constraints took 50 of the 700 us of a read of 500 rows.
+-- expressions of CHECK constraints for each statement. A dozen constraints took 50 of the 700 us of a read of 500 rows.
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
 ) RETURNS boolean
@@ -100,10 +100,10 @@ BEGIN
         AND inorder_internal.is_place(p);
 END $$;
 
--- As long as a transaction is open, all versions of a row that was updated since it began remain in the table. The
--- columns that change with each batch are therefore in a separate row. The newest version of this row is found by the
--- key, the highest seq first, instead of by a walk over all versions. When a page is full of versions, seq is
--- increased, so that the index entry of these versions is no longer visited. There is no other unique index, because
+-- As long as a transaction is open, all versions of a row that was updated since the transaction began remain in the
+-- table. The columns that change with each batch are therefore in a separate row. The newest version of this row is
+-- found by the key, the highest seq first, instead of by a walk over all versions. When a page is full of versions, seq
+-- is increased, so that the index entry of these versions is no longer visited. There is no other unique index, because
 -- each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
@@ -115,7 +115,7 @@ CREATE TABLE inorder_internal.feed_state (
     batch_origin text,  -- server and timeline on which that number was assigned; null if restored from another server
     -- Lower bound of the numbers of unfinished batches that are not dead; null if unknown
     first_batch bigint,
-    places bigint[],  -- for a feed that is divided: no batch of share n has a lower place than the element n + 1
+    places bigint[],  -- for a divided feed: element n + 1 is a lower bound of the places of batches of share n
     moved timestamptz,  -- when the position last moved
     polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
     -- When a reader last asked for rows and got all committed rows, as far as that is recorded
@@ -129,7 +129,7 @@ CREATE TABLE inorder_internal.feed_state (
 -- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, for
 -- example after a transaction was open for a long time.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
-COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that each batch changes, one row per feed.';
+COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that changes with each batch, one row per feed.';
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
@@ -144,8 +144,9 @@ CREATE TABLE inorder_internal.worker_batch (
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- number of tries: see given()
     tried timestamptz,  -- end of the lease with which the last try began
     max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
-    -- Time from which another worker may get the batch or, if no worker has it, any worker. -infinity means at once: if
-    -- this were the present time, and the clock was set back, the next batch would be given first.
+    -- Time from which the batch may be given to another worker or, if no worker has it, to any worker. -infinity means
+    -- at once. If the present time were stored instead, and the clock was set back, the next batch would be given
+    -- first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- reason given to the last feed_fail_batch()
     failed timestamptz,  -- time of the last feed_fail_batch()
@@ -251,7 +252,7 @@ ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_stat
 
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE
--- The name is compared first, because the SQL edition reads a file to find out the system.
+-- The name is compared first, because the SQL edition reads a file to get the system identifier.
 RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
 
 CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text) RETURNS boolean
@@ -265,11 +266,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- True if the caller may move a feed: for its owner, the owner of its table, and the roles given to feed_grant().
+-- True if the caller may move a feed: as the owner of the feed or of its table, or as a role to which feed_grant() has
+-- granted the feed.
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if the caller may see a feed: for roles that may move the feed or read its table, and for pg_monitor.
+-- True if the caller may see a feed: as a role that may move the feed or read its table, or as a member of pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
@@ -321,7 +323,7 @@ CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of the next version of a row: it is increased if the row has left its page since the last update.
+-- The seq of the next version of a row, which is higher if the row has left its page since the last update.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
@@ -347,8 +349,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dropped_feed bigint;
 BEGIN
-    -- Rows that another session is deleting are skipped. In REPEATABLE READ a row that was deleted since the snapshot
-    -- would be an error.
+    -- Rows that another session is deleting are skipped. In REPEATABLE READ and SERIALIZABLE nothing is deleted,
+    -- because a row that was deleted since the snapshot was taken would cause an error.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;

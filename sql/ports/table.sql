@@ -1,6 +1,6 @@
 -- The description of a table: how it is read by transaction number.
 --
--- The description is made from the catalog: no function here reads a row of the table, or evaluates an expression of
+-- The description is made from the catalog. No function here reads a row of the table, or evaluates an expression of
 -- its owner.
 
 CREATE FUNCTION inorder_internal.tree(relation regclass) RETURNS regclass[]
@@ -11,7 +11,7 @@ BEGIN
             SELECT relation::oid AS relid
             UNION ALL
             -- While DETACH ... CONCURRENTLY waits for other sessions, no new query reads the partition. OFFSET 0 makes
-            -- the planner use the index for each parent: a join would read all of pg_inherits.
+            -- the planner use the index for each parent. A join would read all of pg_inherits.
             SELECT i.inhrelid FROM tree AS t CROSS JOIN LATERAL (
                 SELECT p.inhrelid FROM pg_inherits AS p WHERE p.inhparent = t.relid AND NOT p.inhdetachpending OFFSET 0
             ) AS i
@@ -44,7 +44,7 @@ BEGIN
         WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
         WHEN kinds ~ 'o' THEN 'is not stored in a heap, or has such a partition: its rows in a snapshot are unknown'
         WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
-        THEN 'has child tables, into which rows can be inserted without its guard'
+        THEN 'has child tables, into which rows can be inserted without the guard'
         WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose rows have transactions of another server'
         WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them'
     END;
@@ -138,11 +138,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The columns of the primary key, in order, except the number; none unless each of them has one of the types above.
+-- The columns of the primary key, in order, except the number; none if one of these columns has another type than those
+-- above.
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
--- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too:
--- otherwise the guard fires before generated columns are computed, and does not see that an UPDATE changes such a
+-- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too.
+-- Otherwise the guard fires before generated columns are computed, and does not see that an UPDATE changes such a
 -- column.
 BEGIN ATOMIC
     SELECT CASE WHEN bool_and(o.opcnamespace = 'pg_catalog'::regnamespace
@@ -188,12 +189,12 @@ BEGIN
         FROM (VALUES ('<>'), ('>')) AS o(operator) CROSS JOIN (VALUES ('0'), ('''0''::bigint')) AS n(zero)));
 END $$;
 
--- A btree index that finds the rows of a table by a column, or null. If is_partial is true, it may lack the rows of
--- number 0.
+-- A btree index that finds the rows of a table by a column, or null. If is_partial is true, the index may lack the rows
+-- of number 0.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
--- The operator class must be the server's own: these have oids below 16384. The method 403 is btree.
+-- The operator class must be one of the server's own, whose OIDs are below 16384. The method 403 is btree.
 BEGIN ATOMIC
     -- EXISTS would make the planner hash all indexes of the database. The classes do not depend on the table, and are
     -- looked up once for all partitions.
@@ -222,9 +223,9 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- Another table that now has the former name of this table, that is, its name when it was enabled. Null if there is
--- none. An online schema change has this effect. Callers call this function in an expression, because a separate
--- statement would add its cost to each poll.
+-- Another table that now has the name that this table had when it was enabled, for example after an online schema
+-- change; null if there is no such table. Callers use this function in an expression, because a separate statement
+-- would add its cost to each poll.
 CREATE FUNCTION inorder_internal.namesake(t inorder_internal.feed_table) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -267,7 +268,7 @@ BEGIN
         WHEN statistics.deleted > 0 OR statistics.updated > 0
         THEN format('Rows of the table are updated or deleted: the table cannot be counted. To follow it, let its '
                     'owner call changes_enable(%L)%s --changes.', relation, shell)
-        ELSE format('Let its owner run what feed_prepare(%L) returns%s.', relation, shell) END;
+        ELSE format('Let its owner run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
 -- The description of a table: its column with the transaction number, the base, the index.
@@ -324,9 +325,9 @@ RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
--- Triggers fire in the order of their names: no other trigger changes the key after these. The guard of a generated
--- number fires AFTER: no statement can supply the value of a generated column, and a BEFORE UPDATE trigger would make
--- the server recompute it in each update.
+-- Triggers fire in the order of their names. A trigger that could change the key after these triggers is an error
+-- (later_trigger). The guard of a generated number fires AFTER: no statement can supply the value of a generated
+-- column, and a BEFORE UPDATE trigger would make the server recompute it in each update.
 BEGIN ATOMIC
     SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
                           relation, inorder_internal.guard_function()::regproc, (t).base)
@@ -378,7 +379,7 @@ END;
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
-    -- With C this locks the table: the result stays valid until the transaction ends.
+    -- With C this locks the table, and the result stays valid until the transaction ends.
     PERFORM inorder_internal.hides_rows(0::oid, t.relation);
     RETURN (SELECT s.is_valid FROM inorder_internal.guard_state(t.relation, t) AS s);
 END $$;
@@ -450,8 +451,8 @@ CREATE FUNCTION inorder_internal.member(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
--- True if two lists differ in any byte. An operator of arrays would be slower: the server looks up in the catalog how
--- to compare each type in them.
+-- True if two lists differ in any byte. An operator of arrays would be slower, because the server would look up in the
+-- catalog how to compare each type in the arrays.
 CREATE FUNCTION inorder_internal.differ(remembered @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -471,7 +472,8 @@ BEGIN
             inorder_internal.order_definition(t))];
     END IF;
     -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
-    -- attached again is recognized only by the transactions that attached it and the partitions above it.
+    -- attached again is recognized only by the versions of its attachment and of the attachments of the partitions
+    -- above it.
     RETURN (
         WITH RECURSIVE tree AS (
             SELECT t.relation::oid AS relid, '{}'::bigint[] AS attached
@@ -491,11 +493,13 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark: they have not changed since.
+-- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark, and the rows have not changed
+-- since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
--- The constraint is the mark: its id minus that of each row, modulo 2^32, is at most 2^24. age() cannot be used,
--- because ids of two billion transactions later would appear to be older than the mark.
+-- The mark is the foreign key of upgrade_mark. The id of the transaction that wrote the mark minus the id of the
+-- transaction that wrote a row, modulo 2^32, is at most 2^24. age() cannot be used, because after two billion
+-- transactions new ids would appear to be older than the mark.
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
@@ -507,9 +511,9 @@ CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the position does not contain the table itself as a table of this server. This is
--- so in a restored database, but not if a partition is new on this server. A feed has an origin of another server only
--- after pg_upgrade; a reader that omits the origin has accepted the changes.
+-- Tables are compared by name only if the position does not contain table t as a table of this server. This is the case
+-- in a restored database, but not if only a partition is new on this server. A feed has an origin of another server
+-- only after pg_upgrade; a reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -575,8 +579,8 @@ BEGIN
 END $$;
 
 -- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
--- SERIALIZABLE no newer snapshot is available, and the trigger of the guard is examined: its definition is always the
--- present one. If the trigger has another base or is missing, the table was rebased or disabled.
+-- SERIALIZABLE no newer snapshot is available. The trigger of the guard is therefore examined, whose definition is
+-- always the present one. If the trigger has another base or is missing, the table was rebased or disabled.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -598,7 +602,8 @@ BEGIN
     END IF;
 END $$;
 
--- Raise the error about a table that is not guarded. If the newest snapshot sees the guard, another error is raised.
+-- Raise the error about a table that is not guarded or, if the newest snapshot sees the guard, the error about a table
+-- that was enabled again.
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -666,14 +671,14 @@ END $$;
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A restore recomputes generated numbers: they are numbers of this server.
+    -- A restore recomputes generated numbers, which are therefore numbers of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
         PERFORM inorder_internal.say_unaccepted(t.relation);
     END IF;
     RETURN t;
 END $$;
 
--- Error unless the columns that distinguish the rows of one transaction are still those of the primary key.
+-- Error unless the columns that distinguish the rows of one transaction are still the columns of the primary key.
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -704,7 +709,7 @@ BEGIN
 END $$;
 
 -- Error unless the columns by which rows are read are unchanged. The guard does not check a generated number, because
--- no statement can supply it: the number depends only on the expression in each table that holds rows.
+-- no statement can supply it. The number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

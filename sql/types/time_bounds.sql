@@ -1,7 +1,7 @@
 -- Time comparisons on keys: uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
 --
--- The planner rewrites each operator into comparisons of the key with a bound of its own type (time_support.c): btree
--- and BRIN indexes, statistics and partition pruning then apply.
+-- The planner rewrites each operator into comparisons of the key with bounds of the key's own type (time_support.c).
+-- For these comparisons it can use btree and BRIN indexes, statistics and partition pruning.
 --
 -- The range operators are not named <@ and @>. If one operand were a tstzrange, and the other operand a literal or an
 -- untyped parameter, operators with these names would match exactly, and would be preferred to the polymorphic
@@ -10,28 +10,28 @@
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function: bound for the planner, the smallest key of a microsecond or, if "after" is true, of the next one.';
+'Internal function: smallest key of the microsecond or, if "after" is true, of the next microsecond.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function: bound for the planner, the smallest key in the range or, if "upper" is true, after the range.';
+'Internal function: smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function: bound for the planner, the smallest key of a microsecond or, if "after" is true, of the next one.';
+'Internal function: smallest key of the microsecond or, if "after" is true, of the next microsecond.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function: bound for the planner, the smallest key in the range or, if "upper" is true, after the range.';
+'Internal function: smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner support';
 
--- The cost of this function is higher than that of the bounds: it is evaluated after them.
+-- This function has a higher cost than the bounds, and is therefore evaluated after the comparisons with the bounds.
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
@@ -63,7 +63,8 @@ DECLARE
     c record;
     types text;
 BEGIN
-    -- Each type has a placeholder of its own, because the name of a schema may contain any character.
+    -- Types are arguments of format(), and not parts of a format string, because the name of the schema may contain any
+    -- character, even a percent sign.
     FOR c IN SELECT v.operator, format(v.function, k.kind) AS function, format(v.lefttype, k.type) AS lefttype,
                     format(v.righttype, k.type) AS righttype, v.commutator, v.negator, v.selectivity,
                     v.meaning || k.unless AS meaning FROM (VALUES
@@ -75,10 +76,10 @@ BEGIN
    ('>=~', 'time_ge_uuid_%s', 'timestamptz', '%s', '<=~', '<~', 'scalarge', 'moment not earlier than the key'),
    ('>~', 'uuid_%s_gt_time', '%s', 'timestamptz', '<~', '<=~', 'scalargt', 'key later than the moment'),
    ('>~', 'time_gt_uuid_%s', 'timestamptz', '%s', '<~', '<=~', 'scalargt', 'moment later than the key'),
-   ('=~', 'uuid_%s_eq_time', '%s', 'timestamptz', '=~', '<>~', 'eq', 'key of the same microsecond as the moment'),
-   ('=~', 'time_eq_uuid_%s', 'timestamptz', '%s', '=~', '<>~', 'eq', 'moment of the same microsecond as the key'),
-   ('<>~', 'uuid_%s_ne_time', '%s', 'timestamptz', '<>~', '=~', 'neq', 'key not of the same microsecond as the moment'),
-   ('<>~', 'time_ne_uuid_%s', 'timestamptz', '%s', '<>~', '=~', 'neq', 'moment not of the same microsecond as the key'),
+   ('=~', 'uuid_%s_eq_time', '%s', 'timestamptz', '=~', '<>~', 'eq', 'key and moment in the same microsecond'),
+   ('=~', 'time_eq_uuid_%s', 'timestamptz', '%s', '=~', '<>~', 'eq', 'moment and key in the same microsecond'),
+   ('<>~', 'uuid_%s_ne_time', '%s', 'timestamptz', '<>~', '=~', 'neq', 'key and moment in different microseconds'),
+   ('<>~', 'time_ne_uuid_%s', 'timestamptz', '%s', '<>~', '=~', 'neq', 'moment and key in different microseconds'),
    ('<@~', 'uuid_%s_in_range', '%s', 'tstzrange', '@>~', NULL, 'cont', 'the key''s time is in the range'),
    ('@>~', 'range_has_uuid_%s', 'tstzrange', '%s', '<@~', NULL, 'cont', 'the range contains the key''s time')
     ) AS v(operator, function, lefttype, righttype, commutator, negator, selectivity, meaning)

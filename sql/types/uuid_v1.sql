@@ -1,7 +1,7 @@
 -- The type uuid_v1: version-1 UUIDs, time first.
 --
--- The source is reference P4 in docs/uuid_v1.md. A value has 16 bytes: 60 bits of time, then clock sequence and node.
--- With the bits in this order, the functions of uuid can compare, sort and hash values.
+-- The type is modelled on study P4 in docs/uuid_v1.md. A value has 16 bytes: 60 bits of time, then clock sequence and
+-- node. With the bits in this order, the functions of uuid can compare, sort and hash values.
 
 CREATE TYPE @extschema@.uuid_v1;
 
@@ -15,12 +15,12 @@ COMMENT ON FUNCTION @extschema@.uuid_v1_out(@extschema@.uuid_v1) IS 'I/O';
 
 CREATE FUNCTION @extschema@.uuid_v1_recv(internal) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_recv(internal) IS 'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
+COMMENT ON FUNCTION @extschema@.uuid_v1_recv(internal) IS 'I/O: 16 bytes in the order of RFC 9562, as for uuid';
 
 CREATE FUNCTION @extschema@.uuid_v1_send(@extschema@.uuid_v1) RETURNS bytea
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_send(@extschema@.uuid_v1) IS
-'I/O: 16 bytes in the order of RFC 9562, as uuid has them';
+'I/O: 16 bytes in the order of RFC 9562, as for uuid';
 
 CREATE TYPE @extschema@.uuid_v1 (
     INPUT = @extschema@.uuid_v1_in, OUTPUT = @extschema@.uuid_v1_out,

@@ -2,15 +2,14 @@
  * logging.c
  *	  The trigger that logs the changes of a table.
  *
- * The trigger writes the keys of the rows of a statement into the log, a table of the
- * same owner, as COPY writes rows: through the executor, which fires the guard of the
- * log, finds the partition and fills the indexes.  All of this runs as the role that
- * writes into the table.  The role needs no privilege on the log, because the trigger
- * reads nothing there, and adds only keys of rows that the role may write.
+ * After a statement, the trigger writes the keys of the changed rows into the log, which is a table of the same owner.
+ * Rows of the log are written as by COPY: through the executor, which fires the guard of the log, finds the partition
+ * and fills the indexes.  All of this runs as the role that writes into the table.  The role needs no privilege on the
+ * log, because the trigger reads nothing there, and adds only keys of rows that the role may write.
  *
- * Any role with the privilege TRIGGER on a table may create a trigger with this
- * function.  A table is therefore a log only if it belongs to the owner of the logged
- * table, and if that owner has created a trigger on it that names the logged table.
+ * Any role with the privilege TRIGGER on a table may create a trigger with this function.  A table is therefore a log
+ * only if it belongs to the owner of the logged table, and if that owner has created a trigger on the log that names
+ * the logged table.
  */
 #include "postgres.h"
 
@@ -141,10 +140,9 @@ is_log_of(Relation log, Oid table, Oid function)
 }
 
 /*
- * Open and lock the log.  The trigger names the log by OID, because another table may
- * temporarily have the name of the log.  Error if the log does not exist, or has another
- * owner than the table.  Null if the log does not belong to this table: the table may be
- * a detached partition, and another role may have created the trigger.
+ * Open and lock the log.  The trigger names the log by OID, because another table may temporarily have the name of the
+ * log.  Error if the log does not exist, or has another owner than the table.  Null if the log does not belong to this
+ * table, which may be a detached partition, or have a trigger that another role created.
  */
 static Relation
 open_log(TriggerData *data)
@@ -193,9 +191,10 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * Find the key columns that the trigger names.  The table may have another primary key now, and may get its former key
- * back before the log is read.  The trigger for rows that move to another partition is created on the partitioned
- * table.  The server copies this trigger to partitions, in which the columns may have other numbers.
+ * Find the key columns that the trigger names, whatever the present primary key is, because the table may have another
+ * primary key now, and may get its former key back before the log is read.  The trigger for rows that move to another
+ * partition is created on the partitioned table.  The server copies this trigger to partitions, in which the columns
+ * may have other numbers.
  */
 static void
 find_columns(Log *log, TriggerData *data)
@@ -230,11 +229,10 @@ is_trusted(Oid function, Oid owner)
 }
 
 /*
- * Error if inserting a row into the log would fire a function of another role.  The
- * function would run with the privileges of every role that changes the logged table.  A
- * role with TRIGGER on the log or on a partition of it, for example by default privileges,
- * may have created such a trigger.  Triggers with conditions are refused, too, because the
- * functions that a condition calls are not looked up here.
+ * Error if inserting a row into the log would fire a function of another role.  The function would run with the
+ * privileges of every role that changes the logged table.  A role that has TRIGGER on the log or on a partition of the
+ * log, for example by default privileges, may have created such a trigger.  Triggers with conditions are refused, too,
+ * because the functions that a condition calls are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)

@@ -1,6 +1,6 @@
 /*
  * apply.c
- *	  The statement of feed_apply, which is given rows as the table "batch".
+ *	  The statement of feed_apply, which reads the rows of a batch as the table "batch".
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table named "batch" would lose the whole batch, and a statement that
@@ -27,8 +27,8 @@ typedef struct Level
 } Level;
 
 /*
- * How a query reads the batch.  For a query that reads the batch several times,
- * the greatest of the values.
+ * How a query reads the batch.  If a query reads the batch several times, the
+ * greatest of the values applies.
  */
 typedef enum BatchUse
 {

@@ -5,9 +5,9 @@
  * These functions move the position over all rows that they return, before the
  * caller takes the first row.  Rows that the caller does not take would be lost.
  * A call is therefore refused, before anything is locked or moved, if its caller
- * may stop early: below LIMIT or EXISTS, which the plan of the statement shows,
- * and in a cursor, which the portal shows.  A caller that takes all rows and then
- * filters them (WHERE, a join, an aggregate) is accepted.
+ * may stop early.  This is the case below LIMIT or EXISTS (which the plan of the
+ * statement shows), and in a cursor (which the portal shows).  A caller that takes
+ * all rows and then filters them (WHERE, a join, an aggregate) is accepted.
  *
  * The plan and the portal do not show how many rows the client or a procedural
  * language takes (a fetch size, SELECT INTO); docs/feed.md has a table of these
@@ -33,7 +33,7 @@ typedef struct CallSearch
 	Node	   *call;
 	Bitmapset  *searched;		/* subplans, by number */
 	bool		is_whole;		/* a node takes all rows of the call */
-	const char *cut;			/* place of the call below a node that may stop early, or NULL */
+	const char *cut;			/* where the call is, if a node above it may stop early; otherwise NULL */
 } CallSearch;
 
 static void search_plan(CallSearch *search, Plan *plan, const char *cut);
@@ -147,9 +147,8 @@ search_statement(CallSearch *search)
 }
 
 /*
- * True if rows are fetched through a cursor.  All rows are taken by the portals of
- * EXECUTE, which are invisible, and by the portals of loops in procedural
- * languages, which are pinned.
+ * True if rows are fetched through a cursor.  Invisible portals (of EXECUTE) and
+ * pinned portals (of loops in procedural languages) take all rows.
  */
 static bool
 is_cursor(const EState *state)

@@ -2,17 +2,15 @@
  * groups.c
  *	  The trigger that counts rows by group.
  *
- * The trigger counts the rows that a statement adds to each group or removes from it, and
- * writes one row per group into the table of deltas (sql/feed/groups.sql), as COPY writes
- * rows.  Values are compared by their bytes, without calling a function of their type.
- * Equal groups whose bytes differ are combined when the deltas are read.  Triggers and
- * rules of the deltas are not executed.
+ * The trigger counts the rows that a statement adds to each group or removes from it, and writes one row per group
+ * into the table of deltas (sql/feed/groups.sql), as COPY writes rows.  Values are compared by their bytes, without
+ * calling a function of their type.  Equal groups whose bytes differ are combined when the deltas are read.  Triggers
+ * and rules of the table of deltas are not executed.
  *
- * Any role with the privilege TRIGGER on a table may create a trigger with this function.
- * Only the owner of the table may create triggers with the function of the set's row
- * trigger.  The deltas are therefore found through the row trigger.  A detached
- * partition has no row trigger, and is not counted.  Unusual cases are left to the
- * function of the row trigger.
+ * Each set of groups also has a row trigger, with a function of its own.  Any role with the privilege TRIGGER on a
+ * table may create a trigger with exact_count_trigger(), but only the owner of the table may create a trigger with the
+ * function of the row trigger.  The deltas are therefore found through the row trigger.  A detached partition has no
+ * row trigger, and is not counted.  Unusual cases are left to the function of the row trigger.
  *
  * Each delta of a partitioned table has a hash of the partitions at the time of the
  * statement.  If this hash differs from the hash of the fold, the view counts the table.
@@ -472,8 +470,8 @@ is_empty(Tuplestorestate *rows)
 }
 
 /*
- * exact_count_trigger() -> trigger: fires after a statement.  The first argument
- * distinguishes the sets of groups; the other arguments are names of columns.
+ * exact_count_trigger() -> trigger: fires after a statement.  The first argument is the OID of the table of deltas;
+ * the other arguments are names of columns.
  */
 Datum
 exact_count_trigger(PG_FUNCTION_ARGS)

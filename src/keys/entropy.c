@@ -14,10 +14,10 @@
  *	  stores which process filled it.
  *	- A statement never uses words that were drawn more than a second before the
  *	  statement began.  Otherwise two clones of a virtual machine, which start with
- *	  the same pool, would use the same words.  Words that pg_strong_random()
- *	  returns differ between clones as soon as the hypervisor has informed the
- *	  kernel.  Reading the start time of the statement takes no system call.  If
- *	  the clock of a clone is set, forward or back, the pool is refilled.
+ *	  the same pool, would use the same words.  As soon as the hypervisor has told
+ *	  the kernel of a clone that the machine was cloned, pg_strong_random() returns
+ *	  other words in each clone.  Reading the start time of the statement takes no
+ *	  system call.  If the clock is set, forward or back, the pool is refilled.
  *	- If filling the pool fails, the pool is empty, and the next call fills it.
  */
 #include "postgres.h"
@@ -60,8 +60,8 @@ entropy_word(void)
 	uint64		word;
 
 	/*
-	 * The difference is unsigned: if the statement began before the pool was
-	 * filled, it is very large.
+	 * The difference is unsigned, and is therefore very large if the statement
+	 * began before the pool was filled.
 	 */
 	if (unlikely(pool_left == 0 || pool_owner != MyProcPid ||
 				 (uint64) (GetCurrentStatementStartTimestamp() - pool_filled) > ENTROPY_POOL_LIFE))

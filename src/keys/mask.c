@@ -3,16 +3,17 @@
  *	  uuid_mask and uuid_unmask: ordered keys that look random outside the database.
  *
  * A mask is a permutation of the 122 bits that version and variant leave free.
- * AES permutes blocks of 128 bits.  One block in 64 is a UUID of version 4.
- * A key is therefore converted to version 4, and encrypted repeatedly until the
+ * AES permutes blocks of 128 bits.  One block in 64 is a UUID of version 4.  A
+ * key is therefore converted to version 4, and encrypted repeatedly until the
  * block is of version 4 again.  This method is cycle walking (Black and Rogaway,
- * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as
- * hard to distinguish from a random permutation as the output of AES.
- * uuid_unmask() decrypts the block as many times.
+ * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as hard
+ * to distinguish from a random permutation as the output of AES.  uuid_unmask()
+ * decrypts the block until it is of version 4 again, which takes the same number
+ * of steps.
  *
  * The walk takes 64 steps on average, and more than 1,000 steps once in 10^7
- * calls.  The walk always ends, because repeating a permutation returns to the
- * first block, which is of version 4.
+ * calls.  The walk always ends, because repeating a permutation eventually
+ * returns to the first block, which is of version 4.
  */
 #include "postgres.h"
 
@@ -60,8 +61,9 @@ wipe_key(void *arg)
 }
 
 /*
- * The last encryption key of a call site.  The memory that OpenSSL allocates is
- * freed together with the memory of the call site, even after an error.
+ * The MaskKey of a call site, which its first call creates.  The memory that
+ * OpenSSL allocates is freed together with the memory of the call site, even
+ * after an error.
  */
 static MaskKey *
 last_key(FmgrInfo *function)
@@ -149,7 +151,7 @@ permute(FunctionCallInfo fcinfo, UuidWords words, bool encrypt)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("this server cannot mask keys"),
-			 errdetail("It has no OpenSSL, or the extension was built without the headers of OpenSSL."),
+			 errdetail("The server was built without OpenSSL, or the extension without the headers of OpenSSL."),
 			 errhint("Install the headers (Debian: libssl-dev), and build the extension again.")));
 	return words;
 }

@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Conversion between UuidWords and the server's type uuid, and the functions of xact.c.
+ *	  Conversions between UuidWords and the server's type uuid, and declarations for xact.c.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H
@@ -10,7 +10,7 @@
 
 #include "keys/uuid_layout.h"
 
-/* A uuid in the current memory context, as a function returns it. */
+/* Convert words to a uuid, allocated in the current memory context, that a function can return */
 static inline Datum
 uuid_datum(UuidWords words)
 {

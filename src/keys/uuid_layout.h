@@ -93,9 +93,10 @@ uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
  */
 
 /*
- * (position / size) mod count, where division and modulo round towards minus
- * infinity.  With a descending sequence, or a clock before 1970, the block number
- * therefore descends evenly, instead of staying twice as long at 0.
+ * (position / size) mod count, where division and modulo round towards minus infinity.
+ * If they rounded towards 0, block 0 would have twice as many positions as other blocks:
+ * those from 1 - size to size - 1.  Positions are negative for a descending sequence,
+ * and for a clock before 1970.
  */
 static inline uint32
 block_number(int64 position, int32 size, int32 count)
@@ -107,7 +108,7 @@ block_number(int64 position, int32 size, int32 count)
 }
 
 /*
- * Whole bytes that the numbers 0 .. count - 1 need:
+ * The number of whole bytes that can hold the numbers 0 .. count - 1:
  *
  *	  count		1	2..256	..65536  ..2^24  ..2^31-1
  *	  bytes		0	   1	   2	    3	    4
@@ -150,7 +151,7 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
  * The first tick of a microsecond since 1970.
  *
  * The tick is rounded up, so that v7_tick_us() returns the same microsecond.  Each
- * microsecond has 4 or 5 of the 4096 fractions.
+ * microsecond contains 4 or 5 of the 4096 ticks of a millisecond.
  *
  *	  us in the ms	   0   1   2   3  ...  999
  *	  first tick	   0   5   9  13  ... 4092
@@ -233,12 +234,12 @@ v7_key_tick(UuidWords key)
 }
 
 /* ---------------------------------------------------------------------------
- * Keys after random keys: one bits, then 54 bits of a tick, then random bits (version 8)
+ * Keys that sort after random keys: bits that are 1, then 54 bits of a tick, then random bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * "ones" is the number of one bits.  The probability that a random key begins with
- * these bits is 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of the
- * tick are in the first 60 bits of the key, and the lower bits in the last 62.
+ * "ones" is the number of leading bits that are 1.  The probability that a random key begins with that
+ * many such bits is 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of the tick are in the
+ * first 60 bits of the key, and the lower bits in the last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48

@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(uuid_after_random_nextval);
 PG_FUNCTION_INFO_V1(uuid_v7_time);
 PG_FUNCTION_INFO_V1(uuid_v7_floor);
 
-/* The first second since 1970, in the year 10889, whose milliseconds do not all fit into 48 bits */
+/* The first second (since 1970, in the year 10889) of which some milliseconds do not fit into 48 bits */
 #define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
 
 static V7State last_key;
@@ -53,7 +53,8 @@ uuid_v7_nextval(PG_FUNCTION_ARGS)
 /*
  * uuid_after_random_nextval(leading_ones int)
  *
- * If a session changes the argument, its keys continue after the tick of the last key.
+ * All calls of a session share one state.  If the argument changes, ticks therefore
+ * continue from the tick of the last key.
  */
 Datum
 uuid_after_random_nextval(PG_FUNCTION_ARGS)

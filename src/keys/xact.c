@@ -1,14 +1,14 @@
 /*
  * xact.c
- *	  Keys and numbers that carry the inserting transaction.
+ *	  Keys and numbers that contain the id of the inserting transaction.
  *
  * The number is the top-level 64-bit transaction id, as pg_current_xact_id()
- * shows it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
+ * returns it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
  * but their rows carry the number of the top-level transaction, because a reader
  * needs to know which transaction commits.  The functions assign an id to a
  * transaction that has no id yet, and therefore fail on a standby.  The functions
- * are PARALLEL UNSAFE, because the keys of a parallel worker would not continue
- * the keys of the leader.
+ * are PARALLEL UNSAFE, because the keys of a parallel worker would not continue the
+ * keys of the leader.
  */
 #include "postgres.h"
 
@@ -132,8 +132,8 @@ xact_id(PG_FUNCTION_ARGS)
  * Returns the same number as xact_id(), but is declared IMMUTABLE, as a generated
  * column requires.  The executor evaluates the call in a generated column when it
  * starts a statement, and the result is not stored in a cached plan.  Each row
- * therefore gets the number of its transaction.  In any other place the
- * declaration would be wrong: xact_id() is therefore STABLE.
+ * therefore gets the number of its transaction.  Anywhere else the declaration
+ * would be wrong.  xact_id(), which can be called anywhere, is therefore STABLE.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * as_made.c
- *	  Check by the relation cache that a table is as feed_enable() made it.
+ *	  Check, by the relation cache, whether a table is still as feed_enable() left it.
  *
  * If the check does not succeed, the queries of prove_table()
  * (sql/ports/proof.sql) report the fault, or find that the table is readable
@@ -37,7 +37,7 @@
 /*
  * True if the transaction number is in a uuid column that is not generated, and
  * this column alone orders the rows.  In other tables the primary key, or the
- * expression of the generated number, has to be examined, too.
+ * expression of the generated number, must be examined, too.
  */
 static bool
 has_simple_key(const Reading *reading)
@@ -113,7 +113,7 @@ is_guarded(Relation table, const Reading *reading, bool is_partition)
 }
 
 /*
- * True if an operator class for uuid is the server's own.  index_of() in
+ * True for the server's own btree operator classes for uuid.  index_of() in
  * sql/ports/table.sql makes the same check.
  */
 static bool
@@ -182,8 +182,8 @@ is_member_as_made(Oid member, TableProof *proof)
 }
 
 /*
- * True if a table, which is locked with all partitions, has its guard and
- * indexes.  The leaves are stored in the order of their OIDs.
+ * True if a table and its partitions, all of which are locked, have their guard
+ * and indexes.  The leaves are stored in the order of their OIDs.
  */
 bool
 is_as_made(TableProof *proof)

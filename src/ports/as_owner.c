@@ -9,8 +9,8 @@
  * state.c.  A set is computed completely before the caller sees its first row.
  *
  * Only the owner may execute a twin, or a PL/pgSQL function that a twin calls.
- * PL/pgSQL keeps plans per session, not per role: a plan that was parsed under
- * the settings of a caller would later run as the owner.
+ * Since PL/pgSQL keeps plans per session, and not per role, a plan that was parsed
+ * under the settings of a caller would later run as the owner.
  */
 #include "postgres.h"
 

@@ -79,7 +79,7 @@ store_batch(Row *batch)
 	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
 	old_row = batch_by_number(batch->values[KEPT_FEED], batch->values[KEPT_NUMBER]);
 	if (old_row.tuple != NULL && DatumGetBool(old_row.values[KEPT_WRITTEN_HERE]))
-		elog(ERROR, "feed " INT64_FORMAT " has a batch " INT64_FORMAT, DatumGetInt64(batch->values[KEPT_FEED]),
+		elog(ERROR, "feed " INT64_FORMAT " already has batch " INT64_FORMAT, DatumGetInt64(batch->values[KEPT_FEED]),
 			 DatumGetInt64(batch->values[KEPT_NUMBER]));
 	if (old_row.tuple != NULL)
 		CatalogTupleDelete(batches, &old_row.tuple->t_self);
@@ -190,7 +190,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if delete_batch() may delete a batch: it has the given token or, if the token is null, it is dead */
+/* True if a batch has the token that was passed to delete_batch() or, if the token is null, is dead */
 static bool
 is_deletable(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {

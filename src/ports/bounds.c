@@ -89,7 +89,10 @@ key_after(Datum stored_key, UuidWords *successor)
 	return successor->high != 0 || successor->low != 0;
 }
 
-/* Append a range; false if it does not follow the previous ranges.  An empty range is skipped. */
+/*
+ * Append a range, or skip an empty range.  False if the range begins before the
+ * end of a previous range, other than the rest of a transaction.
+ */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)
 {
@@ -151,7 +154,7 @@ append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
 	return true;
 }
 
-/* Convert a batch to ranges of keys; false if its rows are not ranges of the index on the number */
+/* Convert a batch to ranges of keys; false if the rows of the batch are not in ranges of the index on the number */
 bool
 bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {

@@ -2,10 +2,10 @@
  * counted.c
  *	  Exact counts that are kept for the session, so that later counts only add the new rows.
  *
- * A count is the number of rows of some transactions.  The count is valid in each snapshot
- * in which all of these transactions have ended, if the table is unchanged (next.c).  The
- * file of the table must also be the same, because a partition that was created after
- * the guard can be truncated, and then has another file.
+ * A count is the number of rows of some transactions.  The count is valid in each snapshot in which all of these
+ * transactions have ended, if the table is unchanged (next.c).  The file of the table must also be the same, because
+ * the guard does not refuse TRUNCATE of a partition that was created after the guard, and TRUNCATE creates another
+ * file.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
-#define MOST_ROWS 500			/* a query counts the new rows if there are more */
+#define MOST_ROWS 500			/* a query counts this number of new rows, or more */
 
 /* Columns of the type known_count, in the order of the type; the last constant is the number of columns. */
 enum
@@ -134,8 +134,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  The amount is stored in the count of the
- * table, if the session keeps one.
+ * True if this query may write, and its snapshot is newer than its locks.  In this case, if the session keeps a count
+ * of the table, the amount is stored in that count.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

@@ -110,7 +110,7 @@ count_rows(End *end, const TableProof *proof, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* Count the rest of a transaction first, then the other ranges */
+/* Count the rest of a transaction first, if the batch begins with such a rest, then the other ranges */
 static void
 count_in_bounds(End *end, const TableProof *proof, const Bounds *bounds,
 				void (*count) (End *, const TableProof *, const Stretch *))
@@ -132,7 +132,7 @@ key_text(UuidWords key)
 }
 
 /*
- * Find the end of a batch that is limited to a number of rows; false if the rows of the batch are not ranges of the
+ * Find the end of a batch that is limited to a number of rows; false if the rows of the batch are not in ranges of the
  * index.  The table must be locked and proved.
  */
 bool

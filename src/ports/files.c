@@ -2,12 +2,10 @@
  * files.c
  *	  Check that a snapshot sees the files and partitions that are read.
  *
- * A snapshot says which rows are visible, not which files they are in.  After
- * a command that rewrites a table (ALTER TABLE ... TYPE, VACUUM FULL,
- * CLUSTER, REPACK, TRUNCATE), an older snapshot finds no rows, or only some
- * rows, in the new file.  Partitions that were detached or dropped since
- * the snapshot was taken are not read at all, although the snapshot includes
- * their rows.
+ * A snapshot determines which rows are visible, but not which files they are in.  After a command that rewrites a
+ * table (ALTER TABLE ... TYPE, VACUUM FULL, CLUSTER, REPACK, TRUNCATE), an older snapshot finds no rows, or only some
+ * rows, in the new file.  Partitions that were detached or dropped since the snapshot was taken are not read at all,
+ * although the snapshot includes their rows.
  */
 #include "postgres.h"
 
@@ -76,14 +74,13 @@ static int
 of_old_snapshot(void)
 {
 	errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
-	errdetail("The snapshot does not see the rows where they are now.");
+	errdetail("The snapshot does not see the present files and partitions of the table.");
 	errhint("Try again in a new transaction.");
 	return 0;
 }
 
 /*
- * The file of a table in a snapshot; invalid if the snapshot does not see the
- * table
+ * The file of a table in a snapshot; InvalidOid if the snapshot does not see the table
  */
 static Oid
 file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
@@ -113,8 +110,8 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if another transaction has rewritten the table since the snapshot was
- * taken. file_before() leaves out changes by this transaction.
+ * True if another transaction has rewritten the table since the snapshot was taken.  file_before() leaves out changes
+ * by this transaction.
  */
 static bool
 was_rewritten_by_others(Relation classes, Oid relation, Snapshot snapshot)
@@ -162,7 +159,7 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 						relation_name(relation))));
 }
 
-/* Count the partitions of a table in a snapshot; error if a partition is not read */
+/* Count the partitions that a table has in a snapshot; error if one of these partitions is not read */
 static int
 count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot snapshot)
 {

@@ -60,7 +60,8 @@ state_table(const char *name)
 
 /*
  * Error unless the current role may write the state.  Functions that are called from SQL make this check, because the
- * role of the caller is one of their arguments, and EXECUTE may have been granted on all functions of the schema.
+ * role of the caller is one of their arguments, and a role with EXECUTE on all functions of the schema could pass any
+ * role.
  */
 void
 check_state_writer(void)
@@ -240,7 +241,7 @@ is_poll_due(const Feed *feed)
 		!feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* True if this worker would get an unfinished batch, as in has_free() in SQL */
+/* True if this worker would get an unfinished batch; has_free() in SQL makes the same check */
 bool
 has_free_batch(const Feed *feed, Datum worker)
 {

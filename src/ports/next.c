@@ -109,8 +109,8 @@ pages_used(void)
 }
 
 /*
- * False if a probe was costly, and the full search must follow.  "before" is the
- * value of pages_used() before the probe.
+ * False if a probe was costly, and the full search must follow.  "pages_before" is the value of pages_used() before
+ * the probe.
  */
 static bool
 is_cheap(int64 pages_before)

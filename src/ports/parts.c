@@ -2,12 +2,12 @@
  * parts.c
  *	  Restrict queries to the partitions that have rows.
  *
- * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
- * rows of a batch.  An index shows in a few microseconds whether its partition
- * has such rows.  The query names the table and not the partitions, because a
- * reader need not have privileges on partitions.  The query therefore gets a
- * condition that all rows of the partitions with rows of the batch satisfy.  With
- * this condition, the planner leaves out other partitions.
+ * Planning a query over 1,000 partitions takes 45 ms, even if few of them have rows
+ * of a batch.  An index shows in a few microseconds whether its partition has such
+ * rows.  The query names the table and not the partitions, because a reader need
+ * not have privileges on partitions.  The query therefore gets a condition on the
+ * partition key: a condition that is true in all partitions that have rows of the
+ * batch.  The planner leaves out partitions in which the condition cannot be true.
  *
  * The condition is made from the bounds of partitions by range or list, for the
  * first column of each partition key.  The condition need not be exact: rows of
@@ -41,7 +41,10 @@
 
 PG_FUNCTION_INFO_V1(partition_bounds);
 
-/* All partitions are read if more partitions than PARTS_MAX have rows, or if a list has more values than VALUES_MAX. */
+/*
+ * All partitions are read if more than PARTS_MAX of them, or more than a quarter
+ * of them, have rows, or if a list has more than VALUES_MAX values.
+ */
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
@@ -273,8 +276,8 @@ partition_bounds(PG_FUNCTION_ARGS)
 }
 
 /*
- * Store for this call the condition of the leaves that have rows of these
- * transactions.  No other leaf gets such rows during the call, because the
+ * Store, for the duration of this call, the condition of the leaves that have rows
+ * of these transactions.  No other leaf gets such rows during the call, because the
  * transactions have ended.
  */
 void

@@ -3,10 +3,10 @@
  *	  Read the rows of a batch by a plan that is kept for the session.
  *
  * Parsing and planning a query takes longer than reading some hundred rows.  A batch that consists of ranges
- * of keys (bounds.c) is read by one of two queries, for one range or for several ranges.  The bounds are
- * parameters.  Both plans are kept for the session, as the plans of foreign keys are.  The plan cache
- * notices changes of the objects in the plan.  The executor checks the privileges of the caller, who may
- * have lost them since the plan was made.
+ * of keys (bounds.c) is read by one of two queries, one for a single range, the other for several ranges.
+ * The bounds are parameters.  Both plans are kept for the session, as the plans of foreign keys are.  The
+ * plan cache notices changes of the objects in the plan.  The executor checks the privileges of the caller,
+ * who may have lost them since the plan was made.
  *
  * An invalid plan is made again from its text.  The names in the text may then refer to other objects.  The
  * query is therefore checked again (query.c), before and after it is planned.  As long as the proof of the
@@ -38,7 +38,7 @@ typedef struct KeptPlan
 	bool		is_many;		/* for several ranges */
 	char	   *text;			/* null if the slot is free */
 	SPIPlanPtr	plan;
-	/* number of the proof of the table for which the text was made */
+	/* number of the proof of the table when the text was made */
 	uint64		proof_number;
 	int			generation;		/* generation of the plan that was checked */
 	uint64		used;			/* value of "uses" at the last use */
@@ -52,9 +52,8 @@ bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/*
-	 * The text of a query for many partitions, or for a share, differs from
-	 * batch to batch: it has a condition for the partitions that have rows, or
-	 * for the share.
+	 * The text of a query for many partitions, or for a share, differs from batch to batch, because it has a
+	 * condition for the partitions that have rows, or for the share.
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
@@ -138,7 +137,7 @@ kept_plan(const Table *table, bool is_many)
 	return slot;
 }
 
-/* The kept plan, or NULL if it is not valid any more.  The table is locked with all partitions. */
+/* The kept plan, or NULL if it is not valid any more.  The caller has locked the table with all partitions. */
 static CachedPlan *
 valid_plan(const KeptPlan *slot)
 {

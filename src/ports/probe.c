@@ -88,7 +88,7 @@ value_numbers(Value numbers)
 	return numbers_of(DatumGetMultirangeTypeP(numbers.value));
 }
 
-/* True if a set has number 0, whose rows a partial index lacks */
+/* True if a set includes number 0, and the index is partial and lacks the rows with this number */
 static bool
 has_old(const Table *table, Numbers set)
 {
@@ -195,9 +195,8 @@ parts_with_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * The number of rows of these transactions in the indexes, up to a limit.  If
- * "counts_old" is true, the function instead counts the rows with number 0, which
- * are not in the indexes.
+ * The number of rows of these transactions in the indexes, up to a limit.  If "counts_old" is true, the function
+ * instead counts the rows with number 0, which partial indexes lack.
  */
 static int64
 sum_of_leaves(const Table *table, Numbers set, bool counts_old, int64 most)

@@ -2,14 +2,13 @@
  * query.c
  *	  Queries over one table, with the privileges of the caller.
  *
- * The texts are made by the internal functions (sql/feed/query.sql).  The parse
- * tree of each query is checked before the query is planned.  The query may read
- * only the given table or partitions of it, must not contain a policy, and may call
- * only immutable functions of the server, and the extension's function that checks
- * the name of the table.  Therefore no view that has taken the place of the table,
- * and no function, operator or cast made by a user, runs as the caller.
- * Volatile functions of the server are refused because some of them run any SQL
- * (ts_stat, query_to_xml, table_to_xml).
+ * Internal functions (sql/feed/query.sql) make the texts of the queries.  The parse tree of each query is
+ * checked before the query is planned.  The query may read only the given table or partitions of it, and
+ * must not contain a policy.  It may call only immutable functions of the server, concat(), and
+ * feed_is_table(), the function of the extension that checks the name of the table.  Therefore no view
+ * that has taken the place of the table, and no function, operator or cast made by a user, runs as the
+ * caller.  Volatile functions of the server are refused because some of them run any SQL (ts_stat,
+ * query_to_xml, table_to_xml).
  */
 #include "postgres.h"
 
@@ -62,7 +61,7 @@ static const Setting counting[] = {
 	{NULL, NULL}
 };
 
-/* Settings for reading a batch, in the order of the index */
+/* Settings for reading a batch in the order of the index */
 static const Setting planning[] = {
 	{"jit", "off"},
 	{"enable_memoize", "off"},
@@ -73,7 +72,7 @@ static const Setting planning[] = {
 	{NULL, NULL}
 };
 
-/* Settings for text that any session can read: the key of the last row of a batch is stored as text */
+/* Settings for values as text that any session can read; a batch stores the key of its last row as such text */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},

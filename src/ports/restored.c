@@ -2,20 +2,18 @@
  * restored.c
  *	  State that was restored from a dump, and not accepted yet.
  *
- * A dump includes the positions of feeds.  A position is the set of the transactions
- * that were read on the dumped server.  In the restored database the numbers of these
- * transactions may still be in the future.  Feeds would skip the rows that get these
- * numbers later, and nothing would show the loss.  Each row of the state therefore has a
- * column written_here: true if the extension wrote the row on this server.  The
- * column is generated: no role can supply its value, a dump leaves it out, and
- * COPY and INSERT compute it again.  Commands and tools that copy files or tuples
- * unchanged (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keep
- * the value.
+ * A dump includes the positions of feeds.  A position is the set of the transactions that
+ * were read on the dumped server.  In the restored database the numbers of these
+ * transactions may still be in the future.  Feeds would skip the rows that get these numbers
+ * later, and nothing would show the loss.  Each row of the state therefore has a column
+ * written_here: true if the extension wrote the row on this server.  Since the column is
+ * generated, no role can supply its value, a dump leaves it out, and COPY and INSERT compute
+ * it again.  Commands and tools that copy files or tuples unchanged (VACUUM FULL, CLUSTER,
+ * REPACK, pg_upgrade, standbys, backups) keep the value.
  *
- * The guard looks up the row of its table once in a session, and forgets the
- * result when the server invalidates the table.  A row that the extension
- * wrote here remains until feed_disable() or a DROP deletes it; both also drop
- * the triggers.
+ * The guard looks up the state of its table once in a session, and forgets the result when
+ * the server invalidates the table.  A row that the extension wrote here remains until
+ * feed_disable() or a DROP deletes it; both also drop the triggers.
  *
  * On a subscriber of logical replication, the extension has not written the state of
  * a table: the state is missing, or was replicated.  Until feed_rebase() is called,
@@ -49,8 +47,8 @@ PG_FUNCTION_INFO_V1(is_written_here);
 /*
  * is_written_here(anyelement) -> boolean, declared IMMUTABLE, as a generated column requires
  *
- * True for a superuser in a security-restricted operation under another user ID.  Only
- * state.c writes the state in such an operation.
+ * True in a security-restricted operation that has changed the user ID to that of a
+ * superuser.  Only state.c writes the state in such an operation.
  */
 Datum
 is_written_here(PG_FUNCTION_ARGS)
@@ -148,8 +146,8 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * The verdict about a table by its row in the state.  The caller is a trigger of
- * the extension, and its table is locked: the extension cannot be dropped.
+ * The verdict about a table by its row in the state.  Since the caller is a trigger of the
+ * extension, and its table is locked, the extension cannot be dropped.
  */
 static Verdict
 verdict_of(Oid table)
@@ -168,9 +166,9 @@ verdict_of(Oid table)
 }
 
 /*
- * The table for which feed_enable() created a guard; partitions inherit the guard.
- * The state of a partition that inherits the guard is ignored: no restore inserts
- * such a row, but another role may have inserted one.
+ * The table for which feed_enable() created a guard; partitions inherit the guard.  State of
+ * a partition that inherits the guard is ignored, because no restore inserts such state, but
+ * another role may have inserted it.
  */
 static Oid
 guarded_table(Oid guard)

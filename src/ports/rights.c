@@ -161,7 +161,10 @@ is_mover(Oid caller, Datum movers, const char *system)
 	return false;
 }
 
-/* True for the owner of a feed, the owner of its table, and the roles given to feed_grant() */
+/*
+ * True for the owner of a feed, for the owner of its table, and for each role to
+ * which feed_grant() has granted the feed
+ */
 bool
 role_may_move(Oid caller, const Row *feed)
 {

@@ -15,15 +15,12 @@
  * A transaction that is open for hours is one gap in the set, and its rows are
  * delivered when it commits.
  *
- * Numbers are top-level ids.  No row carries the id of a savepoint, and on one
- * server it does not matter if a set includes ids of savepoints.  A standby,
- * however, cannot distinguish ids of savepoints from other ids in progress, and
- * would refuse a batch with the id of a savepoint as long as its transaction is
- * open.  Batches and positions are therefore made from ended_everywhere(), which
- * leaves out the ids of savepoints in progress.  A set is checked
- * against ended_transactions(), because ended_everywhere() may lose members
- * again: a snapshot does not list ids of savepoints when one transaction has
- * more than 64.
+ * Numbers are top-level ids.  No row carries the id of a savepoint, and on one server it does not matter if a set
+ * includes ids of savepoints.  A standby, however, cannot distinguish ids of savepoints from other ids in progress,
+ * and would refuse a batch with the id of a savepoint as long as its transaction is open.  Batches and positions are
+ * therefore made from ended_everywhere(), which leaves out the ids of savepoints in progress.  A set is checked
+ * against ended_transactions(), because ended_everywhere() may lose members again: as long as one transaction has more
+ * than 64 savepoints, snapshots list no ids of savepoints, and the set includes these ids.  Later sets leave them out.
  */
 #include "postgres.h"
 
@@ -77,9 +74,8 @@ current_snapshot(void)
 }
 
 /*
- * The transactions that have ended in the active snapshot, as numbers of a table
- * with this base.  If "everywhere" is true, ids of savepoints are left out that a
- * standby may regard as in progress.
+ * The transactions that have ended in the active snapshot, as numbers of a table with this base.  If "everywhere" is
+ * true, the set leaves out ids of savepoints that a standby may regard as in progress.
  *
  * Our own transaction has not ended, although the snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id

@@ -256,7 +256,7 @@ static const char *const settings[][2] = {
 	 * all dead row versions.
 	 */
 	{"enable_seqscan", "off"},
-	{"jit", "off"},				/* before 18, a sequential scan would cost 10^10, and cause JIT compilation */
+	{"jit", "off"},				/* before 18, disabled scans cost 10^10, enough for JIT compilation */
 	{"plpgsql.extra_errors", "none"},
 	{"plpgsql.extra_warnings", "none"},
 	{"citus.override_table_visibility", "off"}	/* with "on", Citus hides shards in pg_class */
@@ -419,9 +419,10 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * The lock of a feed: an object lock whose class is a table of the extension.
- * Unlike an advisory lock, it cannot be taken by an SQL command: only a role whose
- * privileges were checked can hold it.  Unlike a row lock, it writes nothing.
+ * The lock of a feed: an object lock whose class is a table of the extension.  SQL
+ * commands cannot take this lock, in contrast to an advisory lock.  Only a role
+ * whose privileges were checked can therefore hold it.  The lock writes nothing, in
+ * contrast to a row lock.
  */
 static LOCKTAG
 feed_tag(Oid feed)
@@ -443,7 +444,7 @@ take_turn(Datum feed)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_feed(feed bigint) and begin_turn(feed bigint) -> text: both functions return null */
+/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text, which returns null */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {

@@ -2,17 +2,14 @@
  * table_proof.c
  *	  Proofs about a table, made before a read and checked again after it.
  *
- * A batch is complete only if no row bypassed the guard, and no row is outside the
- * tables that are read.  Before a read the table and all of its partitions are therefore
- * locked.  Each table that holds rows must have the guard, its transaction numbers must
- * be generated as before, and an index must find them (sql/ports/proof.sql).  The
- * snapshot must see the files and partitions that are read (files.c).  After the read the
- * partitions must be the same: the locks of a reader do not keep other sessions from
- * attaching a partition.
+ * A batch is complete only if no row bypassed the guard, and no row is outside the tables that are read.  Before a
+ * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, must
+ * generate its transaction numbers as before, and must have an index that finds the rows (sql/ports/proof.sql).  The
+ * snapshot must see the files and partitions that are read (files.c).  After the read the partitions must still be the
+ * same, because the locks of a reader do not keep other sessions from attaching a partition.
  *
- * The proof is kept for the session until the server invalidates the
- * table, a partition or an index.  The proof does not include privileges: they
- * are checked for each read.
+ * The proof is kept for the session until the server invalidates the table, a partition or an index.  The proof does
+ * not include privileges, which are checked for each read.
  */
 #include "postgres.h"
 
@@ -51,7 +48,7 @@ PG_FUNCTION_INFO_V1(keep_proof_of_column);
 static HTAB *proofs = NULL;
 static uint64 last_number = 0;	/* number of the newest proof */
 
-/* Number of invalidations that are kept, to find those that were processed while a proof was made */
+/* Number of invalidations that are kept, to find the invalidations that were processed while a proof was made */
 #define INVALIDATIONS_KEPT 1024
 
 static uint64 invalidations = 0;	/* so far */
@@ -177,7 +174,7 @@ reader_value(const Table *table)
 	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
 }
 
-/* The table of a description */
+/* The table that a value of type feed_table describes */
 Table
 table_of(Datum description)
 {
@@ -202,7 +199,7 @@ table_of(Datum description)
 	};
 }
 
-/* The table of a description, with its proof.  "reader" is the role that reads; InvalidOid for the current role. */
+/* The described table, with its proof.  "reader" is the role that reads; InvalidOid for the current role. */
 Table
 table_with_proof(Datum description, Oid reader)
 {
@@ -214,8 +211,8 @@ table_with_proof(Datum description, Oid reader)
 }
 
 /*
- * The table described by the first argument of an internal function.  "reader"
- * is the number of the argument with the role, or negative.
+ * The table described by the first argument of an internal function.  "reader" is the number of the argument with the
+ * role; negative if there is no such argument.
  */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
@@ -537,7 +534,7 @@ column_is_proved(PG_FUNCTION_ARGS)
 /*
  * keep_proof_of_column(t feed_table, number smallint, divides boolean)
  *
- * No effect if the snapshot may be older than the proof of the table.
+ * Has no effect if the snapshot may be older than the proof of the table.
  */
 Datum
 keep_proof_of_column(PG_FUNCTION_ARGS)

@@ -9,12 +9,12 @@
  * of all earlier releases: a new library never removes a function, and never
  * changes the arguments of a function.
  *
- * The state that the library reads, and the internal functions that it calls, are an
- * interface with numbered versions.  The labels of the type interface_version are
- * the versions that the SQL serves; the library requires one of these versions.  The
- * version changes only in a release that cannot avoid it.  Calls that need the state
- * are then refused until library and SQL fit again.  Writers are not stopped, because
- * keys and the guard depend on no part of the interface that may change.
+ * The state that the library reads, and the internal functions that it calls, are an interface with
+ * numbered versions.  The labels of the type interface_version are the versions that the SQL serves; the
+ * library requires one of these versions.  A release has a new version of the interface only if it must
+ * change the interface.  Calls that need the state are then refused until library and SQL fit again.
+ * Writers are not stopped, because keys and the guard depend on no part of the interface that may
+ * change.
  */
 #include "postgres.h"
 

@@ -91,9 +91,9 @@ is_generated(Oid relation, AttrNumber column)
 
 /*
  * Append the version of a trigger, if the trigger belongs to the guard.  Triggers come in the order of their names.
- * The first trigger of the guard names the column with the number.  If this column is generated, *column is set to it.
- * The trigger for TRUNCATE is left out where the guard is inherited, because a partition has such a trigger only if it
- * was attached when feed_enable() was called.
+ * The first trigger of the guard names the column with the number.  If this column is generated, its number is stored
+ * in *column.  The trigger for TRUNCATE is left out where the guard is inherited, because a partition has such a
+ * trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)

@@ -2,24 +2,25 @@
  * wait.c
  *	  Wait for rows that other transactions commit.
  *
- * The server counts the transactions that have ended, and increments the counter
- * at the moment when new snapshots see a transaction as ended, on a primary and on
- * a standby.  (The end of the WAL moves earlier, when the record of a commit is
+ * The server, primary or standby, counts the transactions that have ended.  It
+ * increments the counter at the moment from which new snapshots see a transaction
+ * as ended.  (The end of the WAL moves earlier, when the record of a commit is
  * written.  A check at that moment would find nothing, and nothing would cause
- * another check.)  The counter is read first, then the feed is checked; if there
- * are no rows, the feed is checked again when the counter has changed.
+ * another check.)  A call reads the counter, then checks the feed.  If there are
+ * no rows, the call checks the feed again when the counter has changed.
  *
  * The server sends no signal when the counter changes.  The counter is therefore
  * read every few milliseconds; reading it every 5 ms takes 0.6 % of a core.  The
  * counter includes transactions of all tables and databases.  The pause after a
  * check that found nothing is therefore 50 times as long as the CPU time of the
- * check, but at most 100 ms, because the first check of a session is expensive: it
- * has to plan its queries.
+ * check.  The pause is at most 100 ms, because the first check of a session,
+ * which has to plan its queries, is expensive.
  *
- * Under load the next row comes soon.  Both pauses are therefore shorter at the
- * beginning of a call.  The pause between readings of the counter is at most a
- * quarter of the time waited so far, and the pause between checks is at most as
- * long as this time.  Each pause is at least 1 ms.
+ * Under load the next row comes soon.  Both pauses, between readings and between
+ * checks, are therefore shorter at the beginning of a call.  The pause between
+ * readings of the counter is at most a quarter of the time waited so far, and the
+ * pause between checks is at most as long as this time.  Each pause is at least 1
+ * ms.
  *
  * Times are measured by a monotonic clock.
  */
@@ -127,8 +128,8 @@ wait_for_check(double duration)
 /*
  * await_look(seconds float8, is_first boolean) -> boolean
  *
- * Called before each check of a call that waits at most this long.  False if
- * there is no time for another check.
+ * A call that waits for at most this time calls this function before each check.
+ * False if there is no time for another check.
  */
 Datum
 await_look(PG_FUNCTION_ARGS)

@@ -32,8 +32,8 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * Bounds
  * ---------------------------------------------------------------------------
  *
- * "us" is the internal value of a timestamptz, in microseconds; its minimum
- * and maximum stand for infinity.
+ * "us" is the internal value of a timestamptz, in microseconds.  Its minimum
+ * stands for -infinity, and its maximum for infinity.
  */
 
 /* The next microsecond, or the same microsecond if it is the last */
@@ -43,7 +43,10 @@ next_us(TimestampTz us)
 	return us == PG_INT64_MAX ? us : us + 1;
 }
 
-/* The smallest value of a microsecond; for later times V1_ABOVE_ALL, and for earlier times the lowest value */
+/*
+ * The smallest value of a microsecond; V1_ABOVE_ALL if all values are earlier,
+ * and the lowest value if all values are later
+ */
 static UuidWords
 v1_bound(TimestampTz us)
 {
@@ -56,7 +59,10 @@ v1_bound(TimestampTz us)
 	return bound;
 }
 
-/* The smallest key of a microsecond; outside the range of keys, the lowest or the greatest uuid */
+/*
+ * The smallest key of a microsecond; the greatest uuid if all keys are earlier,
+ * and the lowest uuid if all keys are later
+ */
 static UuidWords
 v7_bound(TimestampTz us)
 {
@@ -94,8 +100,9 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * A bound as the result of a function.  The bound above all values is not a UUID.
- * Calls that the planner has created return it; other calls raise an error.
+ * Return a bound from a function.  The bound above all values is not a UUID.
+ * Calls that the planner has created return this bound; other calls raise an
+ * error.
  */
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
@@ -216,8 +223,8 @@ v7_words(Datum id)
 }
 
 /*
- * uuid_v7_checked(uuid, "any"): true, or an error if the key is not of version
- * 7.  The second argument is the other operand of the comparison.  With this
+ * uuid_v7_checked(uuid, "any"): true, or an error if the key is not of version 7.
+ * The second argument is the other operand of the comparison.  Because of this
  * argument, the planner evaluates the check together with the comparison.
  */
 Datum

@@ -17,16 +17,15 @@
  *	  id =~ t	id >= floor(t) AND id < after(t)
  *	  id <>~ t	id < floor(t) OR id >= after(t)
  *
- * Bounds are functions of t: t may also be a parameter or now().
+ * Since the bounds are functions of t, t may also be a parameter or now().
  *
- * A uuid may be of a version that carries no time.  The functions of the
- * operators refuse such a key.  The rewritten form calls uuid_v7_checked(id, t)
- * in addition to the bounds.  This check has a higher cost than the comparisons
- * with the bounds, and needs the same columns.  Every kind of scan and join
- * therefore evaluates the check last, for the rows that an index scan would find.
- * Keys without a time are then noticed only if they are between the bounds.  The
- * comparison is therefore always refused for a column whose default makes such
- * keys.
+ * A uuid may be of a version that carries no time.  The functions of the operators
+ * refuse such a key.  The rewritten form calls uuid_v7_checked(id, t) in addition to
+ * the bounds.  This check has a higher cost than the comparisons with the bounds,
+ * and needs the same columns.  Every kind of scan and join therefore evaluates the
+ * check last, and only for rows that satisfy the comparisons.  Other keys without a
+ * time are not noticed.  For a column whose default makes such keys, the comparison
+ * is therefore always refused.
  */
 #include "postgres.h"
 
@@ -137,9 +136,10 @@ plain_column(Node *node)
 
 /*
  * The range table of the query that is this number of levels up, or NIL.  When the
- * planner builds its relations, it has simplified all expressions of the query.
- * Later, only CHECK constraints of tables are simplified.  The result is then NIL,
- * because columns in CHECK constraints do not refer to the range table of the query.
+ * planner builds its relations, it has already simplified all expressions of the
+ * query; afterwards it simplifies only CHECK constraints of tables.  The result is
+ * then NIL, because columns in CHECK constraints do not refer to the range table of
+ * the query.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -202,7 +202,10 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 	table_close(relation, NoLock);
 }
 
-/* Support function of uuid_v7_checked(), which never returns false: the check does not change the number of rows. */
+/*
+ * Support function of uuid_v7_checked(), which never returns false, and therefore
+ * does not change the number of rows
+ */
 Datum
 uuid_v7_checked_support(PG_FUNCTION_ARGS)
 {
@@ -260,7 +263,7 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 
 /*
  * floor(t) or, if second is true, after(t); for a range, the lower or the upper
- * bound.  If the operand is constant, the bound is evaluated.
+ * bound.  If the operand is constant, the result is a constant, too.
  */
 static Node *
 bound_expression(Comparison *comparison, bool second)

@@ -38,9 +38,8 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 #define NODE_BYTES 6
 
 /*
- * Collect the 32 digits of any text that uuid accepts: with optional braces around
- * the value, and an optional hyphen after each group of four digits.  False for any
- * other text.  The caller checks the digits.
+ * Collect the 32 digits of any text that the type uuid accepts: with optional braces around the value, and an optional
+ * hyphen after each group of four digits.  False for any other text.  The caller checks the digits.
  */
 static bool
 collect_digits(const char *text, char *digits)
@@ -182,7 +181,8 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 	int64		ticks = (int64) uuid_load(PG_GETARG_UUID_P(0)).high - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
 	/*
-	 * Seconds and fraction are converted separately.  Ticks have more digits than a double, and would be rounded twice.
+	 * Seconds and fraction are converted separately.  A number of ticks has more digits than a double, and would be
+	 * rounded twice.
 	 */
 	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
 					 (double) (ticks % V1_TICKS_PER_SECOND) / (double) V1_TICKS_PER_SECOND);

@@ -87,12 +87,12 @@ typedef struct V1State
 /*
  * Compute the next value.
  *
- * If the tick of the clock was used already, the tick after the last one is used.
- * At 25 million calls a second, 2.5 ticks are used every 100 ns, and the ticks
- * get ahead of the clock.  If the clock has stepped back, a new clock sequence
- * begins, in which the ticks have not been used (RFC 9562, section 5.1).  The two
- * cases are distinguished by the last reading of the clock, not by the last tick
- * that was used.
+ * If the session has already used the tick of the clock, the value gets the tick
+ * after the last tick that was used.  At 25 million calls a second, 2.5 ticks are
+ * used every 100 ns, and the ticks get ahead of the clock.  If the clock has
+ * stepped back, a new clock sequence begins, in which the ticks have not been used
+ * (RFC 9562, section 5.1).  The two cases are distinguished by the last reading of
+ * the clock, not by the last tick that was used.
  */
 static inline void
 v1_advance(V1State *last, uint64 clock)
@@ -113,7 +113,7 @@ v1_advance(V1State *last, uint64 clock)
  *
  * Each byte of a word is one character; the first character is the most
  * significant byte.  No sum below carries into the next byte, since both addends
- * of each byte are at most 0x7F.
+ * are at most 0x7F in each byte.
  */
 #define EACH_BYTE(b)		(UINT64CONST(0x0101010101010101) * (b))
 
@@ -175,7 +175,7 @@ value_digits(uint32 number)
 	value = (value << 16 | value) & UINT64CONST(0x0000FFFF0000FFFF);
 	value = (value << 8 | value) & UINT64CONST(0x00FF00FF00FF00FF);
 	value = (value << 4 | value) & EACH_BYTE(0x0F);
-	/* 'a' - '0' - 10 = 39 more for 10..15 */
+	/* The digits of 10..15 need 39 more: 'a' - '0' - 10. */
 	return value + EACH_BYTE('0') + ((value + EACH_BYTE(0x80 - 10)) >> 7 & EACH_BYTE(1)) * 39;
 }
 

@@ -198,7 +198,7 @@ def test_what_the_hint_says(feed: Connection) -> None:
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
     cases["The batch is dead after 1 tries"] = number, token
     number, token = take(feed, "d", 1)
-    cases["The token is that of batch"] = number - 1, token
+    cases["The token belongs to batch"] = number - 1, token
     run(feed, f"SELECT feed_fail_batch('work', {cases['The batch was returned'][0]}, t.token, 'bad') "
               "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
     details = {}

@@ -427,7 +427,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
             assert "xact" not in str(value(old, COLUMNS))
         old.execute(undo.encode())
     run_all(old, "CREATE TABLE above (k int) PARTITION BY LIST (k)", "ALTER TABLE above ATTACH PARTITION old DEFAULT")
-    assert "HINT:  Prepare public.above, of which it is a partition." in outputs(prepare, "old", code=2)[1]
+    assert "HINT:  Prepare public.above, of which this table is a partition." in outputs(prepare, "old", code=2)[1]
 
 
 @pytest.mark.parametrize("partitioned", [False, True])

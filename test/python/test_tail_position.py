@@ -215,7 +215,7 @@ NO_POSITIONS = [
     *((position_of(transactions=text), "the position holds transactions {") for text in BEYOND),
     *((position_of(transactions=text), DAMAGED) for text in NO_SETS),
     *((position_of(transactions=text), f"{DAMAGED}invalid position") for text in NOT_WRITTEN_SO),
-    *((position_of(partial=n, last_key=["k"]), "the position stands inside transaction") for n in (-1, 2**48)),
+    *((position_of(partial=n, last_key=["k"]), "the position is inside transaction") for n in (-1, 2**48)),
     *((position_of(partial=value, last_key=["k"]), DAMAGED) for value in ("7", True, 10**400)),
     (position_of(last_key=["k"]), "invalid position: ordering is"),
     (position_of(origin=5), f"{DAMAGED}invalid position"),

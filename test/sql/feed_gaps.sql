@@ -86,7 +86,7 @@ BEGIN
     RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-    RETURN detail ~ 'ranges more' AND length(SQLERRM || detail) < 500;
+    RETURN detail ~ 'more ranges' AND length(SQLERRM || detail) < 500;
 END $$;
 CREATE VIEW many AS SELECT range_agg(int8range(n, n + 1)) AS numbers FROM generate_series(0, 2000, 2) AS n;
 GRANT SELECT ON many TO PUBLIC;
