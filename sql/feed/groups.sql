@@ -154,8 +154,8 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
--- The last part of the function that writes deltas, after a statement. The owner of the schema could drop the function
--- that folds, and create another one.
+-- The last part of the function that writes deltas, after a statement. The function that folds is called only if it
+-- belongs to the owner of the deltas, because the owner of the schema could drop this function and create another.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -620,10 +620,10 @@ END $$;
 -- lock of DDL statements on the table, or has changed the row of the table in pg_class, as GRANT does. The transaction
 -- could then change the table again, and the proof would not show the change. For a writer the set is not searched for
 -- faults, because this would take longer than the fold. As long as the proof of the newest fold holds, the set has no
--- fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all partitions, with
--- the privileges of the owner of the view.) A writer does not fold if a partition belongs to another role. The plan of
--- the fold may evaluate functions of that role, for example in the predicate of an index, with the privileges of the
--- owner of the table, who has not asked for the fold.
+-- fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all partitions,
+-- with the privileges of the owner of the view.) A writer does not fold if a partition belongs to another role. The
+-- plan of the fold may evaluate functions of that role, for example in the predicate of an index, with the privileges
+-- of the owner of the table, who has not asked for the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -687,9 +687,9 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of a table with some columns, if it exists, also if its view was dropped. Otherwise the set that would be
--- created; error if its names are taken, perhaps by the set of other columns: {a,b} and {a_b} have the same names, as
--- do all sets of a table whose name is long.
+-- The set of a table with some columns, if it exists, even if its view was dropped. Otherwise the set that would be
+-- created; error if its names are taken, perhaps by a set with other columns. The sets by {a,b} and by {a_b} have the
+-- same names, and so have all sets of a table with a long name.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
