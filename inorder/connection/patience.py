@@ -54,7 +54,7 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 def was_cut_off(error: psycopg.Error) -> bool:
     """True for an error that a shorter read may avoid: a conflict with recovery on a standby, or a canceled statement.
 
-    ADBC does not report the function of the server that raised an error: every conflict in a read by ADBC counts as a
+    ADBC does not report which function of the server raised an error: every conflict in a read by ADBC counts as a
     conflict with recovery.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))

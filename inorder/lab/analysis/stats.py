@@ -30,7 +30,7 @@ LEAST_ROUNDS = 6
 class Estimate:
     """A median over rounds. ``low`` and ``high`` are the ends of an interval of at least 95 %.
 
-    With fewer than LEAST_ROUNDS rounds, they are the least and the greatest value; with one round, they are None.
+    With fewer than LEAST_ROUNDS rounds, both are the ends of the range of the values; with one round, both are None.
     """
 
     median: float

@@ -118,10 +118,10 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 class Section:
     """A table, with a name for links and data; the first value of a row is its label.
 
-    ``data``: False for a section that repeats other sections. ``terminal``: False for a section that is too
-    long for a terminal. ``across``: bars are on the scale of their row, because each row has another unit. ``main``:
-    the section comes first on the page. The caption explains the table; the note, which is only on the page, describes
-    the conditions of the measurement.
+    ``data``: False for a section that repeats other sections. ``terminal``: False for a section that is too long for a
+    terminal. ``across``: bars are on the scale of their row, because each row has another unit. ``main``: the section
+    comes first on the page. The caption explains the table; the note, which is only on the page, describes the
+    conditions of the measurement.
     """
 
     name: str

@@ -34,7 +34,7 @@ BLOCKS = 5000  # blocks read of a large table: 40 MB
 
 @dataclass(frozen=True)
 class ShapeColumn:
-    """A column. ``counts``: its default is an identity or a sequence. ``clock``: its default is the current time."""
+    """A column. ``counts``: the default is an identity or a sequence. ``clock``: the default is the current time."""
 
     name: str
     type: str

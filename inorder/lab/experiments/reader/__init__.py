@@ -1,7 +1,8 @@
 """Rows that polling readers lose while transactions of mixed lengths write.
 
 Several readers follow a table at the same time, and keep their positions in different ways. A row is lost if the
-position has moved past it before it was committed. ``compare`` judges a reader by the committed and the returned rows.
+position of a reader passes the row before the row is committed. ``compare`` judges a reader by the committed and the
+returned rows.
 """
 
 import threading
