@@ -149,8 +149,8 @@ END $$;
 
 -- Numbers of batches
 
--- The microseconds since 1970. Until the year 2255 they are below 2^53: a double, such as a number in JavaScript,
--- represents them exactly.
+-- The microseconds since 1970. Until the year 2255 they are below 2^53, so that a double, such as a number in
+-- JavaScript, represents them exactly.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

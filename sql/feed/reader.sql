@@ -80,7 +80,7 @@ BEGIN
     RETURN inorder_internal.table_of(relation);
 END $$;
 
--- The description of a table that the caller may read, and that is locked and proved.
+-- Lock and prove a table that the caller may read, and return its description.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -41,8 +41,8 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- A table that is locked and proved. Error in REPEATABLE READ and SERIALIZABLE, and on a standby, where rows and feeds
--- may be missing.
+-- Lock and prove a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE, and on a standby,
+-- where rows and feeds may be missing.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -180,7 +180,7 @@ BEGIN
 END $$;
 
 -- True if the predicate of an index is that the number is not 0, or is above 0. Rows of number 0 existed before
--- feed_prepare(). feed_prepare() uses <> 0: such an index also shows that no number is below 0.
+-- feed_prepare(). feed_prepare() uses <> 0, because such an index also shows that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -505,8 +505,8 @@ RETURN NOT EXISTS (
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- The tables whose attachment or guard has changed since a position stored them; in a restored database, the tables
--- whose name the position does not contain. was_attached is true if only the guard has changed.
+-- The tables whose attachment or guard has changed since a position stored them. In a restored database, these are the
+-- tables whose name the position does not contain. was_attached is true if only the guard has changed.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
