@@ -40,7 +40,6 @@ uuid_arg_of_version(Datum arg, unsigned version)
 }
 
 /* xact.c */
-extern void check_xact_number(const char *name, int64 number);
 extern uint64 xact_plus_base(uint64 xact, int64 base);
 extern uint64 current_xact_number(int64 base, const char *function_name);
 extern UuidWords next_xact_key(int64 base);

@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(uuid_xact_floor);
 static uint64 tail_xact = 0;	/* InvalidTransactionId */
 static XactTail tail;
 
-void
+static void
 check_xact_number(const char *name, int64 number)
 {
 	if (unlikely(number < 0 || number > (int64) XACT_NUMBER_MAX))
