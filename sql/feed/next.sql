@@ -327,22 +327,6 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, 'e.*', in_order);
 END $$;
 
--- The query for rows in ranges of keys. Its two parameters are the bounds of one range, or arrays of the lower and
--- upper bounds of several ranges. In contrast to other queries it does not name the row type of the relation, because
--- plan.c checks the relation each time before the query is planned.
-CREATE FUNCTION inorder_internal.kept_query(t inorder_internal.feed_table, is_many boolean) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    source text := concat(t.relation::regclass, ' AS e WHERE ');
-    ending text := inorder_internal.order_by(inorder_internal.known_columns(t), true);
-BEGIN
-    IF is_many THEN
-        RETURN 'SELECT e.* ' || inorder_internal.from_bounds(
-            t, source, 'ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))', ending);
-    END IF;
-    RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
-END $$;
-
 -- The rows of a batch of a locked table. Error unless the batch can be read, and has the same rows as before.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows

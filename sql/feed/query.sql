@@ -177,19 +177,6 @@ RETURN inorder_internal.between_bounds(t, low, high)
             THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text, (t).key_column)
             ELSE ''::text END;
 
--- The part of a query after the select list, for rows in ranges of keys. The ranges are a table of two columns;
--- "source" is "table AS e WHERE".
-CREATE FUNCTION inorder_internal.from_bounds(
-    t inorder_internal.feed_table, source text, bounds text, ending text
-) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without OFFSET 0 the
-    -- planner might join the set with the table, and read the whole index or the whole table.
-    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s OFFSET 0) AS e', bounds, source,
-                  inorder_internal.between_keys(t, 'b.low', 'b.high'), ending);
-END $$;
-
 -- The part of a query after the select list, for rows of a set of transactions.
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
@@ -209,9 +196,13 @@ BEGIN
     SELECT array_agg(inorder_internal.key_text(t, lower(r)) ORDER BY r),
            array_agg(inorder_internal.key_text(t, upper(r)) ORDER BY r)
     INTO low, high FROM unnest(numbers) AS r;
-    RETURN inorder_internal.from_bounds(t, source, format(
-        'ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
-        low, inorder_internal.key_type(t), high), ending);
+    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without OFFSET 0 the
+    -- planner might join the set with the table, and read the whole index or the whole table.
+    RETURN format('FROM ROWS FROM (pg_catalog.unnest(%1$L::pg_catalog.%2$I[]), '
+                  'pg_catalog.unnest(%3$L::pg_catalog.%2$I[])) AS b(low, high) '
+                  'CROSS JOIN LATERAL (SELECT e.* FROM %4$s%5$s%6$s OFFSET 0) AS e',
+                  low, inorder_internal.key_type(t), high, source, inorder_internal.between_keys(t, 'b.low', 'b.high'),
+                  ending);
 END $$;
 
 -- The source of a query that reads a table with all its partitions, or one share of its rows.

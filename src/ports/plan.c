@@ -89,10 +89,46 @@ slot_of(Oid relation, bool is_many)
 	return oldest;
 }
 
+/* The columns by which rows are ordered, as text of a query: see known_columns() in sql/ports/table.sql */
+static char *
+order_of(const Reading *reading)
+{
+	StringInfoData list;
+	Datum	   *columns;
+	int			count;
+
+	initStringInfo(&list);
+	if (!reading->is_uuid)
+		appendStringInfo(&list, "e.%s", quote_identifier(reading->key_column));
+	deconstruct_array(reading->order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &columns, NULL, &count);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&list, "%se.%s", list.len > 0 ? ", " : "", quote_identifier(NameStr(*DatumGetName(columns[i]))));
+	return list.data;
+}
+
+/*
+ * The query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower and
+ * upper bounds of several ranges.  OFFSET 0 and the condition for a partial index have the same reasons as in
+ * from_ranges() and between_keys() (sql/feed/query.sql).  Unlike other queries, this query does not name the row type
+ * of the table, because its names are checked each time before it is planned.
+ */
 static char *
 text_for(const Table *table, bool is_many)
 {
-	return text_of(owner_call("kept_query", 2, (Value[]) {table->description, value_of(BoolGetDatum(is_many), BOOLOID)}));
+	const Reading *reading = &table->reading;
+	const char *key = quote_identifier(reading->key_column);
+	const char *low = is_many ? "b.low" : "$1";
+	const char *high = is_many ? "b.high" : "$2";
+	char	   *rows = psprintf("SELECT e.* FROM %s AS e WHERE e.%s OPERATOR(pg_catalog.>=) %s "
+								"AND e.%s OPERATOR(pg_catalog.<) %s", relation_name(table->oid), key, low, key, high);
+
+	if (reading->is_partial && !reading->is_uuid)
+		rows = psprintf("%s AND e.%s OPERATOR(pg_catalog.>) '0'::pg_catalog.int8", rows, key);
+	rows = psprintf("%s ORDER BY %s", rows, order_of(reading));
+	if (!is_many)
+		return rows;
+	return psprintf("SELECT e.* FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS b(low, high) "
+					"CROSS JOIN LATERAL (%s OFFSET 0) AS e", rows);
 }
 
 static Oid

@@ -2,9 +2,9 @@
  * query.c
  *	  Queries over one table, with the privileges of the caller.
  *
- * Internal functions (sql/feed/query.sql) make the texts of the queries.  The parse tree of each query is
- * checked before the query is planned.  The query may read only the given table or partitions of it, and
- * must not contain a policy.  It may call only immutable functions of the server, concat(), and
+ * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each
+ * query is checked before the query is planned.  The query may read only the given table or partitions of it,
+ * and must not contain a policy.  It may call only immutable functions of the server, concat(), and
  * feed_is_table(), the function of the extension that checks the name of the table.  Therefore no view
  * that has taken the place of the table, and no function, operator or cast made by a user, runs as the
  * caller.  Volatile functions of the server are refused because some of them run any SQL (ts_stat,
