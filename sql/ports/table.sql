@@ -181,12 +181,14 @@ END $$;
 
 -- True if the predicate of an index is that the number is not 0, or is above 0. Rows of number 0 existed before
 -- feed_prepare(). feed_prepare() uses <> 0, because such an index also shows that no number is below 0.
-CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
+CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    column_name text := pg_get_indexdef(index.indexrelid, 1, false);
 BEGIN
-    RETURN pg_get_expr(index.indpred, index.indrelid) = ANY (ARRAY(
-        SELECT format('(%I %s %s)', column_name, o.operator, n.zero)
-        FROM (VALUES ('<>'), ('>')) AS o(operator) CROSS JOIN (VALUES ('0'), ('''0''::bigint')) AS n(zero)));
+    RETURN pg_get_expr(index.indpred, index.indrelid) IN (
+        concat('(', column_name, ' <> 0)'), concat('(', column_name, ' <> ''0''::bigint)'),
+        concat('(', column_name, ' > 0)'), concat('(', column_name, ' > ''0''::bigint)'));
 END $$;
 
 -- A btree index that finds the rows of a table by a column, or null. If is_partial is true, the index may lack the rows
@@ -201,10 +203,7 @@ BEGIN ATOMIC
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
-                       WHEN is_partial
-                       THEN inorder_internal.leaves_out_old(i, (SELECT a.attname FROM pg_attribute AS a
-                                                               WHERE a.attrelid = relation AND a.attnum = i.indkey[0]))
-                       ELSE false END
+                       WHEN is_partial THEN inorder_internal.leaves_out_old(i) ELSE false END
               AND i.indclass[0] = ANY (ARRAY(
                   SELECT o.oid FROM pg_opclass AS o
                   WHERE o.oid < 16384::oid
@@ -684,21 +683,25 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Without C the owner of a table may write its row of the state. Types of other roles would be compared by
     -- functions of other roles, with the privileges of the reader.
-    IF EXISTS (SELECT FROM unnest(t.order_columns) AS c
-               WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
-                                 WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
-                                   AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
+    IF cardinality(t.order_columns) = 0
+       OR NOT t.is_uuid AND (
+           SELECT array_agg(a.attname ORDER BY k.place) = t.order_columns
+                  AND bool_and(a.atttypid = ANY (inorder_internal.order_types()))
+           FROM pg_index AS i CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+           JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+           WHERE i.indrelid = t.relation AND i.indisprimary AND i.indisvalid
+             AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
+        RETURN;
+    ELSIF EXISTS (SELECT FROM unnest(t.order_columns) AS c
+                  WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
+                                    WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
+                                      AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
         PERFORM inorder_internal.refuse_outdated(t);
         RAISE 'table % has a key of other types than when it was made readable', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Such a key cannot mark a position inside a transaction.',
               HINT = format('Let the owner call feed_enable(%L).', t.relation);
-    ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
-       OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
-                             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
-                             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-                             WHERE i.indrelid = t.relation AND i.indisprimary AND i.indisvalid
-                               AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
+    ELSIF t.is_uuid THEN
         RETURN;
     END IF;
     PERFORM inorder_internal.refuse_outdated(t);

@@ -62,6 +62,7 @@ ALLOWED = {
     "sql/ports/table.sql pg_get_expr": "deparses a predicate, and evaluates nothing; under a pinned path",
     "sql/feed/groups.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
     "sql/feed/groups.sql pg_get_viewdef": "deparses, and evaluates nothing; under a pinned path",
+    "sql/ports/table.sql pg_get_indexdef": "returns the name of a column, and evaluates nothing; under a pinned path",
     "sql/ports/table.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
     "sql/revoke.sql EXECUTE": SCRIPT,
     "sql/rights.sql EXECUTE": SCRIPT,
