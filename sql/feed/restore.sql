@@ -134,7 +134,8 @@ BEGIN ATOMIC
       AND (f.shared_by).shares IS NOT NULL
       AND NOT (t).is_generated;
     UPDATE inorder_internal.feed_state AS s
-    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL, first_batch = NULL,
+    SET position.origin = inorder_internal.server_origin(), batch_origin = NULL,
+        first_batch = '-9223372036854775808'::bigint,
         position.members = inorder_internal.known_here(t, (s.position).members),
         position.ordering = inorder_internal.renumbered((t).relation, (s.position).ordering)
     WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true

@@ -113,7 +113,7 @@ CREATE TABLE inorder_internal.feed_state (
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
     batch_origin text,  -- server and timeline on which that number was assigned; null if restored from another server
-    -- Lower bound of the numbers of unfinished batches that are not dead; null if unknown
+    -- Lower bound of the numbers of unfinished batches that are not dead; null if no batch was given to a worker
     first_batch bigint,
     places bigint[],  -- for a divided feed: element n + 1 is a lower bound of the places of batches of share n
     moved timestamptz,  -- when the position last moved

@@ -276,7 +276,7 @@ read_details(Feed *feed, bool must_read)
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
 	/* In a feed in the order of a column, no batch may overtake a dead batch. */
-	feed->is_shared = !feed->is_divided &&
+	feed->is_shared = !feed->is_divided && !feed->state.nulls[STATE_FIRST_BATCH] &&
 		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
 		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));
 	feed->is_poll_due = is_poll_due(feed);
