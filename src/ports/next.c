@@ -11,18 +11,14 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_type.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/datum.h"
-#include "utils/lsyscache.h"
 #include "utils/multirangetypes.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "keys/uuid_datum.h"
@@ -192,19 +188,6 @@ enum
 	NEXT_BATCH, NEXT_HAS_ROWS, NEXT_IS_ALL, NEXT_MEMBERS, NEXT_REST, NEXT_IS_COSTLY, NEXT_COLUMNS
 };
 
-/* The type of a batch, which is the type of the first attribute of found_batch */
-static Oid
-batch_type(void)
-{
-	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
-	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("found_batch"), ObjectIdGetDatum(schema));
-	TupleDesc	columns = lookup_rowtype_tupdesc(type, -1);
-	Oid			result = TupleDescAttr(columns, NEXT_BATCH)->atttypid;
-
-	ReleaseTupleDesc(columns);
-	return result;
-}
-
 static HeapTupleHeader
 batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 {
@@ -219,7 +202,7 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 		set_column(&batch, BATCH_CUT, Int64GetDatum(cut));
 		set_column(&batch, BATCH_CUT_AFTER, cut_after);
 	}
-	return DatumGetHeapTupleHeader(row_datum(&batch, BATCH_COLUMNS, batch_type()));
+	return DatumGetHeapTupleHeader(row_datum(&batch, BATCH_COLUMNS, attribute_type("found_batch", "batch")));
 }
 
 /*

@@ -88,24 +88,28 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
-/*
- * is_plain(relation regclass) -> boolean: true for a permanent heap without
- * partitions or children, which needs no further checks
- */
-Datum
-is_plain(PG_FUNCTION_ARGS)
+/* True for a permanent heap without partitions or children, which needs no further checks */
+bool
+is_plain_table(Oid relation)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(PG_GETARG_OID(0)));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
 	bool		result;
 	Form_pg_class class;
 
 	if (!HeapTupleIsValid(tuple))
-		PG_RETURN_BOOL(false);
+		return false;
 	class = (Form_pg_class) GETSTRUCT(tuple);
 	result = class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID &&
 		class->relpersistence == RELPERSISTENCE_PERMANENT && !class->relhassubclass;
 	ReleaseSysCache(tuple);
-	PG_RETURN_BOOL(result);
+	return result;
+}
+
+/* is_plain(relation regclass) -> boolean */
+Datum
+is_plain(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(is_plain_table(PG_GETARG_OID(0)));
 }
 
 /* True if row security hides rows of a table from a role */

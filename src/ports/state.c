@@ -24,7 +24,7 @@
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_type_d.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -87,6 +87,19 @@ attribute_of(HeapTupleHeader row, const char *name)
 	Datum		value = GetAttributeByName(row, name, &is_null);
 
 	return is_null ? (Datum) 0 : value;
+}
+
+/* The type of an attribute of a composite type in the internal schema */
+Oid
+attribute_type(const char *type, const char *attribute)
+{
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
+	Oid			row_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(type), ObjectIdGetDatum(schema));
+	TupleDesc	columns = lookup_rowtype_tupdesc(row_type, -1);
+	Oid			result = SPI_gettypeid(columns, SPI_fnumber(columns, attribute));
+
+	ReleaseTupleDesc(columns);
+	return result;
 }
 
 /* Error unless there are at least "count" columns.  A later version of the SQL may have appended further columns. */

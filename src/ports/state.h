@@ -49,6 +49,10 @@ enum
 /* Attributes of the types in sql/ports/position.sql; the last constant of a type is the number of attributes. */
 enum
 {
+	MEMBER_RELATION, MEMBER_NAME, MEMBER_SYSTEM, MEMBER_ATTACHED, MEMBER_GUARDED, MEMBER_ORDERED_BY, MEMBER_COLUMNS
+};
+enum
+{
 	ORDER_COLUMN_NAME, ORDER_ATTNUM, ORDER_FROZEN, ORDER_FROM_VALUE, ORDER_NEXT_VALUE, ORDER_UP_TO, ORDER_WALKED_FROM,
 	ORDER_COLUMNS
 };
@@ -79,6 +83,7 @@ extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
 extern char *text_of(Value value);
 extern Datum attribute_of(HeapTupleHeader row, const char *name);
+extern Oid	attribute_type(const char *type, const char *attribute);
 extern void expect_columns(TupleDesc columns, int count, const char *what);
 extern Row	empty_row(void);
 extern Row	row_of(Datum value, bool is_null, int count);

@@ -95,6 +95,10 @@ extern bool role_may_read(Oid role, Oid relation);
 extern bool role_may_move(Oid caller, const Row *feed);
 extern bool lock_readable(Oid caller, Oid relation);
 extern bool hidden_from(Oid role, Oid relation);
+extern bool is_plain_table(Oid relation);
+
+/* versions.c */
+extern Datum plain_members(const Table *table);
 
 /* restored.c */
 extern bool is_receiving(Relation table, const Trigger *guard);

@@ -261,15 +261,22 @@ refuse_change(Oid relation)
 }
 
 /*
- * The result of an internal function in a new snapshot.  In parallel mode the active
- * snapshot is used, because all processes must use the same snapshot.
+ * Make a new snapshot the active one.  In parallel mode the active snapshot is
+ * kept, because all processes must use the same snapshot.
  */
+static void
+push_snapshot(Snapshot (*take_snapshot) (void))
+{
+	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : take_snapshot());
+}
+
+/* The result of an internal function in a new snapshot */
 static Value
 call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const Value *arguments)
 {
 	Value		result;
 
-	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : take_snapshot());
+	push_snapshot(take_snapshot);
 	result = owner_call(name, count, arguments);
 	PopActiveSnapshot();
 	return result;
@@ -288,10 +295,18 @@ check_table(const Table *table)
 static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {
-	Value		members = call_under(take_snapshot, "members", 2, (Value[]) {table->description, value_of(BoolGetDatum(false), BOOLOID)});
+	Value		arguments[] = {table->description, value_of(BoolGetDatum(false), BOOLOID)};
+	Datum		members;
 
-	members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
-	return members;
+	if (!table->reading.is_uuid || !is_plain_table(table->oid))
+		members = call_under(take_snapshot, "members", 2, arguments).value;
+	else
+	{
+		push_snapshot(take_snapshot);
+		members = plain_members(table);
+		PopActiveSnapshot();
+	}
+	return value_of(PointerGetDatum(DatumGetArrayTypeP(members)), InvalidOid);
 }
 
 static void

@@ -1,6 +1,6 @@
 /*
  * versions.c
- *	  The version of the guard of a table.
+ *	  The version of the guard of a table, and a table as a position stores it.
  *
  * If a trigger is disabled and enabled again, or if an expression is changed and
  * restored, the only trace is a new version of a catalog row.
@@ -21,9 +21,12 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
@@ -112,17 +115,12 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 		*column = trigger->tgattr.values[0];
 }
 
-/*
- * guarded(relation regclass, is_placed boolean) -> bigint[]
- *
- * The versions of the triggers, in the order of their names, and of the expression; null without a guard.
- */
-Datum
-guard_versions(PG_FUNCTION_ARGS)
+/* The versions of the triggers, in the order of their names, and of the expression; 0 without a guard */
+static Datum
+versions_of(Oid relation, bool is_placed)
 {
-	Oid			relation = PG_GETARG_OID(0);
 	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
-	Versions	versions = {.is_placed = PG_GETARG_BOOL(1)};
+	Versions	versions = {.is_placed = is_placed};
 	AttrNumber	column = 0;
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -137,6 +135,44 @@ guard_versions(PG_FUNCTION_ARGS)
 	if (column != 0)
 		note_expression(&versions, relation, column);
 	if (versions.count == 0)
+		return (Datum) 0;
+	return PointerGetDatum(construct_array(versions.numbers, versions.count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
+}
+
+/* guarded(relation regclass, is_placed boolean) -> bigint[] */
+Datum
+guard_versions(PG_FUNCTION_ARGS)
+{
+	Datum		versions = versions_of(PG_GETARG_OID(0), PG_GETARG_BOOL(1));
+
+	if (versions == (Datum) 0)
 		PG_RETURN_NULL();
-	PG_RETURN_ARRAYTYPE_P(construct_array(versions.numbers, versions.count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	PG_RETURN_DATUM(versions);
+}
+
+/*
+ * The members of a table that has no partitions and a key of type uuid, in the active snapshot.  members() in
+ * sql/ports/table.sql returns the same value.
+ */
+Datum
+plain_members(const Table *table)
+{
+	Oid			type = get_element_type(attribute_type("found_batch", "members"));
+	SavedRole	saved = become_owner(); /* with its settings, names are written in one form */
+	Datum		guarded = versions_of(table->oid, false);
+	Datum		order = CStringGetTextDatum(psprintf("%s uuid", quote_identifier(table->reading.key_column)));
+	Row			row = empty_row();
+	Datum		member;
+
+	set_column(&row, MEMBER_RELATION, ObjectIdGetDatum(table->oid));
+	set_column(&row, MEMBER_NAME, CStringGetTextDatum(relation_name(table->oid)));
+	set_column(&row, MEMBER_SYSTEM, CStringGetTextDatum(system_of_server()));
+	set_column(&row, MEMBER_ATTACHED, PointerGetDatum(construct_empty_array(INT8OID)));
+	if (guarded != (Datum) 0)
+		set_column(&row, MEMBER_GUARDED, guarded);
+	set_column(&row, MEMBER_ORDERED_BY, PointerGetDatum(construct_array(&order, 1, TEXTOID, -1, false, TYPALIGN_INT)));
+	restore_role(saved);
+	member = row_datum(&row, MEMBER_COLUMNS, type);
+	return PointerGetDatum(construct_array(&member, 1, type, -1, false, TYPALIGN_DOUBLE));
 }
