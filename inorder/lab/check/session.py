@@ -43,7 +43,7 @@ class Session:
         self.pid = connection.info.backend_pid
 
     def send(self, sql: str) -> None:
-        """Send a statement, after canceling the last one if an interrupt has left it unanswered."""
+        """Send a statement. If an interrupt has left the last statement unanswered, cancel that statement first."""
         if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
             self.server.get_cancel().cancel()
             for _ in self.results():

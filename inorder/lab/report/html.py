@@ -239,8 +239,8 @@ def slowed_text(result: Result) -> str:
     if times < SLOWED:
         return ""
     return (
-        f"The slowest round was {times:.0f} times slower than the fastest round for all kinds of key: the machine had "
-        "other work. Repeat the run on an idle machine."
+        f"In the median of the measurements, the fastest round was {times:.0f} times as fast as the slowest round: the "
+        "machine had other work. Repeat the run on an idle machine."
     )
 
 
