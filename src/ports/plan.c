@@ -108,9 +108,9 @@ order_of(const Reading *reading)
 
 /*
  * The query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower and
- * upper bounds of several ranges.  OFFSET 0 and the condition for a partial index have the same reasons as in
- * from_ranges() and between_keys() (sql/feed/query.sql).  Unlike other queries, this query does not name the row type
- * of the table, because its names are checked each time before it is planned.
+ * upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql give the reasons for OFFSET
+ * 0 and for the condition of a partial index.  Unlike other queries, this query does not name the row type of the
+ * table, because the names in the query are checked each time before it is planned.
  */
 static char *
 text_for(const Table *table, bool is_many)

@@ -159,7 +159,7 @@ Datum
 plain_members(const Table *table)
 {
 	Oid			type = get_element_type(attribute_type("found_batch", "members"));
-	SavedRole	saved = become_owner(); /* with its settings, names are written in one form */
+	SavedRole	saved = become_owner(); /* its settings determine how names are written */
 	Datum		guarded = versions_of(table->oid, false);
 	Datum		order = CStringGetTextDatum(psprintf("%s uuid", quote_identifier(table->reading.key_column)));
 	Row			row = empty_row();
