@@ -80,16 +80,16 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in the order in which script/test starts them. If they started in the order of their
 # numbers of tests, many would come last, and one core would be idle.
 SLOWEST = (
-    "test_regress", "test_sql_edition", "test_attacks_tables", "test_tail_batches", "test_stress", "test_failover",
-    "test_tail", "test_feed_forged", "test_tail_output", "test_cli", "test_hostile_server", "test_tail_restart",
-    "test_examples", "test_tree", "test_install", "test_fuzz", "test_uuid_v1", "test_feeds", "test_tail_parquet",
-    "test_feed_numbers", "test_install_change", "test_attacks_install", "test_feed_restore", "test_clients",
-    "test_sql_edition_rights", "test_cluster", "test_install_others", "test_tail_changes", "test_feed_restored",
-    "test_feed_one_transaction", "test_upgrade", "test_feed_batches", "test_recorded", "test_distributions",
-    "test_install_script", "test_feed_plan", "test_generate", "test_settings", "test_prepare", "test_keys",
-    "test_lab_writers", "test_lab_insert", "test_ground", "test_standby", "test_feed_older_snapshot",
-    "test_tail_position", "test_feed_shares", "test_sql_edition_providers", "test_tail_order", "test_verdicts",
-    "test_feed_replication",
+    "test_regress", "test_attacks_tables", "test_standby", "test_sql_edition", "test_changes", "test_examples",
+    "test_tail", "test_prepare", "test_install", "test_count_groups", "test_tail_output", "test_lab_check",
+    "test_lab_check_outputs", "test_cli", "test_upgrade", "test_tail_batches", "test_changes_tail", "test_stress",
+    "test_streams", "test_count_groups_roads", "test_clients", "test_attacks_install", "test_advise",
+    "test_feed_restore", "test_sql_edition_rights", "test_extension", "test_feed_subscriber", "test_failover",
+    "test_tail_parquet", "test_ground", "test_experiments", "test_feed_restored", "test_generate",
+    "test_install_change", "test_hostile_server", "test_privileges_lost", "test_feed_plan", "test_feed_forged",
+    "test_cluster", "test_tail_restart", "test_tail_changes", "test_feed_batches", "test_keys", "test_refused_first",
+    "test_feed_idle", "test_clock", "test_ordinary_user", "test_fuzz", "test_tail_connections", "test_tail_types",
+    "test_distributions", "test_tree",
 )  # fmt: skip
 
 
