@@ -45,7 +45,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
     """Kill runs at their system calls, twice, then run to the end; returns the numbers of the points."""
-    every = 1 if LONG_RUN else 20
+    every = 1 if LONG_RUN else 30
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
         check=True, stdout=subprocess.PIPE, cwd=tail.folder, env=tail.environment, timeout=20 * PATIENCE,
