@@ -66,7 +66,8 @@ DECLARE
     -- as '5'::bigint, a converted smaller number as (5)::bigint.
     called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
                     JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
-    written text := pg_get_expr(expression, 0::oid);
+    -- An expression of other columns has nodes VAR, which pg_get_expr() refuses without a table.
+    written text := CASE WHEN strpos(expression::text, '{VAR ') = 0 THEN pg_get_expr(expression, 0::oid) END;
     arguments text := CASE WHEN starts_with(written, called) THEN substr(written, length(called) + 1) END;
 BEGIN
     RETURN CASE WHEN arguments = '()' THEN 0

@@ -233,6 +233,14 @@ SHAPES = {  # columns, and how the rows of a generate_series() "g" are inserted
 }
 
 
+@pytest.mark.editions
+def test_a_column_that_is_computed_from_another_has_no_number(fresh: Connection) -> None:
+    computed = "n bigint, twice bigint GENERATED ALWAYS AS (n * 2) STORED"
+    run_all(fresh, f"CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {computed})")
+    run_all(fresh, "SELECT feed_enable('t')", "INSERT INTO t (n) VALUES (7)")
+    assert value(fresh, "SELECT key_column FROM inorder_internal.feed_table") == "id"
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> None:
     """Each row comes once, by pieces: those from before and those from afterwards."""
