@@ -102,8 +102,7 @@ CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bi
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN hashtextextended(concat_ws(
-        ',', inorder_internal.versions(inorder_internal.tree(relation)::oid[], NULL, ARRAY(
-            SELECT t.name FROM inorder_internal.logging_triggers() AS t)),
+        ',', inorder_internal.versions(inorder_internal.tree(relation)::oid[], NULL, 'zz_inorder_changes_'),
         (SELECT string_agg(concat_ws(' ', 'key', k.place, k.name), ',' ORDER BY k.place)
          FROM inorder_internal.changed_key(relation) AS k)), 0);
 END $$;

@@ -87,12 +87,12 @@ END $$;
 -- A trigger of a partitioned table or of its partitions that may move a row to another partition after the trigger
 -- "move" has fired; null if there is no such trigger. It is a BEFORE UPDATE trigger FOR EACH ROW whose name sorts
 -- later.
-CREATE FUNCTION inorder_internal.late_trigger(relation regclass) RETURNS name
-LANGUAGE sql STABLE
-RETURN (SELECT min(g.tgname::text) FROM pg_class AS c
-        CROSS JOIN unnest(inorder_internal.tree(c.oid::regclass)::oid[]) AS m(oid)
-        JOIN pg_trigger AS g ON g.tgrelid = m.oid
-        WHERE c.oid = relation AND c.relkind = 'p' AND g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
+CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN (SELECT min(g.tgname::text) FROM unnest(partitions) AS m(oid) JOIN pg_trigger AS g ON g.tgrelid = m.oid
+            WHERE g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
+END $$;
 
 -- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
 -- inheritance children, or a trigger that may move rows unnoticed (late_trigger). The files and partitions are those
@@ -107,20 +107,19 @@ BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
                 ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
                 d.relhassubclass, d.relowner, v.oid, v.relowner, c.relpersistence, c.relforcerowsecurity, c.xmin,
-                inorder_internal.versions(CASE c.relkind WHEN 'r' THEN ARRAY[c.oid]
-                                          ELSE inorder_internal.tree(c.oid)::oid[] END, columns, ARRAY(
-                    SELECT g.tgname FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND starts_with(
-                        g.tgname, concat('zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)))))),
-                CASE c.relkind WHEN 'r' THEN pg_relation_filenode(c.oid)::text ELSE (
-                    SELECT string_agg(concat(p.relid::oid, '/', pg_relation_filenode(p.relid)), ',' ORDER BY p.relid)
-                    FROM pg_partition_tree(c.oid) AS p) END), 0), CASE c.relkind WHEN 'p' THEN (
-                SELECT hashtextextended(string_agg(p.relid::oid::text, ',' ORDER BY p.relid), 0)
-                FROM pg_partition_tree(c.oid) AS p) END)
+                inorder_internal.versions(m.members, columns, concat(
+                    'zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)), '_')::name),
+                ARRAY(SELECT pg_relation_filenode(u.oid) FROM unnest(m.members) AS u(oid))), 0),
+                CASE c.relkind WHEN 'p' THEN hashtextextended(array_to_string(m.members, ','), 0) END)
             FROM pg_class AS c JOIN pg_class AS d ON d.oid = deltas
             JOIN pg_proc AS f ON f.proname = d.relname AND f.pronamespace = d.relnamespace AND f.pronargs = 0
             LEFT JOIN pg_class AS v ON v.relname = left(d.relname, -7)::name AND v.relnamespace = d.relnamespace
+            -- OFFSET 0 makes the server look up the partitions once.
+            CROSS JOIN LATERAL (SELECT CASE c.relkind WHEN 'r' THEN ARRAY[c.oid] ELSE ARRAY(
+                                    SELECT p.relid FROM pg_partition_tree(c.oid) AS p ORDER BY p.relid)::oid[]
+                                END AS members OFFSET 0) AS m
             WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass)
-              AND inorder_internal.late_trigger(relation) IS NULL);
+              AND (c.relkind = 'r' OR inorder_internal.late_trigger(m.members) IS NULL));
 END $$;
 
 -- True if a role may write into a table or some of its columns, directly or through a view; otherwise an error.
@@ -248,13 +247,14 @@ LANGUAGE sql IMMUTABLE
 RETURN format('d.xact BETWEEN ''1''::xid8 AND ''%s''::xid8'::text, inorder_internal.fold_base());
 
 -- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table
--- without partitions.
+-- without partitions. With one condition for both kinds of deltas, the server would read all deltas, folded ones too.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
-RETURN (SELECT format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE %s AND (d.xact >= f.bound OR d.xact = ANY (f.open)) '
-                      'AND d.proof IS DISTINCT FROM split_part(f.proof, '' ''::text, -1))'::text,
-                      (s).deltas, inorder_internal.below_folds())
-        FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
+RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.xact %s AND %s '
+                                 'AND d.proof IS DISTINCT FROM f.tree)'::text, (s).deltas, k.added,
+                                 inorder_internal.below_folds()), ''::text)
+        FROM pg_class AS c CROSS JOIN (VALUES ('>= f.bound'::text), ('= ANY (f.open)')) AS k(added)
+        WHERE c.oid = (s).relation AND c.relkind = 'p');
 
 -- The columns of deltas that the triggers fill, with the privileges of any role that writes into the table.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
@@ -391,9 +391,10 @@ END $$;
 
 CREATE FUNCTION inorder_internal.newest_fold(s inorder_internal.group_set, more text) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN format('SELECT f.*%s FROM (SELECT f.xact, (f.xact::text::numeric - %s)::text::xid8 AS bound, f.open, f.proof '
-              'FROM %s AS f WHERE f.xact >= ''%2$s''::xid8 AND f.proof IS NOT NULL '
-              'ORDER BY f.xact DESC LIMIT 1) AS f'::text, more, inorder_internal.fold_base(), (s).deltas);
+RETURN format('SELECT f.*%s FROM (SELECT f.xact, (f.xact::text::numeric - %s)::text::xid8 AS bound, f.open, f.proof, '
+              'split_part(f.proof, '' ''::text, -1) AS tree FROM %s AS f WHERE f.xact >= ''%2$s''::xid8 '
+              'AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1) AS f'::text,
+              more, inorder_internal.fold_base(), (s).deltas);
 
 -- The call of exact_count_proof() for a set.
 CREATE FUNCTION inorder_internal.proof_call(s inorder_internal.group_set) RETURNS text
@@ -490,7 +491,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
     problem text := coalesce(inorder_internal.statement_problem(relation),
-        'has a trigger that fires after the triggers that count: ' || inorder_internal.late_trigger(relation), (
+        'has a trigger that fires after the triggers that count: ' || inorder_internal.late_trigger(ARRAY(
+            SELECT p.relid FROM pg_partition_tree(relation) AS p)::oid[]), (
         SELECT 'had child tables, and has not been analyzed since' FROM pg_class AS c
         WHERE c.oid = relation AND c.relkind = 'r' AND c.relhassubclass));
 BEGIN
