@@ -38,7 +38,7 @@ REGRESS = (
 ONCE = {
     "feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag", "feed_retention", "feed_shares",
     "feeds", "feed_prepare", "feed_changes", "feed_owner", "feed_hidden", "feed_wait", "reader_batch_query",
-    "feed_state", "feed_batches",
+    "feed_state", "feed_batches", "feed_path", "exact_count",
 }  # fmt: skip
 ONCE_OF_SESSIONS = {
     "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
