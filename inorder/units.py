@@ -121,7 +121,7 @@ def size_text(size: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds in the largest unit of which the time has two or more, or exactly one.
+    """Seconds in the largest unit that gives a number of two or more, or exactly one.
 
     >>> time_text(3600), time_text(5400), time_text(45.5 * 86_400), time_text(7e9)
     ('1 h', '90 min', '45.5 days', '222 years')

@@ -18,7 +18,7 @@ RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the newest share of the table's rows, which updates change
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # updates change rows of any age, or only the newest hundredth
 
 
 @dataclass(frozen=True)

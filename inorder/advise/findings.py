@@ -155,10 +155,11 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """The shares of the table, counted from its newest rows, that updates are assumed to change; and the evidence.
+    """Estimate how much of the table updates change, and return the evidence.
 
-    If the page images of UPDATE were counted, the result is one share: an UPDATE of a new row causes no image, because
-    the INSERT has changed the page since the checkpoint.
+    A share of 0.01 means that updates change only the newest hundredth of the rows. Without counts of updates, the
+    result is UPDATED_NEWEST and UPDATED_ANYWHERE. With counts, the result is one share, computed from the page images
+    of UPDATE: an UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
     updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]

@@ -14,7 +14,7 @@ from inorder.installations import Installation
 from inorder.text import lines, listed
 
 LIBRARIES = (".so", ".dylib")
-# Only files with these names are copied: a prepared folder could otherwise make an administrator replace any file.
+# Only files with these names are copied. Otherwise, a malicious folder could make an administrator overwrite any file.
 OF_EXTENSION = re.compile(r"inorder(\.control|--[\w.-]+\.sql|\.so|\.dylib)")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 

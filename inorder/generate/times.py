@@ -25,8 +25,8 @@ def ticks_of(moment: datetime) -> int:
 class Times:
     """A number of rising times, spread evenly over a span of ticks with jitter.
 
-    The span is cut into one cell for each time, and each time is a random tick of its cell. The times rise strictly if
-    no cell is empty (span >= count), and are consecutive ticks if span == count.
+    The span is cut into ``count`` cells. A random tick is drawn from each cell. The times rise strictly if no cell is
+    empty (span >= count), and are consecutive ticks if span == count.
     """
 
     first: int

@@ -58,7 +58,7 @@ class OutputFile:
         try:
             awaited(lambda: lock_file(STANDARD_OUTPUT, os.readlink(OPENED)))
         except BlockingIOError:
-            text = "another inorder tail, or a command that one started, writes to this file; each needs its own file"
+            text = "another inorder tail, or a command that it started, writes to this file; each needs its own file"
             raise InorderError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
         if os.path.samestat(self.status(), os.fstat(sys.stderr.fileno())):
@@ -111,7 +111,7 @@ class OutputFile:
         return ""
 
     def end(self) -> int:
-        """The place for rows in a file without a position: its end, which must be the end of a line."""
+        """The end of the file, where rows are appended if no position is known. The last line must be complete."""
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
             raise InputError(about_file("standard output would be overwritten\nHINT:  Append to the file, by >>."))
@@ -138,7 +138,10 @@ class OutputFile:
         return mark.size
 
     def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
-        """Accept an empty file as new; an error if it was truncated, or if the former file ends within a batch."""
+        """Accept an empty file as new.
+
+        Raise an error if the file is appended to and was emptied, or if the former file ends within a batch.
+        """
         if mark.size > 0 and same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as by logrotate's copytruncate: rows written between the copy and the "

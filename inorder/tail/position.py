@@ -34,7 +34,7 @@ class PositionFile:
             self.descriptor = awaited(lambda: lock(self.path))
         except BlockingIOError:
             raise InorderError(
-                f"{given_path} is in use by another inorder tail, or by a command that one started"
+                f"{given_path} is in use by another inorder tail, or by a command that it started"
             ) from None
         except OSError as error:
             raise failed(f"cannot open {given_path}", error) from error

@@ -402,13 +402,13 @@ def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
         for tailing in (running, feed):
             assert tailing.stdout and b'"n":1' in tailing.stdout.readline()
         used = "is in use by another inorder tail"
-        assert tail("events", "--position", "p", code=1) == f"inorder: p {used}, or by a command that one started\n"
+        assert tail("events", "--position", "p", code=1) == f"inorder: p {used}, or by a command that it started\n"
         assert tail("--feed", "f", code=1) == f'inorder: feed "f" {used}\n'
     with tail.started("events", "--position", "q", "--follow", to="out"):
         wait_for(lambda: (tail.folder / "out").stat().st_size)
         with tail.started("events", "--position", "r", to="out") as second:
             assert second.wait(PATIENCE) == 1
-            assert second.stderr and b"or a command that one started, writes to this file" in second.stderr.read()
+            assert second.stderr and b"or a command that it started, writes to this file" in second.stderr.read()
     assert not (tail.folder / "r").exists()
 
 

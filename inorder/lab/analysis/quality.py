@@ -11,7 +11,8 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
-# Timed metrics; the first metric that a run has is examined. Counters are exact, and may change for good reasons.
+# Timed metrics; the first metric that a run has is examined. Counters are not examined, because they are exact: a
+# counter that differs between rounds is not an error of measurement.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
 # The least deviation that is assumed. With a deviation of 0, three equal measurements would make any other value an

@@ -57,8 +57,8 @@ DELETE = {
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
 
-# Bytes on disk for each row of one table at a time: heap, WAL, and the largest index, which is that of ordered keys
-# while rows of any age are deleted.
+# Bytes on disk per row, for one table at a time: heap, WAL and index. The index is largest with ordered keys, if rows
+# of any age are deleted.
 BYTES_PER_ROW = 800
 
 

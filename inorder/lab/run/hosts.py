@@ -25,8 +25,8 @@ from inorder.lab.targets.throw_away import ThrowAway
 # An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The share of the index, in percent, in the 253 bytes per row that a filled table of the insert experiment takes. An
-# index entry of char(32) has 48 bytes, in pages that are 70 % full.
+# The share of the index in the space that the insert experiment needs, in percent. A filled table takes 253 bytes per
+# row, with its index and the WAL. An index entry of char(32) has 48 bytes, in pages that are 70 % full.
 INDEX_SHARE = 28
 
 # Properties of a machine on which the speed of a measurement depends.

@@ -45,8 +45,8 @@ FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"
 def reading_method(server: Installation, plan: Any) -> str:
     if page_cache := getattr(plan, "page_cache", None):
         if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.parent():
-            raise InputError("--page-cache needs a memory control group, which this user may not create (root usually "
-                             f"may), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
+            raise InputError("--page-cache needs a memory control group, which usually only root may create, and "
+                             f"together with --memory at least {cgroup.LEAST_BYTES // 2**20} MB")  # fmt: skip
         return CGROUP
     if server.has_direct_io and takes_direct_io(temporary_folder(service_account())):
         return DIRECT_IO

@@ -34,7 +34,7 @@ class InsertPlan(setting.Plan):
     rounds: int = setting.rounds(99, quick=6, full=6)
     seconds: int = setting.seconds(1, full=60)
     inserts: int | None = insert_tables.inserts()
-    batch: int = setting.count("Rows of one INSERT. Speeds count rows; latencies are of statements.", 1, 100_000, 1)
+    batch: int = setting.count("Rows of one INSERT. Speeds are in rows/s; latencies are per INSERT.", 1, 100_000, 1)
     clients: tuple[int, ...] = setting.counts(
         "Numbers of sessions of pgbench, comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
     )

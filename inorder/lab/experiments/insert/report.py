@@ -48,8 +48,8 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 class Modelled:
     """Measured and modeled figures of a kind, summed over all rounds.
 
-    Each round begins with more rows, and at another position in a block of the sequence. ``few``: no round has enough
-    images for a percentage, measured or modeled.
+    The model is computed for each round, because each round begins with more rows, and at another position in a block
+    of the sequence. ``few``: no round has enough images for a percentage, measured or modeled.
     """
 
     kind: str

@@ -121,7 +121,7 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """Statements for all partitions, and for a default partition at each level where the original has none."""
+        """Statements for all partitions, and for a default partition of each RANGE or LIST table that has none."""
         statements, partitions = [], self.shape.partitions
         for number, partition in enumerate(partitions[1:], 1):
             above = self.part_name(partition.above)

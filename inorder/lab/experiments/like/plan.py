@@ -44,8 +44,8 @@ class LikePlan(setting.Plan):
     key: str = setting.words("Column of the key. Default: the primary key's single column.", setting.COLUMN)
     kinds: tuple[str, ...] = insert_tables.keys(USUAL)
     mix: str = setting.words(
-        "Shares, relative to each other: insert=50,update=50,read=0. Default: inserts and updates as the server of the "
-        "table has counted them.", "SHARES", check=shares,
+        "Relative shares of inserts, updates and reads, for example insert=50,update=50,read=0. Default: the inserts "
+        "and updates that the server of the table has counted.", "SHARES", check=shares,
     )  # fmt: skip
     touch: str = setting.choice("Rows that updates and reads choose: any, or recent (the newest hundredth).",
                                 ("any", "recent"), "any")  # fmt: skip

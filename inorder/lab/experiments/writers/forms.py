@@ -92,7 +92,10 @@ class WriterForm:
 def one_table(
     label: str, *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = SERIAL
 ) -> WriterForm:
-    """A form with one table. ``after`` runs after CREATE TABLE, ``before`` and ``behind`` around INSERT."""
+    """A form with one table.
+
+    ``after`` runs after CREATE TABLE; ``before`` and ``behind`` run before and after INSERT.
+    """
     return WriterForm(
         label,
         lambda _writers: [create(TABLE, key), *after],
