@@ -31,7 +31,6 @@ from world.server import Standby
 from world.sql import run, value
 
 ROWS = 5_000_000 if LONG_RUN else 300_000
-RANDOM_ROWS = ROWS if LONG_RUN else 100_000  # the index of their keys has several megabytes
 # Autovacuum is off, because some tables must have no statistics.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",
@@ -44,11 +43,11 @@ STATEMENTS = {
 FILLED = f"""
 CREATE SCHEMA app;
 CREATE TABLE app.orders (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
-INSERT INTO app.orders (n) SELECT generate_series(1, {RANDOM_ROWS});
+INSERT INTO app.orders (n) SELECT generate_series(1, {ROWS});
 CREATE TABLE app.mixed (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
-INSERT INTO app.mixed (n) SELECT generate_series(1, {RANDOM_ROWS} / 2);
+INSERT INTO app.mixed (n) SELECT generate_series(1, {ROWS} / 2);
 ALTER TABLE app.mixed ALTER COLUMN id SET DEFAULT uuid_v7_nextval();
-INSERT INTO app.mixed (n) SELECT generate_series(1, {RANDOM_ROWS} / 2);
+INSERT INTO app.mixed (n) SELECT generate_series(1, {ROWS} / 2);
 CREATE TABLE app.letters (id char(32) PRIMARY KEY DEFAULT replace(gen_random_uuid()::text, '-', ''), n int);
 INSERT INTO app.letters (n) SELECT generate_series(1, {ROWS} / 5);
 CREATE TABLE app.hashes (id text PRIMARY KEY, n int);

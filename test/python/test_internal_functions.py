@@ -56,7 +56,7 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
-    "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count",
+    "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count", "MEMBER": "feed_member",
 }  # fmt: skip
 # Columns whose names in C differ from those in SQL, which would be too long in C, or have another meaning there.
 OTHERWISE = {
