@@ -323,8 +323,9 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- generated columns were computed. After MERGE has inserted a row, PostgreSQL 18.6 also puts that row in the place of
 -- each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
--- The trigger "alone" never fires. A table with such a trigger cannot become a child or a partition of another table.
--- Otherwise statements on that other table would change rows of this table without firing the triggers of this table.
+-- The trigger "alone" never fires. It is a row trigger with a transition table: the server does not let a table with
+-- such a trigger become a child or a partition of another table. Otherwise statements on that other table would change
+-- rows of this table without firing the statement triggers of this table.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)
 RETURNS TABLE (relation oid, name name, enabled "char", definition text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -557,9 +558,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that replaces the fold and the deltas that a snapshot sees by their sums. If recounts is true, the
--- proof does not hold, and the view counts the table. All folds and deltas are then deleted, because deltas of another
--- server may have numbers that this server has not reached.
+-- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in their place. If
+-- recounts is true, the proof does not hold, and the view counts the table. All folds and deltas are then deleted,
+-- because deltas of another server may have numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('

@@ -31,8 +31,8 @@ BEGIN
 END $$;
 
 -- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
--- programs, such as pg_restore, whose rows are from another time or server. An update script of the extension that
--- changes the column passed as the argument would mark the row as restored.
+-- programs, such as pg_restore, whose rows are from another time or server. If an update script of the extension
+-- updated the column that is passed as the argument, the result would be false, as for a restored row.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 

@@ -166,8 +166,8 @@ key_column(const Log *log, TupleDesc row, int i)
 }
 
 /*
- * True if a log begins with the expected columns: the key of the row, an array for each column of the logged table's
- * primary key, and op.  Later columns are null.
+ * True if a log begins with the expected columns: the uuid key of the log itself, an array for each column of the
+ * logged table's primary key, and op.  Later columns are null.
  */
 static bool
 has_columns_of_log(const Log *log, Relation table)

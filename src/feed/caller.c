@@ -169,7 +169,7 @@ refuse(const char *reader, const char *where)
 			 errhint("Limit the rows by max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }
 
-/* Refuse a caller that may not take all rows. */
+/* Error unless the calling query is certain to fetch all rows */
 void
 check_caller(FunctionCallInfo fcinfo)
 {

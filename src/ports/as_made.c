@@ -52,8 +52,8 @@ has_simple_key(const Reading *reading)
 }
 
 /*
- * True for a permanent heap table without children, and for a partitioned
- * table
+ * True if a table is permanent, and is either a heap table without children or a
+ * partitioned table
  */
 static bool
 is_permanent(Form_pg_class class)

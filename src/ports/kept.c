@@ -4,9 +4,10 @@
  *
  * Each read of a feed needs the state of the feed.  Starting the executor would
  * take ten times as long as finding the rows of the state by their keys.  The rows
- * are therefore found by index scans, like rows of the server's catalogs.  The
- * tables of the state are locked by become_owner() or state_owner().  If a feed
- * cannot be read, SQL functions report why (checked_feed(), find_feed()).
+ * are therefore found by index scans, like rows of the server's catalogs.
+ * become_owner() or state_owner() has locked the table feed, so that no session can
+ * drop the extension.  If a feed cannot be read, SQL functions report why
+ * (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 

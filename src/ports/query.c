@@ -3,12 +3,12 @@
  *	  Queries over one table, with the privileges of the caller.
  *
  * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each
- * query is checked before the query is planned.  The query may read only the given table or partitions of it,
- * and must not contain a policy.  It may call only immutable functions of the server, concat(), and
- * feed_is_table(), the function of the extension that checks the name of the table.  Therefore no view
- * that has taken the place of the table, and no function, operator or cast made by a user, runs as the
- * caller.  Volatile functions of the server are refused because some of them run any SQL (ts_stat,
- * query_to_xml, table_to_xml).
+ * query is checked before the query is planned.  The query may read only the given table, the second table of
+ * a query for changes, and partitions of these tables.  It must not contain a policy.  It may call only
+ * immutable functions of the server, concat(), and feed_is_table(), the function of the extension that checks
+ * the name of the table.  Therefore no view that has taken the place of the table, and no function, operator
+ * or cast made by a user, runs as the caller.  Volatile functions of the server are refused because some of
+ * them run any SQL (ts_stat, query_to_xml, table_to_xml).
  */
 #include "postgres.h"
 
@@ -84,8 +84,8 @@ static const Setting reading[] = {
 };
 
 /*
- * Settings for reading the first rows by an index.  If the planner expects few
- * rows, it might otherwise sort all rows of the index.
+ * Settings for reading the first rows in the order of an index.  If the planner
+ * expects few rows, it might otherwise fetch and sort all rows of the range.
  */
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting no_settings[] = {{NULL, NULL}};

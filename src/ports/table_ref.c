@@ -50,8 +50,9 @@ table_ref_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * Another table that now has the name that this table had when it was enabled, for
- * example after an online schema change; InvalidOid if there is no such table.
+ * The table that has taken the former name of this table, for example in an online
+ * schema change; InvalidOid if there is no such table.  The former name is the name
+ * that was stored when this table was enabled.
  * Views are ignored, because a view with this name may show the table itself.
  */
 static Oid

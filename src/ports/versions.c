@@ -30,7 +30,7 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* At most four triggers, of which the C edition creates three, and one expression */
+/* Three triggers of the C edition, or four of the SQL edition, and one expression */
 #define VERSIONS_MAX 5
 
 typedef struct Versions

@@ -126,7 +126,8 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 
 /*
  * Convert a value to the standard form; error for V1_ABOVE_ALL, which is only an
- * operand of comparisons.  The standard form has no room for this time.
+ * operand of comparisons.  The tick of V1_ABOVE_ALL does not fit into the 60 bits of
+ * the standard form.
  */
 static UuidWords
 words_of_value(UuidWords value)
