@@ -386,8 +386,10 @@ BEGIN
             JOIN pg_attribute AS a ON a.attrelid = s.relation AND a.attname = k.name
         ), s.relation, inorder_internal.public_schema());
     RETURN NEXT format('CREATE INDEX ON %s (xact)', s.deltas);
-    -- Publications of all tables require a replica identity.
-    RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL', s.deltas);
+    -- Publications of all tables require a replica identity. With statistics, the planner would read the whole table,
+    -- which has few rows in many pages if a snapshot was held for a long time.
+    RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL, ALTER xact SET STATISTICS 0, '
+                       'ALTER proof SET STATISTICS 0', s.deltas);
 END $$;
 
 CREATE FUNCTION inorder_internal.newest_fold(s inorder_internal.group_set, more text) RETURNS text

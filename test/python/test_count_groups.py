@@ -755,11 +755,11 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
     snapshot(other)
     write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
     at_first = 0
-    for turn in range(30):
+    for turn in range(60):
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
-    if tables is PARTS:  # without statistics, the planner would combine two conditions for the index
-        run(fresh, "ANALYZE orders_by_status_deltas")
+    assert pages(fresh) <= 3 * at_first
+    run(fresh, "ANALYZE orders_by_status_deltas")  # as autovacuum does
     assert pages(fresh) <= 3 * at_first
     assert difference(fresh) == difference(other) == []
 
