@@ -260,8 +260,10 @@ def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection
         "cat > part && mv part got",
     )  # fmt: skip
     with tail.started(*arguments, held_after=[100_000]) as running:
-        fresh.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail' "
-                      "AND pid <> pg_backend_pid()")  # fmt: skip
+        # A session that sends the error of its end to a client that is stopped waits for it, until it is ended again.
+        ending = ("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'tail' "
+                  "AND pid <> pg_backend_pid()")  # fmt: skip
+        wait_for(lambda: value(fresh, ending) == 0)
         fresh.execute("ALTER TABLE events ADD more text DEFAULT 'more'")
         running.send_signal(signal.SIGCONT)
         wait_for((tail.folder / "got").exists)
