@@ -13,14 +13,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from inorder.errors import InorderError, InputError
 from inorder.files import failed, replacing
 from inorder.generate.encode import ENCODERS, Encoder
-from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
+from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
-from inorder.options import count, format_option, option
+from inorder.options import count, duration, format_option, option
 from inorder.text import quoted
+from inorder.units import typed_seconds
 
-DEFAULT_DAYS = 365
-MOST_DAYS = 1_000_000
-MOST_LAG = 86_400
+DAY = 86_400
+USUAL_INTERVAL = 365 * DAY
+MOST_INTERVAL = 1_000_000 * DAY
+MOST_LAG = DAY
 MOST_NODES = 1000
 MOST_SEED = 2**63 - 1
 
@@ -39,13 +41,13 @@ RANGES = {
     "--historic/--now", default=True, show_default=False,
     help="Spread times over an interval that ends now (the default), or generate a value per 100 ns from now on.",
 )  # fmt: skip
-@option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
+@option("--interval", type=duration(0.001, MOST_INTERVAL), help="Length of the interval.  [default: 365d]")
 @option(
     "--until", metavar="TIME",
     help="Use this time instead of the present, to generate the same values again: ISO 8601, by default in UTC.",
 )  # fmt: skip
 @option(
-    "--lag", metavar="SECONDS", type=float, default=0, show_default=True,
+    "--lag", type=duration(0, MOST_LAG), default="0s",
     help="Lag of the last machine's clock. The other clocks lag proportionally less; the first does not lag.",
 )  # fmt: skip
 @option("--seed", type=count(0, MOST_SEED, "NUMBER"), default="1", help="Seed of the random number generator.")
@@ -64,15 +66,12 @@ def generate(kind: str, out: Path, output: str, **options: Any) -> None:
 
 
 def data_set_of(
-    kind: str, count: int, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
-    seed: int,
+    kind: str, count: int, nodes: int, historic: bool, interval: float | None, until: str | None, lag: float, seed: int
 ) -> DataSet:  # fmt: skip
     now = moment(until)
-    if not 0 <= lag <= MOST_LAG:  # refuses NaN, too
-        raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
-    if interval_days is not None and not historic:
-        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now generates a value per 100 ns")
-    times = historic_times(count, now, interval_days) if historic else Times(now, count, count)
+    if interval is not None and not historic:
+        raise InputError("--interval requires --historic; --now generates a value per 100 ns")
+    times = historic_times(count, now, interval or USUAL_INTERVAL) if historic else Times(now, count, count)
     data_set = DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
     check_range(data_set)
     return data_set
@@ -91,13 +90,10 @@ def moment(until: str | None) -> int:
     return ticks_of(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
-def historic_times(count: int, now: int, interval_days: float | None) -> Times:
-    days = DEFAULT_DAYS if interval_days is None else interval_days
-    if not 0 < days <= MOST_DAYS:
-        raise InputError(f"--interval-days must be more than 0 and at most {MOST_DAYS:,}, not {days:g}")
-    span = round(days * TICKS_PER_DAY)
+def historic_times(count: int, now: int, seconds: float) -> Times:
+    span = round(seconds * TICKS_PER_SECOND)
     if count > span:
-        room = f"at most {span:,} in {days:g} days, one per 100 ns"
+        room = f"at most {span:,} in {typed_seconds(seconds)}, one per 100 ns"
         raise InputError(f"--count must be {room}, not {count:,}")
     return Times(now - span, span, count)
 
@@ -109,7 +105,7 @@ def check_range(data_set: DataSet) -> None:
     first, last = data_set.times.first - data_set.lag, data_set.times.first + data_set.times.span
     if first < lowest or last > highest:
         raise InputError(
-            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must stay within this range"
+            f"{data_set.kind} holds times from {name}; --until, --interval and --lag must stay within this range"
         )
 
 

@@ -18,6 +18,7 @@ from conftest import ROOT
 
 CASES = ROOT / "test" / "python" / "errors.toml"
 ANY_TEXT = {"NAME", "TABLE", "COLUMN", "COLUMN,…", "FILE", "DIRECTORY"}  # values that only a server or a disk refuses
+CHECKED = (Value, click.Choice, click.types.IntParamType, click.types.FloatParamType)
 ALLOWED = r"from [\d.,]+ to [\d.,]+|choose from \w|is not one of [\w']|missing \"=\""
 Run = Callable[[Sequence[str]], tuple[int, str, str]]
 
@@ -82,7 +83,7 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[t
 
 def wrong_value(option: click.Parameter) -> str | None:
     """A value that the type of an option refuses."""
-    refuses = isinstance(option.type, Value | click.Choice) and option.type.name not in ANY_TEXT
+    refuses = isinstance(option.type, CHECKED) and option.type.name not in ANY_TEXT
     return "nonsense" if refuses and isinstance(option, click.Option) else None
 
 

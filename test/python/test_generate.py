@@ -128,8 +128,8 @@ def test_a_second_of_ten_million_values_is_full() -> None:
     assert np.array_equal(v1_times(words(dense)[0]), np.arange(UNTIL, UNTIL + 100_000, dtype=np.uint64))
     values = generated("uuid-v1", "--now", "--count", "1000", *FIXED)
     assert [value.time for value in values] == list(range(UNTIL, UNTIL + 1000))
-    historic = generated("uuid-v1", "--count", "864", "--interval-days", "1e-9", *FIXED)
-    assert [value.time for value in historic] == list(range(UNTIL - 864, UNTIL))
+    historic = generated("uuid-v1", "--count", "10000", "--interval", "1ms", *FIXED)
+    assert [value.time for value in historic] == list(range(UNTIL - 10_000, UNTIL))
 
 
 def test_version_7_has_the_times_of_version_1() -> None:
@@ -171,8 +171,8 @@ def test_seeds_text_and_versions(kind: str, version: int) -> None:
 
 def test_the_present_is_the_default() -> None:
     before = ticks_of(datetime.now(UTC))
-    times = [value.time for value in generated("uuid-v1", "--count", "1000", "--interval-days", "0.001")]
-    assert before - TICKS_PER_DAY // 1000 <= min(times) and max(times) < ticks_of(datetime.now(UTC))
+    times = [value.time for value in generated("uuid-v1", "--count", "1000", "--interval", "90s")]
+    assert before - 90 * TICKS_PER_SECOND <= min(times) and max(times) < ticks_of(datetime.now(UTC))
     elsewhere = generated("uuid-v1", "--count", "100", "--until", "2019-01-01T05:30:00+05:30")
     assert elsewhere == generated("uuid-v1", "--count", "100", "--until", "2019-01-01T00:00:00Z")
     assert ticks_of(datetime(1582, 10, 15, tzinfo=UTC) + timedelta(seconds=1)) == TICKS_PER_SECOND
@@ -285,9 +285,9 @@ def test_a_terminal_gets_text_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "lowest", "highest"),
     [
-        (("--until", "1582-10-16", "--interval-days", "1"), 0, TICKS_PER_DAY),
-        (("--until", "5236-03-31T21:21:00.684697Z", "--interval-days", "1"), 2**60 - TICKS_PER_DAY - 10, 2**60),
-        (("--until", "5236-01-01", "--interval-days", "1_000_000"), 0, 2**60),
+        (("--until", "1582-10-16", "--interval", "1d"), 0, TICKS_PER_DAY),
+        (("--until", "5236-03-31T21:21:00.684697Z", "--interval", "1d"), 2**60 - TICKS_PER_DAY - 10, 2**60),
+        (("--until", "5236-01-01", "--interval", "1000000d"), 0, 2**60),
     ],
 )
 def test_the_ends_of_the_range_of_version_1(arguments: tuple[str, ...], lowest: int, highest: int) -> None:
