@@ -15,7 +15,7 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.experiments.like import LikeExperiment, LikeTables
-from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
+from inorder.lab.experiments.like.copy import LikeKind, key_column
 from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.report import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
@@ -140,20 +140,24 @@ def test_rows_are_like_those_of_the_table(
 
 
 @pytest.mark.server
-def test_recent_keys_are_those_of_the_newest_rows(
-    shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("touch", "keys", "part", "newest"), [("any", (450, 750), 10, (20, 100)), ("recent", (60, 60), 100, (60, 60))]
+)
+def test_keys_are_of_any_rows_or_of_the_newest_rows(
+    shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch, touch: str,
+    keys: tuple[int, int], part: int, newest: tuple[int, int],
+) -> None:  # fmt: skip
+    """The least and the greatest number of keys: of all rows, and of the newest part, such as a tenth of all rows."""
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
     with OwnServer(users.dsn, server) as own:
-        tables = LikeTables(own, plan_of(shop, ORDERS))
+        tables = LikeTables(own, replace(plan_of(shop, ORDERS), touch=touch))
         list(tables.fill(PLAN.rows))
         with own.connect() as ours:
-            last = "SELECT key FROM inorder_lab.v7_keys ORDER BY n DESC LIMIT 60"
-            newest = "SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT 60"
-            assert value(ours, f"SELECT count(*) FROM ({last}) AS keys JOIN ({newest}) AS rows ON id = key") == 60
-            assert 400 < int(value(ours, "SELECT count(*) FROM inorder_lab.v7_keys")) < 1000
-        script = tables.kind("v7").script(Mix(1, 1, 1, ("total",), True), 654, 60)
-        assert "\\set m random(595, 654)" in script
+            count = int(value(ours, "SELECT count(*) FROM inorder_lab.v7_keys"))
+            rows = f"SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT {PLAN.rows // part}"
+            of_newest = value(ours, f"SELECT count(*) FROM inorder_lab.v7_keys JOIN ({rows}) AS rows ON id = key")
+        assert keys[0] <= count <= keys[1] and newest[0] <= int(of_newest) <= newest[1]
+        assert f"\\set m random(1, {count})\n" in tables.script(tables.kind("v7")).read_text()
 
 
 def check_indexes(connection: Connection, indexes: int) -> None:

@@ -25,7 +25,7 @@ from inorder.lab.targets.server_settings import Small
 from inorder.lab.targets.target import Target
 from inorder.text import quoted
 
-TABLE, TOAST, OTHER = "table", "TOAST", "other"
+OTHER = "other"
 SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
 # A new row looks up sampled rows by number, because a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
@@ -66,7 +66,7 @@ class LikeTables(InsertTables):
         batch = min(FILL_BATCH // 10, border - filled)
         for name, value in FILL_SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        connection.execute(self.kind(kind.name).fill(filled, batch, rows).encode())
+        connection.execute(self.kind(kind.name).fill(filled, batch, rows, self.plan.touch == "recent").encode())
         return batch
 
     def script(self, kind: KeyKind) -> Path:
@@ -76,10 +76,9 @@ class LikeTables(InsertTables):
         free = [column.name for column in shape.sampled if column.name not in shape.dividing]
         changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
         with self.target.connect() as connection:
-            (newest,) = one_row(connection, f"SELECT max(n) FROM {self.kind(kind.name).keys}")
-        mix = Mix(*shares(self.plan.mix), changed, self.plan.touch == "recent")
-        recent = self.plan.rows - newest_of(self.plan.rows)
-        file.write_text(self.kind(kind.name).script(mix, newest, recent), encoding="utf-8")
+            (keys,) = one_row(connection, f"SELECT max(n) FROM {self.kind(kind.name).keys}")
+        mix = Mix(*shares(self.plan.mix), changed)
+        file.write_text(self.kind(kind.name).script(mix, keys), encoding="utf-8")
         return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:

@@ -60,16 +60,12 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Mix:
-    """The mix of a load: shares of inserts, updates and reads; ``changed``: the columns that an update changes.
-
-    ``recent``: updates and reads choose only the newest rows.
-    """
+    """The mix of a load: shares of inserts, updates and reads; ``changed``: the columns that an update changes."""
 
     insert: int
     update: int
     read: int
     changed: tuple[str, ...]
-    recent: bool
 
 
 @dataclass(frozen=True)
@@ -146,23 +142,26 @@ class LikeKind(KeyKind):
         listed = f"({names}) " if names else ""
         return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number, share))} {condition}"
 
-    def fill(self, first: int, count: int, rows: int) -> str:
-        """SQL to insert ``count`` of ``rows`` rows from ``first`` on, and to keep some keys for updates and reads."""
+    def fill(self, first: int, count: int, rows: int, recent: bool) -> str:
+        """SQL to insert ``count`` of ``rows`` rows from ``first`` on, and to keep some keys for updates and reads.
+
+        ``recent``: only keys of the newest rows are kept.
+        """
         size = self.sample.rows
         rows_of = (
             f"FROM generate_series({first}, {first + count - 1}) AS i "
             f"JOIN {SAMPLE} AS s ON s.{N} = {scrambled('i')} % {size} "
             f"JOIN {SAMPLE} AS o ON o.{N} = least({size - 1}, i::bigint * {size} / {rows})"
         )
-        share, share_of = min(1.0, MOST_KEYS / rows), f"(i::bigint * {size} % {rows} / {rows}.0)"
+        condition = f"{first} >= {newest_of(rows)}" if recent else f"random() < {min(1.0, MOST_KEYS / rows)}"
+        share_of = f"(i::bigint * {size} % {rows} / {rows}.0)"
         return (
             f"WITH new AS ({self.insert('i', rows_of, share_of)} RETURNING {identifier(self.shape.key)} AS key) "
-            f"INSERT INTO {self.keys} (key) SELECT key FROM new "
-            f"WHERE {first} >= {newest_of(rows)} OR random() < {share}"
+            f"INSERT INTO {self.keys} (key) SELECT key FROM new WHERE {condition}"
         )
 
-    def script(self, mix: Mix, keys: int, recent: int) -> str:
-        """The script of pgbench. Of the ``keys`` stored keys, the last ``recent`` are keys of the newest rows."""
+    def script(self, mix: Mix, keys: int) -> str:
+        """The script of pgbench, with the number of stored keys."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
         source = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"
@@ -170,10 +169,9 @@ class LikeKind(KeyKind):
         values = dict(zip((column.name for column in shape.sampled), self.sample.values(number), strict=True))
         changes = ", ".join(f"{identifier(name)} = {values[name]}" for name in mix.changed)
         at = f"{identifier(shape.key)} = (SELECT key FROM {self.keys} WHERE n = :m)"
-        first, last = (keys - recent + 1, keys) if mix.recent else (1, max(1, keys - recent))
         lines = [
             f"\\set r random(1, {mix.insert + mix.update + mix.read})", f"\\set n random(0, {size - 1})",
-            f"\\set o random({self.sample.newest}, {size - 1})", f"\\set m random({first}, {last})",
+            f"\\set o random({self.sample.newest}, {size - 1})", f"\\set m random(1, {keys})",
             "\\set u random(1, 1000000000)",
             f"\\if :r <= {mix.insert}", f"{insert};", f"\\elif :r <= {mix.insert + mix.update}",
             f"UPDATE {self.table} SET {changes} {source} AND {at};"
