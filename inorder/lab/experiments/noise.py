@@ -80,7 +80,7 @@ class NoiseExperiment(Experiment[NoisePlan]):
     @classmethod
     def room(cls, plan: NoisePlan) -> tuple[int, str]:
         tables = plan.copies()
-        needed = bytes_needed(tables.values(), plan.rows, plan.rounds, plan.seconds, plan.inserts)
+        needed, _ = bytes_needed(tables.values(), plan.rows, plan.rounds, plan.seconds, plan.inserts)
         return needed, f"{plan.rows:,} rows of {len(tables)} tables"
 
     @cached_property

@@ -77,9 +77,9 @@ class Experiment(ABC, Generic[P]):
         """Bytes needed on disk, and their use."""
 
     @classmethod
-    def index_folder(cls, plan: P) -> str:
-        """The user's folder for indexes; "" if they are in the server's data directory."""
-        return ""
+    def index_room(cls, plan: P) -> tuple[str, int]:
+        """The user's folder for indexes, and bytes needed there; "" if they are in the server's data directory."""
+        return "", 0
 
     @classmethod
     def method_with(cls, plan: P, server: Installation) -> str:

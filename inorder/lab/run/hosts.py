@@ -25,10 +25,6 @@ from inorder.lab.targets.throw_away import ThrowAway
 # An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The share of the index in the space that the insert experiment needs, in percent. A filled table takes 253 bytes per
-# row, with its index and the WAL. An index entry of char(32) has 48 bytes, in pages that are 70 % full.
-INDEX_SHARE = 28
-
 # Properties of a machine on which the speed of a measurement depends.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
@@ -155,8 +151,9 @@ def check_same_place(result: Result, version: str, method: str, this_machine: Ma
 
 def require_room(kind: type[Experiment[P]], plan: P) -> None:
     needed, purpose = kind.room(plan)
-    if folder := kind.index_folder(plan):
-        require_free(needed * INDEX_SHARE // 100, f"the indexes of {purpose}", Path(folder))
+    folder, index_bytes = kind.index_room(plan)
+    if folder:
+        require_free(index_bytes, f"the indexes of {purpose}", Path(folder))
     require_free(needed + SERVER_BYTES, purpose, temporary_folder(service_account()))
 
 

@@ -36,9 +36,10 @@ MOST_CLIENTS = 90
 # Rows of one INSERT of the fill, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
-# Bytes of heap and index per row, with the free space of random keys, as measured at 10 M rows; and WAL of the fill.
-UUID_BYTES_PER_ROW = 83
-CHAR_BYTES_PER_ROW = 141
+# Bytes per row of heap and index, and of the index alone, with the free space of random keys, as measured at 10 M rows;
+# and WAL of the fill.
+UUID_BYTES, UUID_INDEX_BYTES = 83, 40
+CHAR_BYTES, CHAR_INDEX_BYTES = 141, 74
 FILL_WAL_PER_ROW = 170
 
 # Rows a second that a fast machine inserts with bigint keys and 8 sessions on 4 cores: by statements of one row, and by
@@ -63,16 +64,19 @@ def fill_workers() -> int:
     return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
 
 
-def row_bytes(kind: KeyKind) -> int:
-    return CHAR_BYTES_PER_ROW if kind.column.startswith("char(32)") else UUID_BYTES_PER_ROW
+def row_bytes(kind: KeyKind) -> tuple[int, int]:
+    """Bytes of a row with its index entry, and of the index entry."""
+    is_char = kind.column.startswith("char(32)")
+    return (CHAR_BYTES, CHAR_INDEX_BYTES) if is_char else (UUID_BYTES, UUID_INDEX_BYTES)
 
 
 def bytes_needed(
     kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None, batch: int = 1
-) -> int:
-    """The space for all tables. Each of the ``turns`` adds rows, and WAL is kept up to max_wal_size."""
-    added = turns * (inserts or seconds * (INSERT_ROWS_PER_SECOND if batch == 1 else BULK_ROWS_PER_SECOND))
-    return (rows + added) * sum(map(row_bytes, kinds)) + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL)
+) -> tuple[int, int]:
+    """The space for all tables and for their indexes. The ``turns`` add rows; WAL is kept up to max_wal_size."""
+    most = rows + turns * (inserts or seconds * (INSERT_ROWS_PER_SECOND if batch == 1 else BULK_ROWS_PER_SECOND))
+    table_bytes, index_bytes = (most * sum(each) for each in zip(*map(row_bytes, kinds), strict=True))
+    return table_bytes + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL), index_bytes
 
 
 def load_of(clients: int, threads: int, seconds: int, inserts: int | None, batch: int = 1) -> pgbench.Load:

@@ -15,6 +15,12 @@ from inorder.lab.targets.server_settings import Small
 from inorder.text import quoted
 
 
+def space(plan: InsertPlan) -> tuple[int, int]:
+    kinds = [KEY_KINDS[name] for name in plan.variants]
+    turns = plan.rounds * len(plan.clients)
+    return bytes_needed(kinds, max(plan.rows), turns, plan.seconds, plan.inserts, plan.batch)
+
+
 class InsertExperiment(Experiment[InsertPlan]):
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
@@ -23,14 +29,11 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
-        rows, kinds = max(plan.rows), [KEY_KINDS[name] for name in plan.variants]
-        needed = bytes_needed(kinds, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts,
-                              plan.batch)  # fmt: skip
-        return needed, f"{rows:,} rows of {len(kinds)} key kinds"
+        return space(plan)[0], f"{max(plan.rows):,} rows of {len(plan.variants)} key kinds"
 
     @classmethod
-    def index_folder(cls, plan: InsertPlan) -> str:
-        return plan.tablespace
+    def index_room(cls, plan: InsertPlan) -> tuple[str, int]:
+        return plan.tablespace, space(plan)[1]
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
