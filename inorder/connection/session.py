@@ -46,8 +46,7 @@ def absence(database: str, owned: ServerRow | None) -> str:
     if owned is None:
         return f"the database {quoted(database)} has no extension inorder; HINT: inorder install"
     return (
-        f"inorder in schema {one_line(str(owned[0]))} of database {quoted(database)} belongs to role "
-        f"{quoted(owned[1])}\n"
+        f"inorder in schema {quoted(owned[0])} of database {quoted(database)} belongs to role {quoted(owned[1])}\n"
         "HINT: Connect as that role, or make a superuser the owner of the schema (or, unless you are a superuser, the "
         "owner of the database). The owner of a schema can replace its functions."
     )

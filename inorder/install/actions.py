@@ -67,7 +67,7 @@ def check_owner(offer: Offer) -> None:
             f"what looks like {offer.installed} belongs to role {quoted(offer.installed.owner)}, "
             "which is not trusted\n"
             "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
-            f"inorder_internal and the functions of that role in schema {one_line(offer.installed.schema)}"
+            f"inorder_internal and the functions of that role in schema {quoted(offer.installed.schema)}"
         )
 
 

@@ -103,7 +103,9 @@ class Offer:
     def sql_problems(self) -> list[str]:
         problems = []
         if self.is_keyword:
-            problems.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
+            problems.append(
+                f"the schema's name, {quoted(self.schema)}, is a keyword of SQL; HINT: choose another --schema"
+            )
         if not self.can_use_plpgsql:
             problems.append(f"role {quoted(self.role)} lacks USAGE on language plpgsql")
         if self.revoked:
@@ -122,13 +124,14 @@ class Offer:
             problems.append(f"schema inorder_internal already exists and belongs to role {quoted(self.state_owner)}")
         if self.schema_owner is not None and edition != C:
             problems.append(
-                f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, and the SQL "
-                "edition creates its schema itself; HINT: drop the schema, or choose another --schema"
+                f"schema {quoted(self.schema)} already exists and belongs to role {quoted(self.schema_owner)}, and the "
+                "SQL edition creates its schema itself; HINT: drop the schema, or choose another --schema"
             )
         elif not self.is_trusted_schema:
             problems.append(
-                f"schema {self.schema} already exists and belongs to role {quoted(self.schema_owner)}, who could drop "
-                "the extension or add functions to the schema; HINT: drop the schema, or choose another --schema"
+                f"schema {quoted(self.schema)} already exists and belongs to role {quoted(self.schema_owner)}, who "
+                "could drop the extension or add functions to the schema; HINT: drop the schema, or choose another "
+                "--schema"
             )
         return problems
 

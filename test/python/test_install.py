@@ -45,11 +45,11 @@ def facts(**changes: object) -> Offer:
         (
             {"is_keyword": True, "schema": "select"},
             C,
-            (SQL, "select, is a keyword of SQL; HINT: choose another --schema"),
+            (SQL, '"select", is a keyword of SQL; HINT: choose another --schema'),
         ),
         ({"is_read_only": True}, None, (SQL, "transactions are read-only here")),
         ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
-        ({"schema_owner": "x"}, C, (SQL, 'schema inorder already exists and belongs to role "x"')),
+        ({"schema_owner": "x"}, C, (SQL, 'schema "inorder" already exists and belongs to role "x"')),
         ({"state_owner": "x"}, None, (C, 'schema inorder_internal already exists and belongs to role "x"')),
         ({"can_create": False}, None, (SQL, 'role "r" lacks CREATE on database "d"')),
         ({"can_create": False, "role": 'a"b'}, None, (SQL, 'GRANT CREATE ON DATABASE "d" TO "a""b"')),
@@ -330,7 +330,9 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
     assert tool.run("count", "show", "events").stdout == b"1\n"
     other = Tool(cluster, tmp_path, empty)
     refused = other.run("count", "show", "events")
-    assert refused.returncode == 2 and b"in schema elsewhere" in refused.stderr and b'"edition_owner"' in refused.stderr
+    assert (
+        refused.returncode == 2 and b'in schema "elsewhere"' in refused.stderr and b'"edition_owner"' in refused.stderr
+    )
 
 
 @pytest.mark.server
