@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import click
 from inorder.connection.database import Connection, connect
 from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
@@ -23,7 +22,7 @@ from load.engines.stream import session
 from world.sql import run
 from world.tables import table as form_of
 
-PARTS, CORES = 4, 2
+PARTS, CORES, ROUNDS = 4, 2, 5
 TICKS = os.sysconf("SC_CLK_TCK")
 COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # rows, and steps of work on each
 
@@ -89,11 +88,7 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
     )
 
 
-@click.command()
-@click.option(
-    "--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Rounds of one part and of four parts."
-)
-def main(rounds: int) -> None:
+def main() -> None:
     """Measure one part and four parts in turn, at three costs of a row. The first round of each is not counted."""
     with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
@@ -106,9 +101,9 @@ def main(rounds: int) -> None:
                 pairs = [
                     (measured(spark, cluster.dsn, table, steps, 1, roots),
                      measured(spark, cluster.dsn, table, steps, PARTS, roots))
-                    for _ in range(rounds + 1)
+                    for _ in range(ROUNDS + 1)
                 ]  # fmt: skip
-                click.echo(f"{rows:,} rows, {summary(pairs[1:], rows)}")
+                print(f"{rows:,} rows, {summary(pairs[1:], rows)}")
         spark.stop()
 
 
