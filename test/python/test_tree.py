@@ -17,6 +17,7 @@ from inorder.lab.plan.keys import BASE_KINDS, SHADES
 from conftest import LONG, ROOT, SLOWEST, text
 from messages import messages
 from sources import C_FILES, SQL_FILES, definitions, sql_source
+from world.refusals import CAUSES
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -283,6 +284,10 @@ def test_all_messages_are_found() -> None:
         "cannot read … by transactions: it is not a table", "feed_guard() must be called as a trigger",
     ):  # fmt: skip
         assert message in MESSAGES
+
+
+def test_the_stress_test_knows_refusals_by_words_of_the_sql() -> None:
+    assert [words for words in CAUSES if words not in sql_source()] == []
 
 
 def test_names_of_others_go_to_a_terminal_as_text() -> None:

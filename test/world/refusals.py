@@ -7,7 +7,8 @@ from inorder.connection.session import index_went
 AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"
-# object_not_in_prerequisite_state: a user has to act. Parts of the message or hint, and their meaning.
+# object_not_in_prerequisite_state: a user has to act. Parts of the message or hint, and their meaning. A test finds
+# each part in the sources.
 NOT_NOW = "not now"
 OWNER = "owner"
 PASSED = "passed"
