@@ -5,7 +5,7 @@
 -- 2. "inorder uninstall" names the objects that need inorder, and does nothing while such objects exist. Drop the
 --    views and indexes. Call changes_disable for each logged table, and changes_enable after this script.
 -- 3. Copy this script, and replace events.id and orders.xact by your own columns, in both places. For a generated
---    column: DROP EXPRESSION, which keeps its values, then SET DEFAULT xact_id().
+--    column, write DROP EXPRESSION, which keeps the column's values, and then SET DEFAULT xact_id().
 -- 4. Run the copy by psql -v ON_ERROR_STOP=1 -f, as a superuser. An error leaves everything unchanged.
 --
 -- To change back, replace each statement that has a comment "-- back:" by the statements in this comment.
