@@ -39,11 +39,11 @@ LOG = (
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no log": ("", TABLE, ""),
     "C extension": ("c", TABLE, "no log"),
-    "C, log by partitions": ("c", TABLE + LOG, "no log"),
+    "C, partitioned log": ("c", TABLE + LOG, "no log"),
     "SQL edition": ("sql", TABLE, "no log"),
-    "table by partitions, no log": ("", PARTED, ""),
-    "the same, C extension": ("c", PARTED, "table by partitions, no log"),
-    "the same, SQL edition": ("sql", PARTED, "table by partitions, no log"),
+    "partitioned table, no log": ("", PARTED, ""),
+    "partitioned table, C extension": ("c", PARTED, "partitioned table, no log"),
+    "partitioned table, SQL edition": ("sql", PARTED, "partitioned table, no log"),
 }
 # For each statement: calls per sample, rows per call, the statement; %s is a number that grows.
 STATEMENTS = {

@@ -78,7 +78,7 @@ STATEMENTS = {
     "DELETE of one row": (1000, f"DELETE FROM t WHERE id = {AT}"),
     f"INSERT of {MANY} rows": (4, f"{NEW} generate_series(1, {MANY} - 1) AS k"),
     f"UPDATE of {MANY} rows": (4, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE {SOME}"),
-    f"UPDATE of another column of {MANY}": (4, f"UPDATE t SET n = n + 1 WHERE {SOME}"),
+    f"UPDATE of another column of {MANY} rows": (4, f"UPDATE t SET n = n + 1 WHERE {SOME}"),
 }
 READ = "read of all groups"
 CLIENTS = {"16 clients on one group": "off", "16 clients that wait for the disk": "on"}  # -> synchronous_commit

@@ -209,7 +209,7 @@ MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
     "insert of one row, not prepared": not_prepared,
     f"row of an insert of {BATCH_ROWS}": many("small"),
     "insert of one row of 256 bytes, prepared": prepared("log"),
-    "the same, time until it is on disk": committed,
+    "insert of one row of 256 bytes, until it is on disk": committed,
     f"row of 256 bytes, of an insert of {BATCH_ROWS}": many("log"),
     f"read of {READ_ROWS:,} rows": read,
     "read of one new row": read_new(1),

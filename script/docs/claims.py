@@ -10,7 +10,7 @@ from inorder.lab.results.result import Result, Run
 
 from unpaired import unpaired_ratio
 
-NO_FIGURE = ("–", "asked there")
+NO_FIGURE = ("–", "a question")
 NEAR = (0.8, 1.25)  # a difference by a ratio in this range does not matter
 
 Figure = Callable[[Result], Estimate | None]

@@ -30,7 +30,7 @@ DISTURBED = {  # runs whose times are not used, with the reason
 }
 NOTED = {
     Answer.IN_PART: ": in part",
-    Answer.NOT: ": not",
+    Answer.NOT: ": does not hold",
     Answer.OPEN: ": undecided",
 }  # shown after the figure of a run
 PARTS: dict[str, list[list[str]]] = tomllib.loads(

@@ -74,7 +74,7 @@ def test_what_is_not_known_of_a_wait_is_empty() -> None:
     result.runs = [Run(READ, "horizon", 0, 1, metrics)]
     (section,) = ReaderExperiment.sections(result)
     assert section.shown()[0][-6:-3] == ["", "", "0.0 ms"]
-    assert "could not be compared" in section.caption and "1 rows were not lost, but held back" in section.caption
+    assert "could not be compared" in section.caption and "open elsewhere held back 1 row." in section.caption
 
 
 class Told:

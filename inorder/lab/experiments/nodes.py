@@ -27,7 +27,7 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.tables.key_files import simulated, write_keys
 from inorder.lab.targets.server_settings import Small
-from inorder.text import plural
+from inorder.text import plural, quoted
 from inorder.units import MB
 
 V1, BUILT_IN, V7 = "uuid_v1", "uuid", "v7"
@@ -192,8 +192,9 @@ def sections(result: Result, plan: NodesPlan) -> Sequence[Section]:
 
 def verdicts(result: Result, plan: NodesPlan, question: str) -> Sequence[Verdict]:
     most, least = max(plan.lag), min(plan.lag)
+    equal = f"clocks at most {least:g} s apart" if least else "equal clocks"
     compared = [
-        Compared("WAL", f'"{KINDS[kind].label}" from clocks {least:g} s apart',
+        Compared("WAL", f"{quoted(KINDS[kind].label)} with {equal}",
                  ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
                            base_step=step_of(least)), counted=True)
         for kind in KINDS

@@ -333,8 +333,8 @@ def caption(result: Result) -> str:
     return (
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 relative to uuid_v1; above 1, "
         "uuid_v1 takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
-        "blocks that an insert accessed; 1: the btree's fastpath. newest tenth: "
-        "a count by the time in the key (>=~), for uuid v1 by an indexed column created_at. k: thousands. "
+        "blocks that an insert accessed, 1 with the btree's fastpath. newest tenth: a count by the time in the key "
+        "(>=~) or, for uuid v1, by an indexed column created_at. k: thousands. "
         f"{how_sure(result)}"
     )
 

@@ -147,21 +147,21 @@ class Compared:
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
         'the speed is 59 % [58–60 %] of that of bigint'
         >>> Compared("speed", "bigint", sixfold(0.86, 1.0, 1.02), speed=True).words
-        'no difference in the speed from bigint was found, but the speed may be up to 14 % lower'
+        'the speed does not differ significantly from that of bigint, but may be up to 14 % lower'
         >>> Compared("speed", "bigint", {1: 0.7}, speed=True).words
         'the speed is 70 % of that of bigint (1 round)'
         >>> Compared("CPU time", "bigserial", sixfold(1.4, 1.5, 1.6)).words
         'the CPU time is 1.50 [1.40–1.60] times that of bigserial'
         >>> Compared("CPU time", "bigserial", sixfold(0.9, 1.0, 1.3)).words
-        'no difference in the CPU time from bigserial was found, but the CPU time may be up to 30 % higher'
+        'the CPU time does not differ significantly from that of bigserial, but may be up to 30 % higher'
         """
         if (ratio := self.ratio) is None:
             return ""
         enough = ratio.rounds >= LEAST_ROUNDS
         if enough and ratio.low is not None and ratio.high is not None and not ratio.differs_from(1.0):
             return (
-                f"no difference in the {self.metric} from {self.base} was found, "
-                f"but the {self.metric} may be up to {self.possible}"
+                f"the {self.metric} does not differ significantly from that of {self.base}, "
+                f"but may be up to {self.possible}"
             )
         factor = f"{times(ratio if enough else ratio.median)} times"
         if self.speed:
@@ -236,7 +236,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
     >>> to_decide(Estimate(0.9, 0.8, 1.0, 3), {})
     '3 rounds are too few to decide. Repeat with --rounds 6.'
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
-    '6 rounds scatter too much. To detect a difference of 10 %, use --rounds 33.'
+    'the figures of 6 rounds vary too much. To detect a difference of 10 %, use --rounds 33.'
     """
     if ratio.rounds < LEAST_ROUNDS:
         return too_few(ratio.rounds)
@@ -244,7 +244,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
         return f"{ratio.rounds} rounds give an interval of 95 % or more."
     middle = log(ratio.median)
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
-    return f"{ratio.rounds} rounds scatter too much. {to_detect(needed)}"
+    return f"the figures of {ratio.rounds} rounds vary too much. {to_detect(needed)}"
 
 
 def too_few(rounds: int) -> str:
@@ -258,7 +258,7 @@ def too_few(rounds: int) -> str:
 
 
 def to_detect(rounds: int | None) -> str:
-    """The text for rounds that scatter too much; None if no number of rounds suffices.
+    """The text for rounds whose figures vary too much. ``rounds``: None if no number of rounds suffices.
 
     >>> to_detect(None)
     'To detect a difference of 10 %, use longer measurements, or a machine with less other load.'

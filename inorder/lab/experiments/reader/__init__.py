@@ -27,7 +27,7 @@ from inorder.lab.report.section import Figure, Section, data_only, number, table
 from inorder.lab.report.verdict import PLAIN, Bar, Step, Verdict
 from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
-from inorder.text import quoted
+from inorder.text import plural, quoted
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
@@ -250,7 +250,7 @@ FIGURES = (
 def caption(runs: Sequence[Run]) -> str:
     words = [CAPTION] if any("longest_wait_ms" in run.metrics for run in runs) else [CAPTION, NO_WAIT]
     words += [
-        f"{READERS[run.kind]}: {held:,.0f} rows were not lost, but held back by a transaction that is open elsewhere."
+        f"{READERS[run.kind]}: a transaction that is open elsewhere held back {plural(round(held), 'row')}."
         for run in runs if (held := run.metrics.get("held", 0))
     ]  # fmt: skip
     return " ".join(words)
@@ -293,7 +293,8 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     lost = {name: int(sum(run.metrics["lost"] for run in its_runs)) for name, its_runs in runs.items()}
     committed = sum(run.metrics["committed"] for run in next(iter(runs.values())))
     shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
-    words = ", ".join(f"{lost[name]:,} by {quoted(READERS[name])}" for name in shown)
+    *losses, last = [f"{quoted(READERS[name])} lost {lost[name]:,}" for name in shown]
+    losses_text = f"{', '.join(losses)}, and {last}" if losses else last
     seconds = fsum(run.metrics["seconds"] for run in next(iter(runs.values())))
     waits = longest_waits(runs)
     loses = any(lost.values())
@@ -301,7 +302,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
         Verdict(
             question,
             "Yes" if loses else "Not seen",
-            f"Of {committed:,.0f} committed rows, these were lost for good: {words}.{waits}",
+            f"Of {committed:,.0f} committed rows, {losses_text}.{waits}",
             f"{result.plan['writers']} writers inserted rows for {seconds:.0f} s.",
             "Each row was checked." if loses else "A loss is still possible: repeat with --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
