@@ -119,7 +119,7 @@ COMMENT ON COLUMN @extschema@.feeds.batch_worker IS
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS 'when a reader last asked for rows';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
-'true if no rows are unread, and no batches are unfinished except dead ones; null if unknown';
+'true if all rows were read, and all batches except dead batches are finished; null if unknown';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and got all committed rows';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
@@ -128,11 +128,11 @@ COMMENT ON COLUMN @extschema@.feeds.lag IS
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of ended transactions, of any table, that are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
-'number of rows of these transactions in the table, counted by the index; 10000 means 10000 or more';
+'number of unread rows of ended transactions, counted by the index; 10000 means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of the table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS
-'start time of the oldest of these transactions: no delayed row is older';
+'start time of the oldest transaction that delays rows: no delayed row is older';
 COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
 'number of unfinished batches of workers, without dead batches: see feed_batches';
 COMMENT ON COLUMN @extschema@.feeds.dead_batches IS 'number of dead batches; the backlog does not include them';

@@ -12,8 +12,8 @@ COMMENT ON FUNCTION @extschema@.xact_id_generated(bigint) IS
 CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
-'Numbers (transaction id plus base) of all transactions that have ended in the snapshot of the calling statement, '
-'from 0 on.';
+'Set of the numbers (transaction id plus base, from 0 on) of all transactions that have ended in the snapshot of the '
+'calling statement.';
 
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
