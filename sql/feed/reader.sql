@@ -292,8 +292,7 @@ CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extsche
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_batch(relation, batch));
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
-'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
-'transaction.';
+'Return the text of a query for the rows of a batch, in order, to be run by COPY or a cursor in the same transaction.';
 
 CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extschema@.feed_position)
 RETURNS @extschema@.feed_position
