@@ -8,17 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import psycopg
 import pytest
-from inorder.connection import reconnect
-from inorder.connection.database import connect
+from inorder.connection import patience, reconnect
+from inorder.connection.database import Connection, connect
 from inorder.connection.session import Session
-from inorder.errors import InorderError
+from inorder.errors import InorderError, Terminated
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -46,6 +46,50 @@ def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reconnect, "pauses", lambda: iter([0.0, 0.0]))
     with pytest.raises(InorderError, match='relation "events" does not exist'):
         reconnect.reconnected(lambda: cast(Session, SimpleNamespace(close=lambda: None)), attach)
+
+
+def test_a_session_is_closed_before_another_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each lock timeout of a long run would leave a session."""
+    sessions = set[object]()
+
+    class OnPaper:
+        connection = SimpleNamespace(closed=False)
+
+        def __init__(self, *_: object) -> None:
+            assert sessions == set()
+            sessions.add(self)
+
+        def close(self) -> None:
+            sessions.discard(self)
+
+    errors = iter([None, reconnect.InUseError(), psycopg.errors.LockNotAvailable(), None])
+    ends = iter([psycopg.errors.LockNotAvailable(), Terminated()])
+
+    def fail_with(error: BaseException | None) -> None:
+        if error:
+            raise error
+
+    monkeypatch.setattr(reconnect, "Session", OnPaper)
+    monkeypatch.setattr(reconnect, "pauses", lambda: repeat(0.0))
+    with pytest.raises(Terminated):
+        reconnect.forever("", lambda _: fail_with(next(errors)), lambda: fail_with(next(ends)), lambda: None)
+    assert sessions == set() and [*errors, *ends] == []
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected])
+def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    open_connection, errors = cast(Connection, SimpleNamespace(closed=False)), [error(), error()]
+
+    def step() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert patience.patiently(open_connection, step) == "done"
+    errors += [error() for _ in range(patience.TRIES)]
+    with pytest.raises(error):
+        patience.patiently(open_connection, step)
 
 
 @pytest.fixture(scope="module")
