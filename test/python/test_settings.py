@@ -1,5 +1,6 @@
 """Settings of the caller's: none affects the functions of inorder, or data that one session keeps for another."""
 
+import json
 import re
 
 import psycopg
@@ -128,6 +129,34 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
         plain.execute("DROP TABLE parts, streams")
         plain.execute(rb'DROP TABLE "odd ""\' name"')
         return [*answers, ("notices", [notice for notice in messages if BY_STATISTICS not in str(notice)])]
+
+
+# Settings of calls that run as the owner of the state, and another value of each.
+PINNED = {
+    "quote_all_identifiers": ("off", "on"), "standard_conforming_strings": ("on", "off"),
+    "transform_null_equals": ("off", "on"), "array_nulls": ("on", "off"), "enable_seqscan": ("off", "on"),
+    "jit": ("off", "on"), "plpgsql.extra_errors": ("none", "all"), "plpgsql.extra_warnings": ("none", "all"),
+    "search_path": ("pg_catalog, pg_temp", "public, inorder"),
+}  # fmt: skip
+
+
+# A function that such calls use. It shows the settings instead.
+SHOWN = """
+CREATE OR REPLACE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
+RETURNS inorder_internal.feed LANGUAGE plpgsql AS $$ BEGIN
+    RAISE '%', (SELECT pg_catalog.jsonb_object_agg(n, pg_catalog.current_setting(n))
+                FROM pg_catalog.unnest(pg_catalog.string_to_array(feed_name, ' ')) AS n);
+END $$"""
+
+
+@pytest.mark.editions
+def test_settings_of_the_caller_do_not_hold_within_a_call(fresh: Connection) -> None:
+    fresh.execute(SHOWN)
+    for name, (_, other) in PINNED.items():
+        fresh.execute("SELECT set_config(%s, %s, false)", [name, other])
+    with pytest.raises(psycopg.errors.RaiseException) as shown:
+        fresh.execute("SELECT feed_drop(%s)", [" ".join(PINNED)])
+    assert json.loads(str(shown.value.diag.message_primary)) == {name: value for name, (value, _) in PINNED.items()}
 
 
 @pytest.mark.editions
