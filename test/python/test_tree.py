@@ -16,7 +16,7 @@ from inorder.lab.plan.keys import BASE_KINDS, SHADES
 
 from conftest import LONG, ROOT, SLOWEST, text
 from messages import messages
-from sources import C_FILES, SQL_FILES, definitions, sql_source
+from sources import C_FILES, PLAIN_FILES, SQL_FILES, definitions, sql_source
 from world.refusals import CAUSES
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
@@ -251,6 +251,21 @@ def test_no_registry_host_is_named() -> None:
     # The name of a format is an exception, because debian/copyright must have it.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
+
+
+# A call without a schema. The column of a common table expression, as in tree(hash) AS (…), is no call, nor is a hint
+# to call a function again.
+UNQUALIFIED = re.compile(r"""(?<![.\w@"'-])(\w+)\((?!\w+\) AS \(|\) again)""")
+QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
+
+
+def test_calls_of_own_functions_are_qualified() -> None:
+    """The path of such a call is pg_catalog, pg_temp: it would fail, but only when the statement runs."""
+    sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
+    own = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
+    statements = [text for source in sources for text in QUOTED_TEXT.findall(source) if "SELECT " in text]
+    texts = [QUOTED_TEXT.sub("''", source) for source in sources] + statements
+    assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own} == set()
 
 
 # The first column of the tables of errors in docs/troubleshooting.md.
