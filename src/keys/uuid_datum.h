@@ -42,6 +42,7 @@ uuid_arg_of_version(Datum arg, unsigned version)
 /* xact.c */
 extern uint64 xact_plus_base(uint64 xact, int64 base);
 extern uint64 current_xact_number(int64 base, const char *function_name);
+extern Datum xact_id_generated(PG_FUNCTION_ARGS);
 extern UuidWords next_xact_key(int64 base);
 
 #endif							/* INORDER_UUID_DATUM_H */

@@ -28,28 +28,28 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "keys/uuid_datum.h"
 #include "ports/table.h"
 
-#define GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
-#define UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE)
+/* The guard of a generated number fires AFTER: see guard_definitions() in sql/ports/table.sql. */
+#define GENERATED_GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
+#define GENERATED_UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE)
+#define GUARD_EVENTS (GENERATED_GUARD_EVENTS | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT)
+#define UPDATE_EVENTS (GENERATED_UPDATE_EVENTS | TRIGGER_TYPE_BEFORE)
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * True if the transaction number is in a uuid column that is not generated, and
- * this column alone orders the rows.  In other tables the primary key, or the
- * expression of the generated number, must be examined, too.
+ * The attribute numbers of the columns on which readers depend: the key, and the
+ * columns that order the rows of one transaction.  The order is that of
+ * known_columns() in sql/ports/table.sql.
  */
-static bool
-has_simple_key(const Reading *reading)
+typedef struct Columns
 {
-	Datum	   *columns;
-	int			count;
+	int			count;			/* 0 if a column is not as feed_enable() found it */
+	AttrNumber	numbers[INDEX_MAX_KEYS + 1];
+} Columns;
 
-	if (!reading->is_uuid || reading->is_generated)
-		return false;
-	deconstruct_array(reading->order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &columns, NULL, &count);
-	return count == 1 && strcmp(NameStr(*DatumGetName(columns[0])), reading->key_column) == 0;
-}
+static const Columns no_columns = {0};
 
 /*
  * True if a table is permanent, and is either a heap table without children or a
@@ -64,23 +64,74 @@ is_permanent(Form_pg_class class)
 		(class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhassubclass);
 }
 
-/* The attribute number of the key column; 0 if the column has been changed since feed_enable() was called */
-static AttrNumber
-key_of(Relation table, const Reading *reading)
+/* The column with this name, or NULL */
+static Form_pg_attribute
+column_of(Relation table, const char *name)
 {
-	int			number = SPI_fnumber(RelationGetDescr(table), reading->key_column);
-	Form_pg_attribute column = number > 0 ? TupleDescAttr(RelationGetDescr(table), number - 1) : NULL;
+	int			number = SPI_fnumber(RelationGetDescr(table), name);
 
-	return column != NULL && column->atttypid == UUIDOID && column->attgenerated == '\0' ? number : 0;
+	return number > 0 ? TupleDescAttr(RelationGetDescr(table), number - 1) : NULL;
+}
+
+static bool
+is_key(Form_pg_attribute column, const Reading *reading)
+{
+	return column != NULL && column->atttypid == (reading->is_uuid ? UUIDOID : INT8OID) &&
+		column->attgenerated == (reading->is_generated ? ATTRIBUTE_GENERATED_STORED : '\0');
+}
+
+/* True for a column of a type that often orders rows: order_types() in sql/ports/table.sql has further types */
+static bool
+orders_rows(Form_pg_attribute column)
+{
+	static const Oid types[] = {INT2OID, INT4OID, INT8OID, UUIDOID, TEXTOID, VARCHAROID, DATEOID, TIMESTAMPTZOID};
+
+	for (int i = 0; column != NULL && i < lengthof(types); i++)
+		if (column->atttypid == types[i])
+			return true;
+	return false;
+}
+
+static Columns
+columns_of(Relation table, const Reading *reading)
+{
+	Form_pg_attribute column = column_of(table, reading->key_column);
+	Columns		columns = {0};
+	Datum	   *names;
+	int			count;
+
+	deconstruct_array(reading->order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
+	if (!is_key(column, reading) || count > INDEX_MAX_KEYS)
+		return no_columns;
+	columns.numbers[columns.count++] = column->attnum;
+	/* In a table with a key of type uuid, the key alone orders the rows. */
+	if (reading->is_uuid)
+		return count == 1 && strcmp(NameStr(*DatumGetName(names[0])), reading->key_column) == 0 ? columns : no_columns;
+	for (int i = 0; i < count; i++)
+	{
+		column = column_of(table, NameStr(*DatumGetName(names[i])));
+		if (!orders_rows(column))
+			return no_columns;
+		columns.numbers[columns.count++] = column->attnum;
+	}
+	return columns;
+}
+
+/* True if a trigger names exactly these columns */
+static bool
+names_columns(const Trigger *trigger, const Columns *columns)
+{
+	return trigger->tgnattr == columns->count &&
+		memcmp(trigger->tgattr, columns->numbers, sizeof(AttrNumber) * columns->count) == 0;
 }
 
 /*
  * The function of the trigger with this name, if the trigger is as feed_enable()
- * creates it (without a column list if the key is 0); otherwise InvalidOid.  The
- * loop must not rebuild the relation cache, which contains the triggers.
+ * creates it; otherwise InvalidOid.  The loop must not rebuild the relation cache,
+ * which contains the triggers.
  */
 static Oid
-guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
+guard_by(Relation table, const char *name, int16 events, const Columns *columns, const char *base)
 {
 	TriggerDesc *trigdesc = table->trigdesc;
 
@@ -92,8 +143,8 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 			continue;
 		if (trigger->tgtype == events && trigger->tgenabled == TRIGGER_FIRES_ALWAYS && trigger->tgqual == NULL &&
 			!OidIsValid(trigger->tgconstraint) && !trigger->tgdeferrable && trigger->tgoldtable == NULL &&
-			trigger->tgnewtable == NULL && trigger->tgnattr == (key != 0) &&
-			(key == 0 || trigger->tgattr[0] == key) && trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], base) == 0)
+			trigger->tgnewtable == NULL && names_columns(trigger, columns) && trigger->tgnargs == 1 &&
+			strcmp(trigger->tgargs[0], base) == 0)
 			return trigger->tgfoid;
 	}
 	return InvalidOid;
@@ -101,23 +152,46 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 
 /* True if a table has the triggers of its guard.  A partition inherits only the row triggers. */
 static bool
-is_guarded(Relation table, const Reading *reading, bool is_partition)
+is_guarded(Relation table, const Columns *columns, const Reading *reading, bool is_partition)
 {
-	AttrNumber	key = key_of(table, reading);
 	char	   *base = psprintf(INT64_FORMAT, reading->base);
-	Oid			function = key == 0 ? InvalidOid : guard_by(table, "zz_inorder_guard", GUARD_EVENTS, key, base);
+	int16		guard_events = reading->is_generated ? GENERATED_GUARD_EVENTS : GUARD_EVENTS;
+	int16		update_events = reading->is_generated ? GENERATED_UPDATE_EVENTS : UPDATE_EVENTS;
+	Oid			function = guard_by(table, "zz_inorder_guard", guard_events, columns, base);
 
-	return OidIsValid(function) && function == guard_by(table, "zz_inorder_update", UPDATE_EVENTS, 0, base) &&
-		(is_partition || function == guard_by(table, "zz_inorder_truncate", TRUNCATE_EVENTS, 0, base)) &&
+	return columns->count > 0 && OidIsValid(function) &&
+		function == guard_by(table, "zz_inorder_update", update_events, &no_columns, base) &&
+		(is_partition || function == guard_by(table, "zz_inorder_truncate", TRUNCATE_EVENTS, &no_columns, base)) &&
 		is_guard_function(function);
 }
 
+/* True if a column is generated by xact_id_generated() with this base: see prove_columns() in sql/ports/table.sql */
+static bool
+is_generated_number(Relation table, AttrNumber key, int64 base)
+{
+	TupleConstr *constraints = RelationGetDescr(table)->constr;
+	FmgrInfo	function;
+
+	for (int i = 0; constraints != NULL && i < constraints->num_defval; i++)
+		if (constraints->defval[i].adnum == key)
+		{
+			int64		present_base;
+			Oid			called = base_of_call(constraints->defval[i].adbin, &present_base);
+
+			if (!OidIsValid(called) || present_base != base)
+				return false;
+			fmgr_info(called, &function);
+			return function.fn_addr == xact_id_generated;
+		}
+	return false;
+}
+
 /*
- * True for the server's own btree operator classes for uuid.  index_of() in
+ * True for the server's own btree operator class for uuid or bigint.  index_of() in
  * sql/ports/table.sql makes the same check.
  */
 static bool
-is_of_server(Oid class)
+is_of_server(Oid class, bool is_uuid)
 {
 	HeapTuple	tuple = class < FirstNormalObjectId ? SearchSysCache1(CLAOID, ObjectIdGetDatum(class)) : NULL;
 	Form_pg_opclass form;
@@ -126,56 +200,101 @@ is_of_server(Oid class)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_opclass) GETSTRUCT(tuple);
-	result = form->opcintype == UUIDOID && form->opcmethod == BTREE_AM_OID;
+	result = form->opcintype == (is_uuid ? UUIDOID : INT8OID) && form->opcmethod == BTREE_AM_OID;
 	ReleaseSysCache(tuple);
 	return result;
+}
+
+/* True if an index has all rows or, where the feed accepts such an index, all rows except those of number 0 */
+static bool
+has_rows(HeapTuple index, AttrNumber key, bool is_partial)
+{
+	bool		is_null;
+	Datum		predicate = SysCacheGetAttr(INDEXRELID, index, Anum_pg_index_indpred, &is_null);
+
+	return is_null || (is_partial && leaves_out_old(TextDatumGetCString(predicate), key));
 }
 
 /* True if an index can find the rows of a table by their key */
 static bool
-finds_rows(Oid index, AttrNumber key)
+finds_rows(HeapTuple index, AttrNumber key, const Reading *reading)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
-	Form_pg_index form;
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(index);
 	bool		is_null;
-	Datum		classes;
-	bool		result;
+	Datum		classes = SysCacheGetAttr(INDEXRELID, index, Anum_pg_index_indclass, &is_null);
 
-	if (!HeapTupleIsValid(tuple))
+	return form->indisvalid && form->indkey.values[0] == key && has_rows(index, key, reading->is_partial) &&
+		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0], reading->is_uuid);
+}
+
+/* True for the index of a primary key that consists of these columns, in this order, and the first column anywhere */
+static bool
+is_primary_key(HeapTuple index, const Columns *columns)
+{
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(index);
+	int			found = 1;
+
+	if (!form->indisprimary || !form->indisvalid)
 		return false;
-	form = (Form_pg_index) GETSTRUCT(tuple);
-	classes = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &is_null);
-	result = form->indisvalid && form->indkey.values[0] == key && heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
-		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0]);
-	ReleaseSysCache(tuple);
+	for (int i = 0; i < form->indnkeyatts; i++)
+		if (form->indkey.values[i] != columns->numbers[0] &&
+			(found == columns->count || form->indkey.values[i] != columns->numbers[found++]))
+			return false;
+	return found == columns->count;
+}
+
+/*
+ * The first index that can find the rows of a table by their key, or InvalidOid.
+ * Sets is_ordered to true if the other columns are those of the primary key: see
+ * prove_order() in sql/ports/table.sql.
+ */
+static Oid
+index_of(Relation table, const Columns *columns, const Reading *reading, bool *is_ordered)
+{
+	Oid			result = InvalidOid;
+	ListCell   *cell;
+
+	*is_ordered = columns->count == 1;
+	foreach(cell, RelationGetIndexList(table))
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		if (!OidIsValid(result) && finds_rows(tuple, columns->numbers[0], reading))
+			result = lfirst_oid(cell);
+		*is_ordered = *is_ordered || is_primary_key(tuple, columns);
+		ReleaseSysCache(tuple);
+	}
 	return result;
 }
 
-/* The first index that can find the rows of a table by their key, or InvalidOid */
-static Oid
-index_of(Relation table, const Reading *reading)
+/* True if a table that holds rows finds them by an index, and makes their numbers as before */
+static bool
+is_leaf_as_made(Relation table, AttrNumber key, Oid index, TableProof *proof)
 {
-	AttrNumber	key = key_of(table, reading);
-	ListCell   *cell;
+	Leaf		leaf = {RelationGetRelid(table), index};
 
-	foreach(cell, RelationGetIndexList(table))
-		if (finds_rows(lfirst_oid(cell), key))
-			return lfirst_oid(cell);
-	return InvalidOid;
+	proof->leaves[proof->leaf_count++] = leaf;
+	return OidIsValid(index) &&
+		(!proof->reading.is_generated || is_generated_number(table, key, proof->reading.base));
 }
 
 static bool
 is_member_as_made(Oid member, TableProof *proof)
 {
 	Relation	table = table_open(member, NoLock);
-	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &proof->reading, member != proof->relation);
+	bool		is_partition = member != proof->relation;
+	Columns		columns = columns_of(table, &proof->reading);
+	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &columns, &proof->reading, is_partition);
 
-	if (result && table->rd_rel->relkind == RELKIND_RELATION)
+	if (result)
 	{
-		Leaf		leaf = {member, index_of(table, &proof->reading)};
+		bool		is_ordered;
+		Oid			index = index_of(table, &columns, &proof->reading, &is_ordered);
 
-		proof->leaves[proof->leaf_count++] = leaf;
-		result = OidIsValid(leaf.index);
+		result = (is_ordered || is_partition) &&
+			(table->rd_rel->relkind != RELKIND_RELATION || is_leaf_as_made(table, columns.numbers[0], index, proof));
 	}
 	table_close(table, NoLock);
 	return result;
@@ -189,7 +308,7 @@ bool
 is_as_made(TableProof *proof)
 {
 	/* In parallel mode invalidations must not be processed. */
-	if (IsInParallelMode() || !has_simple_key(&proof->reading))
+	if (IsInParallelMode())
 		return false;
 	AcceptInvalidationMessages();	/* the locks, which process invalidations, may be older than this call */
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);

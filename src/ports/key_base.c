@@ -15,6 +15,9 @@
 #include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(key_base);
 
@@ -57,16 +60,48 @@ is_constant(Node *argument, int64 *number)
 	return IsA(argument, Const) && is_number((Const *) argument, number);
 }
 
+/* The function that an expression calls, and the base that is its argument; InvalidOid for another expression */
+Oid
+base_of_call(char *expression, int64 *base)
+{
+	FuncExpr   *call = stringToNode(expression);
+
+	*base = 0;
+	if (call == NULL || !IsA(call, FuncExpr) || (call->args != NIL && !is_constant(linitial(call->args), base)))
+		return InvalidOid;
+	return call->funcid;
+}
+
 /* key_base(expression pg_node_tree, function oid) -> bigint: null unless the expression is a call of this function */
 Datum
 key_base(PG_FUNCTION_ARGS)
 {
-	FuncExpr   *call = stringToNode(TextDatumGetCString(PG_GETARG_DATUM(0)));
-	int64		base = 0;
+	int64		base;
 
-	if (call == NULL || !IsA(call, FuncExpr) || call->funcid != PG_GETARG_OID(1))
-		PG_RETURN_NULL();
-	if (call->args != NIL && !is_constant(linitial(call->args), &base))
+	if (base_of_call(TextDatumGetCString(PG_GETARG_DATUM(0)), &base) != PG_GETARG_OID(1))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(base);
+}
+
+/* True if a predicate is that a column of type bigint is not 0, or is above 0: see leaves_out_old() in SQL */
+bool
+leaves_out_old(char *predicate, AttrNumber column)
+{
+	OpExpr	   *comparison = stringToNode(predicate);
+	Var		   *variable;
+	int64		number;
+
+	if (comparison == NULL || !IsA(comparison, OpExpr) || list_length(comparison->args) != 2)
+		return false;
+	variable = linitial(comparison->args);
+	switch (get_opcode(comparison->opno))
+	{
+		case F_INT8NE:
+		case F_INT84NE:
+		case F_INT8GT:
+		case F_INT84GT:
+			return IsA(variable, Var) && variable->varattno == column && IsA(lsecond(comparison->args), Const) &&
+				is_number(lsecond(comparison->args), &number) && number == 0;
+	}
+	return false;
 }

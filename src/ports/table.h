@@ -97,6 +97,10 @@ extern bool lock_readable(Oid caller, Oid relation);
 extern bool hidden_from(Oid role, Oid relation);
 extern bool is_plain_table(Oid relation);
 
+/* key_base.c */
+extern Oid	base_of_call(char *expression, int64 *base);
+extern bool leaves_out_old(char *predicate, AttrNumber column);
+
 /* versions.c */
 extern Datum plain_members(const Table *table);
 

@@ -296,16 +296,16 @@ static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {
 	Value		arguments[] = {table->description, value_of(BoolGetDatum(false), BOOLOID)};
-	Datum		members;
+	Datum		members = (Datum) 0;
 
-	if (!table->reading.is_uuid || !is_plain_table(table->oid))
-		members = call_under(take_snapshot, "members", 2, arguments).value;
-	else
+	if (is_plain_table(table->oid))
 	{
 		push_snapshot(take_snapshot);
 		members = plain_members(table);
 		PopActiveSnapshot();
 	}
+	if (members == (Datum) 0)
+		members = call_under(take_snapshot, "members", 2, arguments).value;
 	return value_of(PointerGetDatum(DatumGetArrayTypeP(members)), InvalidOid);
 }
 

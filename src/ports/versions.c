@@ -151,9 +151,56 @@ guard_versions(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(versions);
 }
 
+/* A column with its type, as text; 0 if the column has a collation, or does not exist */
+static Datum
+column_definition(Oid relation, const char *name)
+{
+	AttrNumber	number = get_attnum(relation, name);
+	Oid			type;
+	int32		modifier;
+	Oid			collation;
+
+	if (number == InvalidAttrNumber)
+		return (Datum) 0;
+	get_atttypetypmodcoll(relation, number, &type, &modifier, &collation);
+	if (OidIsValid(collation))
+		return (Datum) 0;
+	return CStringGetTextDatum(psprintf("%s %s", quote_identifier(name), format_type_with_typemod(type, modifier)));
+}
+
 /*
- * The members of a table that has no partitions and a key of type uuid, in the active snapshot.  members() in
- * sql/ports/table.sql returns the same value.
+ * Set the columns that distinguish the rows of one transaction, as
+ * order_definition() in sql/ports/table.sql writes them.  False if only that
+ * function can write them, because a column has a collation, or because an older
+ * snapshot may see other columns.
+ */
+static bool
+define_order(const Table *table, Row *member)
+{
+	Datum	   *columns;
+	int			count;
+
+	deconstruct_array(table->reading.order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &columns, NULL, &count);
+	for (int i = 0; i < count; i++)
+	{
+		const char *name = NameStr(*DatumGetName(columns[i]));
+
+		if (table->reading.is_uuid)
+			columns[i] = CStringGetTextDatum(psprintf("%s uuid", quote_identifier(name)));
+		else
+			columns[i] = IsolationUsesXactSnapshot() ? (Datum) 0 : column_definition(table->oid, name);
+		if (columns[i] == (Datum) 0)
+			return false;
+	}
+	if (count > 0)
+		set_column(member, MEMBER_ORDERED_BY, PointerGetDatum(construct_array(columns, count, TEXTOID, -1, false, TYPALIGN_INT)));
+	return true;
+}
+
+/*
+ * The members of a table that has no partitions, in the active snapshot.
+ * members() in sql/ports/table.sql returns the same value.  0 if only that function
+ * can return it.
  */
 Datum
 plain_members(const Table *table)
@@ -161,8 +208,8 @@ plain_members(const Table *table)
 	Oid			type = get_element_type(attribute_type("found_batch", "members"));
 	SavedRole	saved = become_owner(); /* its settings determine how names are written */
 	Datum		guarded = versions_of(table->oid, false);
-	Datum		order = CStringGetTextDatum(psprintf("%s uuid", quote_identifier(table->reading.key_column)));
 	Row			row = empty_row();
+	bool		is_defined = define_order(table, &row);
 	Datum		member;
 
 	set_column(&row, MEMBER_RELATION, ObjectIdGetDatum(table->oid));
@@ -171,8 +218,9 @@ plain_members(const Table *table)
 	set_column(&row, MEMBER_ATTACHED, PointerGetDatum(construct_empty_array(INT8OID)));
 	if (guarded != (Datum) 0)
 		set_column(&row, MEMBER_GUARDED, guarded);
-	set_column(&row, MEMBER_ORDERED_BY, PointerGetDatum(construct_array(&order, 1, TEXTOID, -1, false, TYPALIGN_INT)));
 	restore_role(saved);
+	if (!is_defined)
+		return (Datum) 0;
 	member = row_datum(&row, MEMBER_COLUMNS, type);
 	return PointerGetDatum(construct_array(&member, 1, type, -1, false, TYPALIGN_DOUBLE));
 }
