@@ -1,7 +1,7 @@
 -- For the database of the sink. The rows of a batch and its number are stored in one transaction.
 CREATE TABLE mails (id uuid, body text);
 CREATE TABLE batches (number bigint PRIMARY KEY);
--- Rows that cannot be stored (a dead letter queue). A batch that is tried again is stored row by row, without such rows.
+-- Rows that cannot be stored (dead letters). A batch that is tried again is stored row by row, without such rows.
 CREATE TABLE dead_letters (batch bigint, content json, error text);
 
 -- Store a batch, and return the number of its rows in dead_letters.
