@@ -12,10 +12,10 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- Functions that are called from outside the extension: feed_is_table() by the queries that reader_batch_query()
--- returns, and functions with an argument of type anyelement by the tool. In the schema of public functions, another
--- role might create a function that matches the arguments better. In this schema only a superuser can create objects.
--- Since the schema contains no state, every role has USAGE.
+-- This schema contains functions that are called from outside the extension: the queries that reader_batch_query()
+-- returns call feed_is_table(), and the tool calls functions with an argument of type anyelement. In the schema of
+-- public functions, another role might create a function that matches the arguments better. In this schema only a
+-- superuser can create objects. Since the schema contains no state, every role has USAGE.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that are called by the texts of queries of the extension inorder, and by its tool.';

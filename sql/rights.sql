@@ -24,8 +24,8 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 
--- Functions that public functions and the views call. They return only what the catalog shows to every role, and feeds
--- and batches that the caller may see.
+-- Functions that public functions and the views call. These functions return only what the catalog shows to every role,
+-- and feeds and batches that the caller may see.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
@@ -70,7 +70,8 @@ DO $$
 DECLARE
     function regprocedure;
 BEGIN
-    -- The schema is the schema of the type feed_position. Functions of other roles in this schema are left out.
+    -- The schema of the public functions is found as the schema of the type feed_position. Functions of other roles in
+    -- this schema are left out.
     FOR function IN SELECT p.oid FROM pg_proc AS p
                     JOIN pg_type AS t ON t.typnamespace = p.pronamespace
                     JOIN pg_attribute AS a ON a.atttypid = t.oid AND a.attname = 'position'
@@ -92,9 +93,10 @@ ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CH
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
 -- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. These
--- functions are called only after become_owner() has set the search_path (state.c). Setting it again in each function
--- took a tenth of the time of a call. (In the SQL edition callers can execute all functions, with any search_path.
--- PL/pgSQL resolves the types of variables once per session, perhaps when a function of another role makes the call.)
+-- functions are called only after become_owner() has set the search_path (state.c). Setting the search_path again in
+-- each function took a tenth of the time of a call. (In the SQL edition callers can execute all functions, with any
+-- search_path. PL/pgSQL resolves the types of variables once per session, perhaps when a function of another role makes
+-- the call.)
 DO $$
 DECLARE
     function regprocedure;

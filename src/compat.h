@@ -23,9 +23,9 @@
 
 /*
  * Since 16, input functions and the parser of names can return an error; in 15
- * they always raise it.  16 also has a function that checks privileges on any
- * kind of object, and a function that computes the conversion of a row for a
- * partition when the conversion is needed.
+ * they always raise the error.  16 also has a function that checks privileges on
+ * any kind of object, and a function that computes the conversion of a row for
+ * a partition when the conversion is needed.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -77,8 +77,7 @@
 #endif
 
 /*
- * 18 removed the argument of ExecutorRun() for queries that run only once, and added a
- * range table entry for GROUP BY.
+ * 18 removed the argument execute_once of ExecutorRun(), and added a range table entry for GROUP BY.
  */
 #if PG_VERSION_NUM >= 180000
 #define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0)

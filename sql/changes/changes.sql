@@ -1,6 +1,6 @@
--- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table. A copy that applies
--- all changes equals the table, since the row of a key is read after its change was committed. The proof is in
--- docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
+-- Reads of the changes of a table: the distinct keys in a batch of the log are joined with the table. A copy that
+-- applies all changes equals the table, since the row of a key is read after the change of the row was committed. The
+-- proof is in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
 -- Lock the table whose changes are read, and return it. Error unless all changes are in the log, and the snapshot of
 -- the calling statement sees the rows and columns of the table.
@@ -63,8 +63,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
-    -- A marker has null instead of arrays, and must still give a row of the result. Collation "C" compares bytes, which
-    -- is faster.
+    -- A marker has nulls instead of arrays, and must still produce a row of the result. Collation "C" compares bytes,
+    -- which is faster.
     SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
                   string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
                                     'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
@@ -96,10 +96,10 @@ BEGIN
 END $$;
 
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
--- that sees more has a higher version. The upper bits are the number of the last of these transactions. The lower bits
--- are higher if fewer transactions before that one are in progress. The upper bits do not depend on transactions in
--- progress, because a standby counts open savepoints among them. An existing row has a higher version than a deleted
--- key, because a sink may treat the two keys as equal.
+-- that sees more transactions has a higher version. The upper bits are the number of the last of these transactions.
+-- The lower bits are higher if fewer transactions before that transaction are in progress. The upper bits do not depend
+-- on transactions in progress, because a standby counts open savepoints among them. In one snapshot, an existing row
+-- has a higher version than a deleted key, because a sink may treat the keys of both as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -185,7 +185,7 @@ BEGIN
     END IF;
 END $$;
 
--- The query for the changes of a batch that the reader keeps; the reader runs it. Error if the position includes
+-- The query for the changes of a batch that the reader keeps; the reader runs the query. Error if the position includes
 -- transactions that this snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
@@ -209,7 +209,7 @@ BEGIN
         inorder_internal.plus(inorder_internal.passed_by(from_position),
                               inorder_internal.one_number(from_position.partial)),
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
-    -- If the position includes such transactions, the copy would get older versions of rows.
+    -- If the position includes transactions that this snapshot does not see, the copy would get older versions of rows.
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;

@@ -36,7 +36,7 @@ BEGIN
                      WHERE s.srrelid = ANY ((SELECT inorder_internal.tree(relation))::oid[]))
         THEN 'receives rows of a subscription, which fire no statement trigger'
         WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
-        -- Statement triggers see the value of such a column before the partition computes it.
+        -- Statement triggers see the value of a generated column before the partition computes the value.
         WHEN EXISTS (SELECT FROM inorder_internal.changed_key(relation) AS k
                      JOIN pg_attribute AS a ON a.attrelid = relation AND a.attname = k.name AND a.attgenerated <> ''
                      JOIN pg_partitioned_table AS p ON p.partrelid = a.attrelid)
@@ -51,8 +51,9 @@ LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
 -- The log of a table; null if the table has no log. Any role with TRIGGER on a table may create a trigger that names
--- any table as the log. The log must therefore also name the table, and belong to the same owner. A log names its table
--- by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets it.
+-- any table as the log. The log must therefore also name the table, and belong to the owner of the table. A log names
+-- its table by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets
+-- this setting.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -139,7 +140,7 @@ RETURN true;
 
 -- True if no change of a table since changes_enable() or changes_resync() can be missing from its log. The key columns
 -- of the log must have the same types as the key columns of the table, because comparing values of other types could
--- run code of the owner of such a type.
+-- run code of the owners of those types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

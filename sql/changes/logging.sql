@@ -27,7 +27,7 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The name of the log of a table. A name has at most 63 bytes, and a character up to four bytes.
+-- The name of the log of a table. A name has at most 63 bytes, and a character has up to four bytes.
 CREATE FUNCTION inorder_internal.log_name(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('%I.%I', n.nspname, concat(
@@ -59,16 +59,17 @@ END;
 CREATE FUNCTION inorder_internal.say_strange_trigger(relation regclass, name name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'trigger "%" of table % may call a function of another role than its owner', name, relation
+    RAISE 'trigger "%" of table % may call a function that does not belong to the owner of the table', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Each role that changes rows writes into the log.',
-          HINT = format('Let its owner revoke the privilege TRIGGER, and run DROP TRIGGER %I ON %s.', name, relation);
+          HINT = format('Let the owner of the table revoke the privilege TRIGGER, and run DROP TRIGGER %I ON %s.', name,
+                        relation);
 END $$;
 
--- Error if writing into a log runs code of a role other than its owner. The code would run with the privileges of every
--- role that changes rows of the logged table. A role that formerly had TRIGGER, or owned the log, may have created such
--- code. The functions of the guard, which belong to the owner of the state, are accepted. In the SQL edition the
--- guard's triggers have conditions; other triggers with conditions are refused.
+-- Error if writing into a log runs code of a role other than the owner of the log. The code would run with the
+-- privileges of every role that changes rows of the logged table. A role that formerly had TRIGGER, or owned the log,
+-- may have created such code. The functions of the guard, which belong to the owner of the state, are accepted. In the
+-- SQL edition the guard's triggers have conditions; other triggers with conditions are refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -79,7 +80,7 @@ BEGIN
     WHERE g.tgrelid = ANY ((SELECT inorder_internal.tree(log))::oid[]) AND NOT g.tgisinternal
       AND (g.tgqual IS NOT NULL AND f.pronamespace <> 'inorder_internal'::regnamespace
            AND f.oid <> inorder_internal.guard_function()
-           -- The function of the trigger, and the functions that its condition calls.
+           -- The trigger depends on its function, and on the functions that its condition calls.
            OR EXISTS (SELECT FROM pg_depend AS d
                       LEFT JOIN pg_proc AS p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
                       LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
@@ -140,13 +141,13 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the function that writes a log cannot have its name. The extension has no such function.
+-- Error if the function that writes a log cannot get the name of the log. The extension has no such function.
 CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that allow roles to write into a log if they may write into its table, and the statements that revert
--- this. The extension needs no such statements.
+-- The statements that let a role write into a log if the role may write into the logged table, and the statements that
+-- revert this. The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -240,7 +241,7 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
     -- The fingerprint includes the triggers, and is computed after they are created. If triggers have changed in
-    -- between, the checks notice it.
+    -- between, the checks below raise an error.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN
@@ -298,7 +299,7 @@ END $$;
 CREATE FUNCTION @extschema@.changes_prepare(relation regclass) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
-'Return the statement that starts logging the changes of a table; no row if they are already logged.';
+'Return the statement that starts logging the changes of a table; no row if the changes are already logged.';
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

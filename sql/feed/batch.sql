@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 -- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. The query for the
--- rows then reads by the key.
+-- rows then reads the rows by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -4,15 +4,15 @@
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
 -- prolong the lease. A worker can restart: if it asks under the same name, in any session, it gets the batch again at
 -- once, with another token. If two processes use one name, the process that asked last has the batch. Another worker
--- gets the batch after it was returned, or after the lease has expired by the clock of the server. A jump of the clock
--- only makes leases expire early or late, because the token, and not the clock, decides which worker may finish the
--- batch. After a limited number of tries a batch is dead, and no worker gets it until feed_retry_batch() is called.
+-- gets the batch after the batch was returned, or after the lease has expired by the clock of the server. A jump of the
+-- clock only makes leases expire early or late, because the token, and not the clock, decides which worker may finish
+-- the batch. After a limited number of tries a batch is dead, and no worker gets it until feed_retry_batch() is called.
 
 -- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
 -- versions of finished batches remain in the table as long as an older transaction is open.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
--- Few feeds have such batches. With the default estimate of 1000 rows for each, JIT would compile the queries of the
--- views, which takes a second.
+-- Few feeds have such batches. With the default estimate of 1000 rows for each feed, JIT would compile the queries of
+-- the views, which takes a second.
 LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
@@ -41,8 +41,8 @@ CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) R
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, unless it is dead. No other batch of the share may overtake this
--- first batch.
+-- The first unfinished batch of each share of a feed, unless this batch is dead. No other batch of the share may
+-- overtake this first batch.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -150,7 +150,7 @@ END $$;
 
 -- True if a worker asks for its batch again within the lease with which the last try began. Such a request is not
 -- counted as another try. Otherwise two processes with one name, which take the batch from each other, would use up all
--- tries. A worker that crashes with a batch each time uses up one try per lease.
+-- tries. A worker that crashes each time it gets the batch uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
@@ -164,7 +164,7 @@ DECLARE
     is_in_try boolean := inorder_internal.is_in_try(b, worker);
 BEGIN
     b.worker := given.worker;
-    -- 48 random bits, because a JSON number holds integers up to 2^53 exactly.
+    -- The token has 48 random bits, because JSON numbers are exact only up to 2^53.
     b.token := concat('x', right(gen_random_uuid()::text, 12))::bit(48)::bigint;
     b.taken := pg_current_xact_id();
     b.max_tries := given.max_tries;
@@ -218,8 +218,8 @@ BEGIN
     IF b.number IS NOT NULL THEN
         stored_number := b.number;
         -- An open batch gets its number when a worker first gets the batch. If the server is later replaced by an
-        -- earlier copy, the batch has no number yet on the copy, and perhaps fewer rows. There the batch must get
-        -- another number.
+        -- earlier copy, the batch has no number yet on the copy, and perhaps fewer rows. The batch must then get
+        -- another number than before.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -263,14 +263,14 @@ BEGIN
         hint := 'If a promotion or a restore undid the batch, its rows are delivered in another batch. ' || hint;
     ELSIF b.number IS NULL THEN
         detail := 'The batch was finished, or discarded by feed_seek().';
-        hint := 'An earlier call, whose answer was lost, may have finished it. ' || hint;
+        hint := 'An earlier call, whose answer was lost, may have finished the batch. ' || hint;
     ELSIF b.dead_since IS NOT NULL THEN
         detail := format('The batch is dead after %s tries.', b.tries);
-        hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
+        hint := 'Let workers have the batch again by feed_retry_batch(), or finish the batch without a token.';
     ELSIF b.worker IS NULL THEN
         detail := 'The batch was returned, and no worker has it.';
-        hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it '
-                'from its worker. ' || hint;
+        hint := 'An earlier call may have returned the batch by feed_fail_batch(), or feed_seek() or feed_rebase() may '
+                'have taken the batch from its worker. ' || hint;
     ELSE
         detail := format('Worker "%s" has the batch, by a later call of feed_take_batch().', b.worker);
         hint := format('If this worker has another name, its lease has expired: pass a longer lease, or call '
@@ -346,7 +346,7 @@ BEGIN
                          'The view feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_of_dead(f);  -- on this server their transactions have other numbers
+        PERFORM inorder_internal.warn_of_dead(f);  -- on this server, the transactions of the batches have other numbers
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
@@ -418,7 +418,7 @@ COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'number of tries so far';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS
 'number of tries after which the batch is dead; null for no limit';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'time from which another worker can get the batch (any worker, if no worker has it); null for at once';
+'time from which another worker (any worker, if the batch was returned) can get the batch; null means at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when the batch last failed; null if never';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';

@@ -1,7 +1,7 @@
 -- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
--- (order.sql), or workers divide them by its hash (shares.sql). Before each use the table and its partitions are
--- locked, and the column is proved in each of them. Otherwise rows without a place in the order, or rows whose key has
--- moved to another share, would be lost or repeated.
+-- (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use the table and its
+-- partitions are locked, and the column is proved in each of them. Otherwise rows without a place in the order, or rows
+-- whose key has moved to another share, would be lost or repeated.
 
 -- Raise the error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
@@ -87,7 +87,7 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
 -- the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
--- Integers are hashed by value, text by its bytes.
+-- Integers are hashed by value, and text is hashed by its bytes.
 RETURN CASE kind
     WHEN 'int8'::text THEN hashint8extended(1::bigint, 0::bigint)::text
     WHEN 'uuid'::text THEN uuid_hash_extended('00112233-4455-6677-8899-aabbccddeeff'::uuid, 0::bigint)::text
@@ -103,8 +103,8 @@ DECLARE
 BEGIN
     SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
-    -- If the column is missing or has an unsuitable type, its number is set to 0, which no column has. Each read then
-    -- raises an error.
+    -- If the column is missing or has an unsuitable type, its attribute number is set to 0, which no column has. Each
+    -- read then raises an error.
     RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;

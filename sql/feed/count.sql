@@ -6,8 +6,9 @@
 -- before the fold that stored the set. A snapshot that sees the fold therefore sees all of their rows, and each row is
 -- in exactly one of the two numbers.
 
--- Text that identifies the file for which a stored count is valid: system identifier, file, and the versions of the
--- attachments of a partition and of its guard. "is_placed" is true if the result is compared with a stored text.
+-- Text that identifies the file for which a stored count is valid: the system identifier, the file, the versions of the
+-- attachments (for a partition), and the versions of the guard. "is_placed" is true if the result is compared with a
+-- stored text.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

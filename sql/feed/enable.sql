@@ -25,8 +25,8 @@ DECLARE
 BEGIN
     SELECT * INTO former FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     was_guarded := former.relation IS NOT NULL AND inorder_internal.unguarded_member(former) IS NULL;
-    -- Since the table is locked, no row is written between the two guards, and feeds may take the new guard for the old
-    -- one.
+    -- The table is locked, and no row is written between the two guards. Feeds may therefore accept the new guard in
+    -- place of the old guard.
     IF was_guarded THEN
         former_members := inorder_internal.members(former, true);
     END IF;
@@ -43,9 +43,9 @@ BEGIN
     END IF;
 END $$;
 
--- The role that reads the rows of a table to check them before the table gets the guard. For a superuser, this is the
--- owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and partition
--- keys. In the SQL edition statements run as the caller.
+-- The role that reads the rows of a table to check them before the table gets the guard. If the caller is a superuser,
+-- this role is the owner of the table, because planning a query evaluates functions of the owner in indexes, statistics
+-- and partition keys. In the SQL edition, statements run as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
@@ -108,7 +108,7 @@ END $$;
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The guard is looked up in a snapshot that is taken after waiting for another session that creates it.
+    -- The guard is looked up in a snapshot that is taken after waiting for another session that creates the guard.
     PERFORM inorder_internal.check_local(relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;
@@ -122,7 +122,7 @@ CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
-    -- The state of a restored table must not be taken for state that was recorded here.
+    -- The state of a restored table must not be used as if it had been recorded on this server.
     PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = feed_enable.relation;
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
@@ -158,8 +158,8 @@ DECLARE
     described record;
     base bigint;
 BEGIN
-    -- The lock waits for all transactions that use the table, because none of them may still write rows with the old
-    -- base.
+    -- The lock waits for all transactions that use the table, because such a transaction could still write rows with
+    -- the old base.
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO described FROM inorder_internal.describe_restored(relation, coalesce(beyond, 0));
     t := described.t;
@@ -193,7 +193,8 @@ BEGIN
         RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
     ELSIF whole_transactions AND partition_by IS NOT NULL THEN
         RAISE 'whole_transactions and partition_by are mutually exclusive' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'The rows of a transaction may have several keys, whose rows may be in different batches.';
+              DETAIL = 'The rows of a transaction may have different keys, and rows with different keys may be in '
+                       'different batches.';
     END IF;
     PERFORM inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);

@@ -203,8 +203,8 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Reads would not notice that a partition was attached with rows of transactions that were '
                        'read, that the guard was disabled, or that the primary key was replaced.',
-              HINT = format('If there was no such change, continue by reader_seek(%L, position). In the database call '
-                            'feed_seek(name, ''here'').', t.relation);
+              HINT = format('If there was no such change, continue by reader_seek(%L, position) or, if the database '
+                            'keeps the position, by feed_seek(name, ''here'').', t.relation);
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;

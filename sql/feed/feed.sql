@@ -38,7 +38,8 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
-    -- The number is random, because with a counter sessions that create feeds would wait for each other's transactions.
+    -- The number is random. If it came from a counter, sessions that create feeds would wait for each other's
+    -- transactions.
     LOOP
         feed := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
         EXIT WHEN feed > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed);
@@ -116,7 +117,8 @@ BEGIN
     WHERE s.feed = f.id;
 END $$;
 
--- Set the position of a feed to these transactions or, if they are null, to the place named by start.
+-- Set the position of a feed to these transactions. If "transactions" is null, set the position to the place that
+-- "start" names.
 CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -363,4 +365,4 @@ CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 sec
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
-'Wait until feed_take_batch or feed_read would return rows, at most for the timeout.';
+'Wait until feed_take_batch or feed_read would return rows, or until the timeout has passed.';

@@ -51,7 +51,7 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
--- The function is not STRICT, because the planner could not inline it. For null it returns no rows.
+-- The function is not STRICT, because the planner could not inline it. For a null argument, it returns no rows.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     -- The locks are read once, and not joined with themselves, because the planner expects few locks, and would compare
@@ -123,7 +123,7 @@ COMMENT ON COLUMN @extschema@.feeds.caught_up IS
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and got all committed rows';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
-'0 if caught up; otherwise an upper bound: the time since caught_up_at or, if there is none, since the feed was '
+'0 if caught up; otherwise an upper bound: the time since caught_up_at or, if caught_up_at is null, since the feed was '
 'created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of ended transactions, of any table, that are not read; null if position is null';

@@ -247,7 +247,8 @@ LANGUAGE sql IMMUTABLE
 RETURN format('d.xact BETWEEN ''1''::xid8 AND ''%s''::xid8'::text, inorder_internal.fold_base());
 
 -- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table
--- without partitions. With one condition for both kinds of deltas, the server would read all deltas, folded ones too.
+-- without partitions. With one condition for both kinds of deltas, the server would read all deltas, including folded
+-- deltas.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.xact %s AND %s '
@@ -319,9 +320,9 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- table, and drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
--- transition tables contain each row as the partition stores it. Without such a trigger, they contain the row before
--- generated columns were computed. After MERGE has inserted a row, PostgreSQL 18.6 also puts that row in the place of
--- each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
+-- transition tables contain each row as the partition stores it. Without such a trigger, transition tables contain the
+-- row before generated columns were computed. After MERGE has inserted a row, PostgreSQL 18.6 also puts that row in the
+-- place of each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
 -- The trigger "alone" never fires. It is a row trigger with a transition table: the server does not let a table with
 -- such a trigger become a child or a partition of another table. Otherwise statements on that other table would change
@@ -694,7 +695,7 @@ END $$;
 
 -- The set of a table with some columns, if it exists, even if its view was dropped. Otherwise the set that would be
 -- created; error if its names are taken, perhaps by a set with other columns. The sets by {a,b} and by {a_b} have the
--- same names, and so have all sets of a table with a long name.
+-- same names, and all sets of a table with a long name have the same names, too.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -715,7 +716,7 @@ BEGIN
     IF FOUND THEN
         RAISE '% already exists, and does not belong to the counts of % by these columns', existing_object, relation
         USING ERRCODE = 'duplicate_table',
-              HINT = 'Rename it, or drop it if it belonged to a table that was dropped.';
+              HINT = 'Rename that object, or drop it if it belonged to a table that was dropped.';
     END IF;
     RETURN s;
 END $$;
@@ -802,4 +803,5 @@ COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
 CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold_soon(regclass, regclass) IS
-'Internal function: fold, if the caller may and need not wait; called by functions of exact_count_start.';
+'Internal function: fold, if the caller has the privileges and need not wait; called by functions of '
+'exact_count_start.';

@@ -82,7 +82,7 @@ BEGIN
     END IF;
     RAISE 'feed "%" was restored from a dump, and cannot be moved yet', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The position is of another server, or of another time.',
+          DETAIL = 'The position was stored on another server, or at another time.',
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
 
@@ -121,7 +121,7 @@ CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same as view_feed(), with an error instead of null.
+-- The same as view_feed(), but with an error instead of null.
 CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -149,8 +149,8 @@ END $$;
 
 -- Numbers of batches
 
--- The microseconds since 1970. Until the year 2255 they are below 2^53, so that a double, such as a number in
--- JavaScript, represents them exactly.
+-- The number of microseconds since 1970. Until the year 2255 this number is below 2^53, so that a double, such as a
+-- number in JavaScript, represents the number exactly.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
@@ -163,9 +163,9 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
--- The number of the batch after the given batch. On the same server and timeline it is the next number. The state of
--- another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this case the
--- next number is the present time or, if this is higher, the given number plus 10^9.
+-- The number of the batch after the given batch. On the same server and timeline, this number is higher by one. The
+-- state of another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this
+-- case, the next number is the higher one of two numbers: the present time, and the given number plus 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- The batch after a position: find_next_batch() decides which transactions the batch has, where it ends, whether it has
 -- rows, and whether it has all rows. Readers (open_next_batch in take.sql, reader_next_batch in reader.sql), workers
 -- (take_any_batch in workers.sql) and shares (distribute_piece in shares.sql) call find_next_batch() before they read
--- any row. These functions answer the questions:
+-- any row. The following functions answer these questions:
 --
 --  which transactions?  find_batch > batch_since: transactions that have ended, without those of the position
 --  is there a row?      find_batch > probe_rows
@@ -18,11 +18,11 @@ LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF whole AND order_column IS NOT NULL THEN
         RAISE 'whole_transactions and an order column are mutually exclusive' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
+              DETAIL = 'In the order of a column, the rows of a transaction need not follow each other.';
     END IF;
 END $$;
 
--- The batch of no transactions, which does not change a position.
+-- A batch without transactions, which does not change a position.
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -41,8 +41,8 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The batch of all transactions that have ended since a position; null if there is none. The attributes of the ordering
--- are set by name, because an update of the extension may add attributes.
+-- The batch of all transactions that have ended since a position; null if there are no such transactions. The
+-- attributes of the ordering are set by name, because an update of the extension may add attributes.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
@@ -63,7 +63,7 @@ BEGIN
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
-    -- A standby may be behind the server on which the position was made.
+    -- If a standby is behind the server on which the position was made, there is no batch yet.
     IF isempty(numbers) OR NOT numbers @> p.partial
        OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(
            numbers, inorder_internal.ended_transactions(t.base))) THEN
@@ -82,14 +82,14 @@ BEGIN
     ELSIF p.partial IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
-    -- Keep partitions of the position, which may not exist yet on this standby.
+    -- Keep the partitions in the position, because some of them may not exist on this standby yet.
     IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
 END $$;
 
--- The query that finds out if a batch has rows, in the form of a probe.
+-- The query that finds out if a batch has rows, in the form of a probe query: see find_fault().
 CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
--- order of their key. If they were read in the order of the number, the planner would sort all of them.
+-- order of their key. If these rows were read in the order of the number, the planner would sort all of these rows.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -215,7 +215,7 @@ BEGIN
             PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name);
         END IF;
         t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
-        -- The rows that are left in a set that was read in part are looked up by value.
+        -- If the set was read in part, its other rows are looked up by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.find_batch_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
@@ -259,9 +259,9 @@ BEGIN
     pages := inorder_internal.pages_read(t, true);
     t := inorder_internal.lock_table(t, caller);
     n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
-    -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes its rows. The first
-    -- search of a session also reads pages of the catalog. The pages of the catalog are about half of this limit, for
-    -- the table and for each partition.
+    -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes the rows of the
+    -- load. The first search of a session also reads pages of the catalog. About half of the limit, which grows with
+    -- each partition, is for these pages.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
@@ -284,8 +284,8 @@ BEGIN
     USING ERRCODE = CASE WHEN pg_is_in_recovery() OR upper(missing) <= inorder_internal.next_transaction(base)
                          THEN 'serialization_failure' ELSE 'object_not_in_prerequisite_state' END,
           DETAIL = format('Transactions %s have not ended in that snapshot.', inorder_internal.few_of(missing)),
-          HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; on a standby wait until it has caught '
-                 'up.';
+          HINT = 'In REPEATABLE READ and SERIALIZABLE, begin a new transaction. On a standby, wait until the standby '
+                 'has caught up.';
 END $$;
 
 -- A batch; error unless it can be read: it must belong to this table, which is locked and proved, and all of its
@@ -297,7 +297,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
-    -- A batch with the members of this table belongs to it, and was made with the same key.
+    -- A batch that has the members of this table belongs to this table, and was made with the same key.
     IF inorder_internal.differ(b.members, members) THEN
         PERFORM inorder_internal.check_same(t, b.members, 'batch');
         IF coalesce(b.resumed, b.cut) IS NOT NULL THEN

@@ -1,10 +1,10 @@
 -- Delivery in the order of a column.
 --
--- Transactions are numbered at their first write. Suppose that A is numbered; then B writes version 1 of a stream and
--- commits; then A locks the stream and writes version 2. The numbers are then in the wrong order. Values of a column
--- that are drawn after the lock are in the right order. A feed in the order of such a column freezes the batch B =
--- ended(S) - P and delivers all of it by that column, in pieces. The next set is frozen when all pieces of this set are
--- delivered:
+-- Transactions are numbered at their first write. Suppose that transaction A is numbered; then transaction B writes
+-- version 1 of a stream and commits; then A locks the stream and writes version 2. The numbers are then in the wrong
+-- order. Values of a column that are drawn after the lock are in the right order. A feed in the order of such a column
+-- freezes the set ended(S) - P, and delivers the rows of this set in the order of the column, in pieces. The next set
+-- is frozen when all pieces of this set are delivered:
 --
 --  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
 --     ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier set.
@@ -15,7 +15,7 @@
 -- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
 -- ordering.
 
--- The order of a position between two sets, given by a column; null without a column.
+-- The order of a position that is between two sets; null if no column is given.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
@@ -36,7 +36,8 @@ BEGIN
     RETURN o;
 END $$;
 
--- The transactions that a position has read, with all of their rows or, if a set is read in order, with some.
+-- The transactions of which a position has read all rows or, in the middle of a set that is read in the order of a
+-- column, some rows.
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
@@ -99,7 +100,7 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
 -- The part of a query after the select list, for the rows of an ordered batch. If walked_from is null, the rows are
--- found by number. Otherwise they are found by the index of the column, from walked_from to up_to; at most "budget"
+-- found by number. Otherwise the rows are found by the index of the column, from walked_from to up_to; at most "budget"
 -- rows are read, or all rows if budget is null.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint

@@ -1,7 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
--- The index on a column of a table that an earlier run created, or that the server created for a partition because of
--- the parent's index; null if there is none.
+-- The index on a column of a table, if an earlier run has created the index, or if the server has created it for a
+-- partition because of the parent's index; otherwise null.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -99,7 +99,8 @@ BEGIN
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
         IF member.is_done IS NULL AND to_regclass(member.qualified) IS NOT NULL THEN
             RAISE 'relation % exists, but is not an index on column %', member.qualified, key_column
-            USING ERRCODE = 'duplicate_table', HINT = 'Drop or rename it: feed_prepare() makes an index of this name.';
+            USING ERRCODE = 'duplicate_table',
+                  HINT = 'Drop or rename that relation: feed_prepare() makes an index of this name.';
         ELSIF is_torn THEN
             IF member.above IS NULL THEN  -- the other indexes are dropped with this one
                 RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
@@ -135,7 +136,8 @@ BEGIN
     fault := CASE
         WHEN c.relispartition THEN 'is a partition'
         WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
-        -- Arrays of the row type count, too. The server itself reports other types that contain the row type.
+        -- Columns whose type is an array of the row type count, too. The server itself reports other types that contain
+        -- the row type.
         ELSE (SELECT format('has a row type that column %I of %s uses', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (

@@ -1,35 +1,34 @@
 -- The text of queries for rows of a table by transaction number. Each query gives the table the alias e.
 --
--- The queries run with the caller's privileges, in feed_apply() also with the caller's search_path. Every name is
--- therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every function and operator
--- is the server's own, except feed_is_table(). query.c refuses any other query.
+-- The queries run with the caller's privileges. In feed_apply() they also run with the caller's search_path. Every name
+-- is therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every function and
+-- operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
--- The name of a table may refer to another relation when a text is run, because its schema can be renamed. Each text
--- therefore names the row type of the relation. The planner evaluates functions in FROM first, before it examines
--- policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
+-- The name of a table may refer to another relation when a text is run, because the schema of the table can be renamed.
+-- Each text therefore names the row type of the relation. The planner evaluates functions in FROM first, before it
+-- examines policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
 
 -- A table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The argument is a constant null of the row type. The planner drops the CASE, which is false, without examining
-    -- e.*. The bounds of a partition name columns without a qualifier. The column of this function is therefore named
-    -- cmax, since no column of a table can have that name.
+    -- The argument is a constant null of the row type. The planner drops the CASE, whose condition is false, without
+    -- examining e.*. The bounds of a partition name columns without a qualifier. The column of this function is
+    -- therefore named cmax, since no column of a table can have that name.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
 -- A condition that precedes the other conditions. The condition is true, or raises an error if the column is not of
--- this type. Without this condition, a query around this one could evaluate casts of other roles before
--- feed_is_table().
+-- this type. Without this condition, an outer query could evaluate casts of other roles before feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same condition for the given columns, or for all columns, as far as they have a type of the server; null if none
--- of them has such a type.
+-- The same condition for each of the given columns, or of all columns, that has a type of the server; null if no column
+-- has such a type.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -154,8 +153,8 @@ BEGIN
     IF inorder_internal.is_range(numbers) THEN
         RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
     END IF;
-    -- The n-th bucket has the keys from the n-th bound on, and each odd bound begins a range. A multirange takes twice
-    -- as long to read, and four times as long for each row.
+    -- The n-th bucket has the keys from the n-th bound on, and each odd bound begins a range. A multirange would take
+    -- twice as long to parse, and four times as long to compare with each row.
     SELECT array_agg(inorder_internal.key_text(t, n.number) ORDER BY n.number)
     INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
     RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) OPERATOR(pg_catalog.%%) '
@@ -186,7 +185,8 @@ DECLARE
     low text[];
     high text[];
 BEGIN
-    -- Rows that existed before feed_prepare() may be the whole table.
+    -- Rows that existed before feed_prepare() have number 0. A partial index lacks these rows, and a separate part of
+    -- the query reads them.
     IF inorder_internal.has_old(t, numbers) THEN
         RETURN format('FROM (SELECT e.* FROM %se.%I OPERATOR(pg_catalog.=) %s UNION ALL SELECT e.* %s) AS e', source,
                       t.key_column, inorder_internal.bound(t, 0),

@@ -45,7 +45,7 @@ END;
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE
--- clause might check the guards of other rows, too.
+-- clause might check the guards of other tables, too.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
@@ -95,7 +95,8 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The statements named the functions of the guard, and the names may have referred to other functions.
+    -- The statements that created the guard contained names of functions, and these names may have referred to other
+    -- functions.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
         t.written_here := true;  -- the table was not restored: it lost the guard after the last statement
         PERFORM inorder_internal.say_unguarded(t);

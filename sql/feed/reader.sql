@@ -222,7 +222,7 @@ BEGIN
                     t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
             ELSE
                 f := inorder_internal.open_next_batch(caller, feed, owner, NULL, true, false);
-                -- feed_take_batch() would return a batch.
+                -- True if feed_take_batch() would return a batch.
                 has_rows := ((f.next).has_rows AND NOT inorder_internal.is_held(f)) IS TRUE
                     OR inorder_internal.has_free(inorder_internal.state_of(f.feed_id), (f.shared_by).shares, NULL);
                 IF NOT has_rows AND inorder_internal.namesake(f.t) IS NOT NULL THEN
@@ -305,7 +305,7 @@ CREATE FUNCTION @extschema@.reader_wait(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
-'Wait until the batch that follows a position kept by the reader has rows, at most for the timeout.';
+'Wait until the batch that follows a position kept by the reader has rows, or until the timeout has passed.';
 
 CREATE FUNCTION @extschema@.reader_backlog(
     relation regclass, from_position @extschema@.feed_position,

@@ -37,7 +37,7 @@ BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
                               -- Transactions in progress may still insert rows, whose numbers must then also be above
                               -- all numbers that positions of another server contain. If the table was in use on this
-                              -- server all the time, no feed has passed these transactions.
+                              -- server all the time, no feed has passed the transactions in progress.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s
@@ -87,7 +87,7 @@ BEGIN
     FROM inorder_internal.feed_table AS k
     WHERE s.relation = table_relation AND k.relation = s.relation AND s.written_here AND k.written_here IS NOT TRUE
       AND NOT k.is_generated AND split_part((s.position).origin, '/'::text, 1) = inorder_internal.server_system();
-    -- State of feeds of other roles, which were not restored: see leave_out_others().
+    -- Delete the state of feeds that were not restored, because they belong to other roles: see leave_out_others().
     DELETE FROM inorder_internal.feed_state AS s
     WHERE s.relation = table_relation AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = s.feed);
     DELETE FROM inorder_internal.worker_batch AS b
@@ -101,8 +101,8 @@ END $$;
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- A member that is already this table on this server stays unchanged, since the table may have changed since the dump.
--- The table itself, which may have another name, is the only member without an attachment.
+-- If a member already refers to a table of this server, the member stays unchanged, since that table may have changed
+-- since the dump. The table itself, which may have another name, is the only member without an attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,

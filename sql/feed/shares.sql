@@ -28,8 +28,8 @@ BEGIN
               DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in other shares than '
                               'before, and unfinished batches would have other rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
-              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Divide it '
-                     'again by feed_seek(), which discards unfinished batches.';
+              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Divide '
+                     'the feed again by feed_seek(), which discards unfinished batches.';
     END IF;
     f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);
     RETURN f;
@@ -50,7 +50,7 @@ RETURN format(CASE (k).kind
 
 -- A batch in the form in which it is stored for a share: a whole set is read by number. If the set were read by the
 -- index of the order column, the range would have no upper bound. A read of a share that was held back for long would
--- then walk over all rows that were inserted since.
+-- then walk over all rows that were inserted in the meantime.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 -- The union of two batches of a share, the second of which follows the first. No worker has had the first batch. Null
--- if no single batch can have the rows of both in order.
+-- if no single batch can have the rows of both batches in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -95,9 +95,9 @@ BEGIN
     RETURN inorder_internal.by_number(b);
 END $$;
 
--- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, and both together
--- have at most max_rows rows. Otherwise make a new batch of the rows. Until a worker gets the new batch, the place of
--- the batch serves as its number.
+-- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, and if that batch
+-- then has at most max_rows rows. Otherwise make a new batch of the rows. Until a worker gets the new batch, the place
+-- of the batch serves as its number.
 --
 -- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
 -- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first

@@ -4,8 +4,8 @@
 -- first part of one more transaction (cut). A batch is divided along that order, between two transactions or inside a
 -- transaction. Each part is therefore a batch, and every row of the batch is in exactly one part.
 
--- The transactions between two positions, neither of which is inside a transaction; null if the second does not follow
--- the first.
+-- The transactions between two positions, neither of which is inside a transaction; null if the second position does
+-- not follow the first position.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -106,8 +106,8 @@ BEGIN
         false, caller))[3:];
 END $$;
 
--- Transactions of a batch, in its order, and the estimated number of rows of each. In a large batch only some rows are
--- examined, and transactions with few rows may be missing.
+-- Transactions of a batch, in the order of the batch, and the estimated number of rows of each transaction. In a large
+-- batch only some rows are examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )
@@ -127,7 +127,7 @@ BEGIN
               FROM unnest(inorder_internal.as_caller(t, inorder_internal.numbers_query(
                   t, b, whole, stride), false, caller)::bigint[]) AS n GROUP BY n) AS s;
     END IF;
-    -- The batch begins and ends with a part of a transaction.
+    -- The batch may begin and end with a part of a transaction.
     FOREACH number IN ARRAY ARRAY[b.resumed, nullif(b.cut, b.resumed)] LOOP
         CONTINUE WHEN NOT b.transactions @> number IS TRUE;
         amount := inorder_internal.count_as_caller(
@@ -152,7 +152,7 @@ DECLARE
     total numeric;
     part inorder_internal.found_batch.batch%TYPE;
     key text[];
-    -- A part ends in the transaction "at", after "place" of its rows; "before" rows are before this transaction.
+    -- A part ends in transaction "at", after its first "place" rows; "before" counts the rows before this transaction.
     at int := 1;
     before bigint := 0;
     place bigint;
@@ -243,7 +243,7 @@ BEGIN
     PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.readable_batch(t, batch, members);
     IF (batch.ordering).column_name IS NOT NULL THEN
         RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'Readers in parallel keep no order.';
+              DETAIL = 'Parallel readers do not keep an order.';
     -- A batch of no transactions ends where it begins, perhaps inside a transaction: see no_batch().
     ELSIF NOT isempty(batch.transactions)
           AND (NOT batch.transactions @> inorder_internal.one_number(batch.resumed)

@@ -10,8 +10,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.say_later_trigger(g.tgrelid, g.tgname::text)
     FROM pg_trigger AS g WHERE g.oid = inorder_internal.later_trigger(t);
-    -- With such a trigger, even a disabled one, each UPDATE makes the server compute generated columns again. Bits 1, 2
-    -- and 16 of tgtype mean FOR EACH ROW, BEFORE and UPDATE.
+    -- If there is a BEFORE UPDATE trigger FOR EACH ROW, even a disabled trigger, each UPDATE makes the server compute
+    -- generated columns again. Bits 1, 2 and 16 of tgtype mean FOR EACH ROW, BEFORE and UPDATE.
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO recomputing FROM pg_trigger AS g
     WHERE t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND g.tgtype & 19 = 19
     ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1;
@@ -42,9 +42,9 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- Up to ten roles that may write into a table, or into a view of it, but may not call the function that generates the
--- numbers; null if there are none. Relations with the same privileges are examined once, because writers may be
--- waiting.
+-- Up to ten roles that may write into a table, or into a view of it, but lack the privilege to call the function that
+-- generates the numbers; null if there are no such roles. Relations with the same privileges are examined once, because
+-- writers may be waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -86,14 +86,14 @@ DECLARE
     hindered_roles text := inorder_internal.hindered_writers(t, generator);
 BEGIN
     IF inorder_internal.has_log(t.relation) THEN
-        RAISE WARNING 'the changes of table % are logged, and it becomes insert-only', t.relation
+        RAISE WARNING 'the changes of table % are logged, and the table becomes insert-only', t.relation
         USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log also delivers updates and deletes.',
               HINT = 'Create a feed of the log by feed_create() or, from a shell, run inorder tail --changes.';
     ELSIF statistics.deleted > 0 OR statistics.updated > 0 THEN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',
-              DETAIL = format('%s were deleted and %s updated since statistics were reset. With a feed or an exact '
-                              'count DELETE is an error, and no feed delivers an updated row again.',
+              DETAIL = format('%s rows were deleted and %s rows were updated since statistics were reset. With a '
+                              'feed or an exact count, DELETE is an error, and no feed delivers an updated row again.',
                               statistics.deleted, statistics.updated),
               HINT = log_hint;
     END IF;
@@ -111,7 +111,7 @@ BEGIN
               HINT = 'DROP SUBSCRIPTION first.';
     END IF;
     IF hindered_roles IS NOT NULL THEN
-        RAISE WARNING 'roles that write into table % may not call %', t.relation, generator::regprocedure
+        RAISE WARNING 'roles that write into table % lack the privilege to call %', t.relation, generator::regprocedure
         USING ERRCODE = 'restrict_violation', DETAIL = format('INSERT fails for %s.', hindered_roles),
               HINT = 'Grant these roles EXECUTE, or call feed_admit(role, only_writes => true) in the SQL edition.';
     END IF;

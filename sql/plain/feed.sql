@@ -9,7 +9,8 @@ DECLARE
 BEGIN
     GET DIAGNOSTICS context = PG_CONTEXT;
     IF strpos(context, chr(10)) > 0 THEN
-        -- SET CONSTRAINTS was executed in a function, whose end may undo settings that are made while it runs.
+        -- SET CONSTRAINTS was executed in a function, whose end may undo settings that are made while the function
+        -- runs.
         PERFORM inorder_internal.force_commit();
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);
@@ -19,7 +20,7 @@ END $$;
 CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
--- Error unless rows are of the type of the table.
+-- Error unless row_type is the row type of the table.
 CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -100,7 +101,8 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain.
+    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain,
+    -- and a null array does not.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
     INTO processed USING (f.t).relation::oid, b, statement, path;
     PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);

@@ -12,8 +12,8 @@
 -- the result in a setting.
 --
 -- The functions are not written in SQL, because they would be inlined and planned for each statement, which takes 0.7
--- us for each function, operator and constant. They have no SET clauses, which would take 0.2 us for each call; all
--- names are therefore qualified.
+-- us for each function, operator and constant. The functions have no SET clauses, which would take 0.2 us for each
+-- call; all names are therefore qualified.
 
 -- True if a table was restored from a dump, and not accepted since. If the state shows that the table was not restored,
 -- or was accepted, the setting is set to yes.
@@ -40,7 +40,7 @@ BEGIN
            THEN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8 OPERATOR(pg_catalog.+) base END;
 END $$;
 
--- True if a key was not made by this transaction, or the table was restored.
+-- True if a key was not made by this transaction, or if the table was restored.
 CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$

@@ -34,11 +34,11 @@ BEGIN
         PERFORM pg_walfile_name(pg_current_wal_insert_lsn());
     EXCEPTION WHEN OTHERS THEN
         RAISE 'this server does not show its position in the WAL: %', SQLERRM USING ERRCODE = 'feature_not_supported',
-              HINT = 'Aurora shows it if the parameter rds.logical_replication is 1.';
+              HINT = 'Aurora shows the position if the parameter rds.logical_replication is 1.';
     END;
 END $$;
 
--- The script fails if one of these schemas exists already, because it does not take over objects that others have
+-- The script fails if one of these schemas exists already. The script does not take over objects that other roles have
 -- created there.
 CREATE SCHEMA @extschema@;
 COMMENT ON SCHEMA @extschema@ IS 'inorder @version@, SQL edition.';

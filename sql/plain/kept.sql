@@ -1,6 +1,6 @@
 ---- lock_feed: plpgsql keys
 BEGIN
-    -- This is a row lock, which only admitted roles can take, while any role could take an advisory lock. A row lock
+    -- The lock is a row lock, which only admitted roles can take. Any role could take an advisory lock. A row lock
     -- writes WAL, and is therefore taken only when there is something to write.
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
@@ -49,7 +49,7 @@ BEGIN
 END
 ---- keep_batch: plpgsql VOLATILE keys
 BEGIN
-    -- If a row has this number already, it was restored, and is replaced.
+    -- If a row has this number already, the row was restored, and is replaced.
     INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
                                                     max_tries, lease_end, share, place, rows)
     VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,

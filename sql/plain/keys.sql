@@ -90,7 +90,8 @@ END $$;
 CREATE FUNCTION inorder_internal.keys_after(key text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- Each step takes 43 of these 512 bits. A random uuid takes 1 us. One uuid is therefore the seed of eleven steps.
+    -- Each step takes 43 of these 512 bits. Generating a random uuid takes 1 us. One uuid is therefore the seed of
+    -- eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
         pg_catalog.sha512(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())), 'hex'))::pg_catalog."bit"(512);
     top pg_catalog.text := pg_catalog."left"(key, 16);

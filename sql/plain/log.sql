@@ -15,7 +15,7 @@ BEGIN
         RETURN NULL;
     END IF;
     RAISE 'permission denied for log %', TG_RELID::regclass USING ERRCODE = 'insufficient_privilege',
-          DETAIL = format('Role "%s" may not write into table %s, whose changes it logs.', current_user, relation);
+          DETAIL = format('Role "%s" may not write into the logged table %s.', current_user, relation);
 END $$;
 
 -- The trigger function for the markers that TRUNCATE writes into a log.
@@ -30,7 +30,8 @@ BEGIN
         RETURN NULL;
     END IF;
     RAISE 'permission denied for a marker in table %', TG_RELID::regclass USING ERRCODE = 'insufficient_privilege',
-          DETAIL = format('Only its owner, and roles that may truncate %s, write rows without a key.', relation);
+          DETAIL = format('Only the owner of the log, and roles that may truncate %s, may write rows without a key.',
+                          relation);
 END $$;
 
 -- The function that writes a log, which has the name of the log.

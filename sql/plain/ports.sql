@@ -25,7 +25,7 @@ DECLARE
     rewritten regclass;
     not_seen CONSTANT text := 'The snapshot does not see the present files and partitions of the table.';
 BEGIN
-    -- Most tables have neither partitions nor children.
+    -- In the most frequent case, the table has neither partitions nor children, and the snapshot sees the present file.
     IF EXISTS (SELECT FROM pg_class AS c
                WHERE c.oid = relation AND c.relkind = 'r' AND NOT c.relhassubclass
                  AND c.relfilenode = pg_relation_filenode(c.oid)

@@ -1,4 +1,4 @@
--- The rows of reader_batch_rows(), in the database.
+-- The rows of a batch, for reader_batch_rows() and feed_apply(). This function does not flush the WAL.
 CREATE FUNCTION inorder_internal.rows_of_kept(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET @reads@ SET @pinned@ AS $$

@@ -1,6 +1,6 @@
 -- The roles that may use inorder. This file comes last.
 --
--- Each function runs with the privileges of its caller, and no object of a third party runs as the role that installed
+-- Each function runs with the privileges of its caller, and no code of a third party runs as the role that installed
 -- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
 -- and must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
@@ -77,7 +77,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Set the privileges of a role; error unless the caller is the role that installed inorder, or a member of it.
+-- Set the privileges of a role; error unless the caller is the role that installed inorder, or a member of that role.
 CREATE FUNCTION inorder_internal.admit(role regrole, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,8 +116,8 @@ END $$;
 COMMENT ON FUNCTION @extschema@.feed_dismiss(regrole) IS
 'Revert feed_admit: revoke all privileges of a role on objects of inorder.';
 
--- Revoke privileges that default privileges have granted; in an update grant privileges on new objects to roles that
--- were admitted before.
+-- Revoke privileges that default privileges have granted. In an update, also grant privileges on new objects to roles
+-- that were admitted before.
 DO $$
 DECLARE
     is_update boolean := false;

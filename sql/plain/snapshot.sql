@@ -5,8 +5,9 @@
 CREATE FUNCTION inorder_internal.force_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The commit runs the query of a cursor WITH HOLD when nothing of the caller is left that could undo the setting.
-    -- The cursor remains, and its text therefore names its transaction.
+    -- The server runs the query of a cursor WITH HOLD at the commit, when all functions of the caller have ended, and
+    -- none of them can undo the setting. The cursor remains after the transaction. The text of the cursor therefore
+    -- contains the id of the transaction.
     query text := format($_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
                             SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
                             WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' -- %s$_$,
@@ -14,7 +15,8 @@ DECLARE
     existing_query text := (SELECT c.statement FROM pg_cursor() AS c WHERE c.name = 'inorder_commit');
 BEGIN
     IF existing_query = query THEN
-        -- The cursor of this transaction is kept, because a new cursor would vanish if a savepoint is rolled back.
+        -- The cursor of this transaction is kept, because a new cursor would vanish at a rollback to an earlier
+        -- savepoint.
         RETURN;
     ELSIF existing_query IS NOT NULL THEN
         EXECUTE 'CLOSE inorder_commit';

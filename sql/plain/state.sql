@@ -9,7 +9,7 @@ DECLARE
     context text;
 BEGIN
     -- The context of a write by a function has a line for the function, and a line for its statement. An INSERT by a
-    -- client has only the line of this function; COPY and a subscription add one line of their own.
+    -- client has only the line of this function; COPY and a subscription each add one line.
     GET DIAGNOSTICS context = PG_CONTEXT;
     RETURN cardinality(string_to_array(context, chr(10))) > 2;
 END

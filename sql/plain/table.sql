@@ -63,10 +63,10 @@ END;
 ---- key_base: plpgsql keys
 DECLARE
     -- The text contains the schema, on which only the role that installed inorder has privileges. A bigint is written
-    -- as '5'::bigint, a converted smaller number as (5)::bigint.
+    -- as '5'::bigint, and a converted integer as (5)::bigint.
     called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
                     JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
-    -- An expression of other columns has nodes VAR, which pg_get_expr() refuses without a table.
+    -- An expression that refers to columns has VAR nodes, which pg_get_expr() refuses without a table.
     written text := CASE WHEN strpos(expression::text, '{VAR ') = 0 THEN pg_get_expr(expression, 0::oid) END;
     arguments text := CASE WHEN starts_with(written, called) THEN substr(written, length(called) + 1) END;
 BEGIN

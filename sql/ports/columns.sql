@@ -22,8 +22,9 @@ RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
 -- A hash of the versions of catalog rows about some tables: of the rows for the given columns (for all columns if
--- null), for the triggers whose names have a prefix, and for the attachment to a parent. A change of statistics or of
--- the name of a table does not change the result. A sum of hashes takes less time than a hash of sorted texts.
+-- "columns" is null), for the triggers whose names have a prefix, and for the attachment to a parent. A change of
+-- statistics or of the name of a table does not change the result. A sum of hashes takes less time than a hash of
+-- sorted texts.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], prefix name) RETURNS numeric
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -48,7 +49,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(inorder_internal.problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
-        THEN 'is a partition, or inherits from a table: statements on the parent do not fire its statement triggers'
+        THEN 'is a partition, or inherits from a table: statements on the parent do not fire statement triggers '
+                 'of the child'
         WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
         THEN 'is a log of changes, whose rows are written without a statement'
         WHEN EXISTS (SELECT FROM pg_trigger AS g

@@ -38,7 +38,7 @@ BEGIN
                       UNION ALL
                       SELECT g.tgrelid, g.tgparentid FROM above AS a JOIN pg_trigger AS g ON g.oid = a.tgparentid
                   )
-                  SELECT format('Triggers fire in the order of their names, byte by byte: ALTER TRIGGER %I ON %s '
+                  SELECT format('Triggers fire in the byte order of their names: ALTER TRIGGER %I ON %s '
                                 'RENAME TO %I.', name, a.tgrelid::regclass,
                                 concat('a_', left(name, 61 - octet_length(name) + char_length(name))))
                   FROM above AS a WHERE a.tgparentid = 0);
@@ -91,7 +91,8 @@ DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
-    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has read this row by the previous value.',
+    USING ERRCODE = 'restrict_violation',
+          DETAIL = 'A feed or an exact count may have read this row by the previous value.',
           HINT = concat('Other columns may change, unless this column is generated and the table has a BEFORE UPDATE '
                         'trigger: the server then computes the column again. ',
                         inorder_internal.way_to_change(relation)),

@@ -2,8 +2,8 @@
 --
 -- The members of an object are the attributes of the type. A later version may add an attribute. Objects that an
 -- earlier version has stored lack that attribute, and have a lower format. Missing members are therefore null. Unknown
--- members are an error, because otherwise a batch could be taken for a position, or an object of a later version could
--- be misread. The server's text form of a composite type has no names, and would fit only one version.
+-- members are an error, because otherwise a batch could be read as a position, or an object of a later version could be
+-- misread. The server's text form of a composite type has no names, and would fit only one version.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -119,8 +119,8 @@ END $$;
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Convert the whole state: called by the update script of a version that writes another format. The column written_here
--- of each row keeps its value.
+-- Convert the whole state. The update script of a version that writes another format calls this function. The column
+-- written_here of each row keeps its value.
 CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

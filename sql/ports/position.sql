@@ -36,7 +36,7 @@ CREATE TYPE @extschema@.feed_order AS (
     walked_from bigint
 );
 COMMENT ON TYPE @extschema@.feed_order IS
-'The order of a position or batch by a column, named by column_name and attnum.';
+'Part of a position or batch that reads rows in the order of a column, which column_name and attnum identify.';
 
 CREATE TYPE @extschema@.feed_position AS (
     format int,

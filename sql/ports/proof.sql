@@ -69,7 +69,7 @@ CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table,
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    -- One query instead of thirty statements, because starting a statement takes longer than executing it.
+    -- One query takes the place of thirty statements, because starting a statement takes longer than executing it.
     index oid := (
         SELECT i.index FROM pg_attribute AS a
         CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g

@@ -1,8 +1,8 @@
 -- The rows of the state that a role may restore.
 --
 -- The owner of the database restores all rows. A role that only installed the extension restores its own rows. Triggers
--- run as the role that restores, which may not execute internal functions. A trigger may therefore call only
--- is_written_here().
+-- run as the role that restores, which lacks the privilege to execute internal functions. A trigger may therefore call
+-- only is_written_here().
 --
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
 CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger

@@ -41,7 +41,7 @@ CREATE TABLE inorder_internal.feed_table (
     key_column name NOT NULL,  -- column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint
     is_uuid boolean NOT NULL,
     is_generated boolean NOT NULL,
-    -- Columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole
+    -- Columns that distinguish rows of one transaction, in order; if there are none, transactions are read as a whole
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
@@ -78,8 +78,8 @@ CREATE TABLE inorder_internal.feed (
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- The time is finite, because the view feeds shows how long ago it was, and before version 17 the difference to an
-    -- infinite time is an error.
+    -- The time must be finite, because the view feeds shows the difference to the present time. Before version 17, the
+    -- difference to an infinite time is an error.
     created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     UNIQUE (name, owner, system)
 );
@@ -217,7 +217,8 @@ CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorde
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
 'Empty table whose foreign key pg_upgrade creates after all tables, partitions and triggers: see are_upgraded().';
 
--- A set of 10,000 ranges has 210 kB. The default compression reduces the set to 73 kB in 50 ms, lz4 to 90 kB in 1 ms.
+-- A set of 10,000 ranges has 210 kB. The default compression reduces the set to 73 kB in 50 ms, and lz4 reduces it to
+-- 90 kB in 1 ms.
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
@@ -308,7 +309,7 @@ BEGIN
     END IF;
     PERFORM inorder_internal.check_exists(relation);
     RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
-          DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
+          DETAIL = 'Reading the table needs SELECT on the whole table and USAGE on its schema.';
 END $$;
 
 -- The newest version of the state of a feed.

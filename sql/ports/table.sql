@@ -19,7 +19,7 @@ BEGIN
         SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
 END $$;
 
--- True for a permanent table without partitions or children, in a heap: the common case.
+-- True for a permanent heap table without partitions or children, which is the most frequent kind of table.
 CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -42,7 +42,8 @@ BEGIN
     RETURN CASE
         WHEN r.relkind NOT IN ('r', 'p') THEN 'is not a table'
         WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
-        WHEN kinds ~ 'o' THEN 'is not stored in a heap, or has such a partition: its rows in a snapshot are unknown'
+        WHEN kinds ~ 'o'
+        THEN 'is not stored in a heap, or has a partition that is not: the rows that a snapshot sees are unknown'
         WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
         THEN 'has child tables, into which rows can be inserted without the guard'
         WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose rows have transactions of another server'
@@ -66,10 +67,9 @@ CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
--- Error if Citus has distributed the table or a partition of it, in any way, including reference tables and managed
--- local tables. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The
--- catalog is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a
--- table.
+-- Error if Citus manages the table or a partition of the table, as a distributed table, a reference table or a local
+-- table. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The catalog
+-- is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a table.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -138,8 +138,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The columns of the primary key, in order, except the number; none if one of these columns has another type than those
--- above.
+-- The columns of the primary key, in order, except the number. The result is empty if the type of one of these columns
+-- is not in order_types().
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
 -- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too.
@@ -222,9 +222,9 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- Another table that now has the name that this table had when it was enabled, for example after an online schema
--- change; null if there is no such table. Callers use this function in an expression, because a separate statement
--- would add its cost to each poll.
+-- The table that has taken the former name of this table, for example in an online schema change; null if there is no
+-- such table. The former name is the name that was stored when this table was enabled. Callers use this function in an
+-- expression, because a separate statement would add its cost to each poll.
 CREATE FUNCTION inorder_internal.namesake(t inorder_internal.feed_table) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
@@ -326,7 +326,7 @@ RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
 -- Triggers fire in the order of their names. A trigger that could change the key after these triggers is an error
 -- (later_trigger). The guard of a generated number fires AFTER: no statement can supply the value of a generated
--- column, and a BEFORE UPDATE trigger would make the server recompute it in each update.
+-- column, and a BEFORE UPDATE trigger would make the server recompute the column in each update.
 BEGIN ATOMIC
     SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
                           relation, inorder_internal.guard_function()::regproc, (t).base)
@@ -457,7 +457,7 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- A table and its partitions, as a position stores them. If is_placed is true, their versions include places, for a
+-- A table and its partitions, as a position stores them. If is_placed is true, the versions include places, for a
 -- comparison with stored members.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
@@ -681,8 +681,8 @@ END $$;
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Without C the owner of a table may write its row of the state. Types of other roles would be compared by
-    -- functions of other roles, with the privileges of the reader.
+    -- In the SQL edition, each admitted role can write the rows of the state. Types of other roles would be compared by
+    -- functions of those roles, with the privileges of the reader.
     IF cardinality(t.order_columns) = 0
        OR NOT t.is_uuid AND (
            SELECT array_agg(a.attname ORDER BY k.place) = t.order_columns

@@ -1,7 +1,7 @@
--- Time comparisons on keys: uuid_v1, and uuid of version 7, with timestamptz and tstzrange.
+-- Comparisons of keys (uuid_v1, and uuid of version 7) with times (timestamptz and tstzrange).
 --
 -- The planner rewrites each operator into comparisons of the key with bounds of the key's own type (time_support.c).
--- For these comparisons it can use btree and BRIN indexes, statistics and partition pruning.
+-- For these comparisons the planner can use btree and BRIN indexes, statistics and partition pruning.
 --
 -- The range operators are not named <@ and @>. If one operand were a tstzrange, and the other operand a literal or an
 -- untyped parameter, operators with these names would match exactly, and would be preferred to the polymorphic

@@ -44,8 +44,9 @@
 PG_FUNCTION_INFO_V1(changes_trigger);
 
 /*
- * Maximum number of keys in a row of the log.  With so few keys, rows are seldom
- * compressed, and a limit on the rows of a batch also limits its keys.
+ * Maximum number of keys in a row of the log.  With so few keys, rows are
+ * seldom compressed, and a limit on the rows of a batch also limits the keys of
+ * the batch.
  */
 #define MOST_KEYS 32
 
@@ -142,7 +143,7 @@ is_log_of(Relation log, Oid table, Oid function)
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may temporarily have the name of the
  * log.  Error if the log does not exist, or has another owner than the table.  Null if the log does not belong to this
- * table, which may be a detached partition, or have a trigger that another role created.
+ * table.  The table may be a detached partition, or may have a trigger that another role created.
  */
 static Relation
 open_log(TriggerData *data)
@@ -191,10 +192,10 @@ has_columns_of_log(const Log *log, Relation table)
 }
 
 /*
- * Find the key columns that the trigger names, whatever the present primary key is, because the table may have another
- * primary key now, and may get its former key back before the log is read.  The trigger for rows that move to another
- * partition is created on the partitioned table.  The server copies this trigger to partitions, in which the columns
- * may have other numbers.
+ * Find the key columns that the trigger names, even if the primary key of the table has changed.  The table may get its
+ * former primary key back before the log is read.  The trigger for rows that move to another partition is created on
+ * the partitioned table.  The server copies this trigger to partitions, in which the columns may have other attribute
+ * numbers.
  */
 static void
 find_columns(Log *log, TriggerData *data)

@@ -9,8 +9,8 @@
  *
  * The partitions to which rows are routed are in the partition directory.
  * Examining a thousand partitions for every statement would cost more than the
- * statement.  The result is therefore kept for the session, until the server
- * invalidates the log or a partition (ports/table_proof.c).
+ * statement.  The result of the check is therefore kept for the session, until
+ * the server invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* Number of logs whose proofs are kept.  When there are more, all proofs are discarded. */
+/* Number of logs whose proofs are kept.  If a session needs proofs of more logs, all proofs are discarded. */
 #define MOST_LOGS 256
 
 /* The proof about the partitions of a log */
@@ -57,8 +57,9 @@ check_partition(Oid partition, Oid owner)
 }
 
 /*
- * Count a table and the partitions below it in the directory; append them to the list, unless the list is null.  The
- * lookup of partitions evaluates constants of the partition key.  The owner of each table is therefore checked first.
+ * Count a table and the partitions below it in the directory; append their OIDs to the list, unless the list is null.
+ * The lookup of partitions evaluates constants of the partition key.  The owner of each table is therefore checked
+ * first.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
@@ -128,10 +129,9 @@ keep_proof(Oid log, uint64 since, const List *tree)
 }
 
 /*
- * Error unless all partitions of a log are tables of its owner.  The partition
- * directory is created as the server creates it.  All partitions are looked up in the
- * directory before a kept proof is used.  A partition that is attached later therefore
- * gets no row of this statement.  An older snapshot includes partitions that are being
+ * Error unless all partitions of a log are tables of its owner.  The partition directory is created with the same
+ * arguments as by the server.  All partitions are looked up in the directory before a kept proof is used.  A partition
+ * that is attached later therefore gets no row of this statement.  An older snapshot includes partitions that are being
  * detached; the number of partitions then differs from the number that was proved.
  */
 void

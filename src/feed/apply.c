@@ -28,7 +28,7 @@ typedef struct Level
 
 /*
  * How a query reads the batch.  If a query reads the batch several times, the
- * greatest of the values applies.
+ * greatest value applies.
  */
 typedef enum BatchUse
 {
@@ -238,7 +238,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	int			code;
 
 	SPI_connect();
-	/* With the other values of this setting, the planner would evaluate CHECK constraints of the table's owner. */
+	/* With other values of constraint_exclusion, the planner would evaluate CHECK constraints of the table's owner. */
 	nest = NewGUCNestLevel();
 	(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));

@@ -2,12 +2,11 @@
  * caller.c
  *	  Check that the caller of feed_read or changes_read takes all rows.
  *
- * These functions move the position over all rows that they return, before the
- * caller takes the first row.  Rows that the caller does not take would be lost.
- * A call is therefore refused, before anything is locked or moved, if its caller
- * may stop early.  This is the case below LIMIT or EXISTS (which the plan of the
- * statement shows), and in a cursor (which the portal shows).  A caller that takes
- * all rows and then filters them (WHERE, a join, an aggregate) is accepted.
+ * These functions move the position over all rows that they return, before the caller takes the first row.  Rows that
+ * the caller does not take would be lost.  A call is therefore refused, before anything is locked or moved, if its
+ * caller may stop early.  A caller may stop early below LIMIT or EXISTS (which the plan of the statement shows), and in
+ * a cursor (which the portal shows).  A caller that takes all rows and then filters them (WHERE, a join, an aggregate)
+ * is accepted.
  *
  * The plan and the portal do not show how many rows the client or a procedural
  * language takes (a fetch size, SELECT INTO); docs/feed.md has a table of these

@@ -49,8 +49,8 @@ has_columns(Oid row_type, TupleDesc expected)
 
 /*
  * Check that row_type, given as null::table, is the type of the table.  A query
- * that names a type takes no lock.  The columns may therefore have changed before
- * the table was locked.
+ * that names the row type of a table does not lock the table.  The columns may
+ * therefore have changed before the table was locked.
  */
 static void
 check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)

@@ -123,7 +123,7 @@ hash_of_group(const Counter *counter, const Key *key)
 
 /*
  * Length of the prefix that the names of all triggers of a set share.  The
- * prefix ends with the last "_".  0 for other triggers.
+ * prefix ends with the last "_".  The length is 0 for other triggers.
  */
 static int
 common_length(const Trigger *trigger)
@@ -193,9 +193,9 @@ has_type(TupleDesc row, int place, Oid type)
 }
 
 /*
- * Find the columns that the trigger names.  False unless the table of deltas has
- * exactly these columns and the fixed columns, has no generated column, and is no
- * partition.
+ * Find the columns that the trigger names.  False unless the table of deltas
+ * has exactly these columns and the fixed columns, has no generated column, and
+ * is not a partition.
  */
 static bool
 find_columns(Counter *counter)
@@ -438,8 +438,8 @@ may_have_moved(TriggerData *data)
 
 /*
  * Fold the deltas in one of 2,000 transactions.  The fold runs as the owner of the table, under the same restrictions
- * as index expressions in ANALYZE.  A fold takes about as long as 80 statements that insert one row.  With one fold in
- * 1,000 transactions, folds took 8 % of the time of such statements.
+ * as index expressions in ANALYZE.  A fold takes about as long as 80 statements that each insert one row.  With one
+ * fold in 1,000 transactions, folds took 8 % of the time of such statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)

@@ -5,11 +5,11 @@
  * A mask is a permutation of the 122 bits that version and variant leave free.
  * AES permutes blocks of 128 bits.  One block in 64 is a UUID of version 4.  A
  * key is therefore converted to version 4, and encrypted repeatedly until the
- * block is of version 4 again.  This method is cycle walking (Black and Rogaway,
- * Ciphers with Arbitrary Finite Domains, 2002, method 2).  Its output is as hard
- * to distinguish from a random permutation as the output of AES.  uuid_unmask()
- * decrypts the block until it is of version 4 again, which takes the same number
- * of steps.
+ * block is of version 4 again.  This method is cycle walking (Black and
+ * Rogaway, Ciphers with Arbitrary Finite Domains, 2002, method 2).  The output
+ * of cycle walking is as hard to distinguish from a random permutation as the
+ * output of AES.  uuid_unmask() decrypts the block until it is of version 4
+ * again, which takes the same number of steps.
  *
  * The walk takes 64 steps on average, and more than 1,000 steps once in 10^7
  * calls.  The walk always ends, because repeating a permutation eventually
@@ -61,9 +61,9 @@ wipe_key(void *arg)
 }
 
 /*
- * The MaskKey of a call site, which its first call creates.  The memory that
- * OpenSSL allocates is freed together with the memory of the call site, even
- * after an error.
+ * Return the MaskKey of a call site; the first call of the site creates it.
+ * The memory that OpenSSL allocates is freed together with the memory of the
+ * call site, even after an error.
  */
 static MaskKey *
 last_key(FmgrInfo *function)

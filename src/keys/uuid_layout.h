@@ -93,10 +93,9 @@ uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
  */
 
 /*
- * (position / size) mod count, where division and modulo round towards minus infinity.
- * If they rounded towards 0, block 0 would have twice as many positions as other blocks:
- * those from 1 - size to size - 1.  Positions are negative for a descending sequence,
- * and for a clock before 1970.
+ * (position / size) mod count, where division and modulo round towards minus infinity.  If division and modulo rounded
+ * towards 0, block 0 would contain the positions from 1 - size to size - 1, about twice as many as any other block.
+ * Positions are negative for a descending sequence, and for a clock before 1970.
  */
 static inline uint32
 block_number(int64 position, int32 size, int32 count)
@@ -140,8 +139,8 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
  * Version 7: 48 bits of Unix milliseconds, 12 bits of fraction, 62 other bits
  * ---------------------------------------------------------------------------
  *
- * A tick is the first 60 bits as one number: milliseconds * 4096 + fraction
- * (RFC 9562, section 6.2, method 3).
+ * A tick is the number milliseconds * 4096 + fraction, which has 60 bits (RFC
+ * 9562, section 6.2, method 3).
  */
 #define V7_TICKS_PER_MS		4096
 #define V7_US_MAX			((int64) (UUID_FIELD48_MAX * 1000 + 999))
@@ -237,9 +236,9 @@ v7_key_tick(UuidWords key)
  * Keys that sort after random keys: bits that are 1, then 54 bits of a tick, then random bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * "ones" is the number of leading bits that are 1.  The probability that a random key begins with that
- * many such bits is 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of the tick are in the
- * first 60 bits of the key, and the lower bits in the last 62.
+ * "ones" is the number of leading bits that are 1.  The probability that a random key begins with "ones" bits that are
+ * 1 is 2^-ones.  Ticks of 54 bits last until 2109.  The upper bits of the tick are in the first 60 bits of the key, and
+ * the lower bits in the last 62.
  */
 #define AFTER_ONES_MIN		16
 #define AFTER_ONES_MAX		48
@@ -287,7 +286,10 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 	return tail;
 }
 
-/* Increase the 74 bits.  False when the bits are used up, and in all later calls, because the high part only grows. */
+/*
+ * Increase the 74 bits.  Return false when the bits are used up.  All later calls
+ * return false, too, because the high part only grows.
+ */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)
 {

@@ -2,13 +2,11 @@
  * xact.c
  *	  Keys and numbers that contain the id of the inserting transaction.
  *
- * The number is the top-level 64-bit transaction id, as pg_current_xact_id()
- * returns it, plus a base.  Savepoints and EXCEPTION blocks have ids of their own,
- * but their rows carry the number of the top-level transaction, because a reader
- * needs to know which transaction commits.  The functions assign an id to a
- * transaction that has no id yet, and therefore fail on a standby.  The functions
- * are PARALLEL UNSAFE, because the keys of a parallel worker would not continue the
- * keys of the leader.
+ * The number is the top-level 64-bit transaction id, as pg_current_xact_id() returns it, plus a base.  Savepoints and
+ * EXCEPTION blocks have ids of their own, but their rows carry the number of the top-level transaction, because a
+ * reader needs to know which transaction commits.  The functions that generate keys and numbers assign an id to a
+ * transaction that has no id yet, and therefore fail on a standby.  These functions are PARALLEL UNSAFE, because the
+ * keys of a parallel worker would not continue the keys of the leader.
  */
 #include "postgres.h"
 

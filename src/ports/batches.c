@@ -68,7 +68,7 @@ insert_row(Relation table, HeapTuple row)
 	CommandCounterIncrement();
 }
 
-/* Store a batch under its number.  If a row with this number was restored from a dump, it is replaced. */
+/* Store a batch under its number.  If a row with this number was restored from a dump, the batch replaces that row. */
 static void
 store_batch(Row *batch)
 {
@@ -139,9 +139,9 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 /*
  * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
  *
- * Give a new batch to a worker, if the feed is not in the order of a column and has no batch that could be given
- * again.  If no rows follow the position, the result has only the id of the feed.  Null if the SQL functions have to
- * search.
+ * Give a new batch to a worker, if the feed is not divided, is not in the order of a column, and has no batch that
+ * could be given again.  If no rows follow the position, the result has only the id of the feed.  Null if the SQL
+ * functions have to search.
  */
 Datum
 new_batch(PG_FUNCTION_ARGS)
@@ -190,7 +190,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch has the token that was passed to delete_batch() or, if the token is null, is dead */
+/* True if a batch has the token that was passed to delete_batch().  If the token is null, true if the batch is dead. */
 static bool
 is_deletable(TupleTableSlot *slot, FunctionCallInfo fcinfo)
 {
@@ -220,8 +220,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 /*
  * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
  *
- * Delete a batch with this token or, if the token is null, a dead batch.  False if there is no such batch, or if the
- * caller may not finish it.
+ * Delete a batch with this token.  If the token is null, delete a dead batch.  False if there is no such batch, or if
+ * the caller lacks the privilege to finish the batch.
  */
 Datum
 delete_batch(PG_FUNCTION_ARGS)

@@ -2,9 +2,9 @@
  * bounds.c
  *	  A batch as ranges of keys.
  *
- * With keys of type uuid, the rows of a batch are in the order of the keys, and a part of a transaction is a
- * range, too.  With numbers of type bigint only whole transactions are ranges, because other columns determine
- * the order of the rows of a transaction.
+ * With keys of type uuid, the rows of a batch are in the order of the keys, and a part of a transaction is a range,
+ * too.  With numbers of type bigint, only whole transactions are ranges, because other columns determine the order of
+ * the rows of a transaction.
  */
 #include "postgres.h"
 
@@ -91,7 +91,8 @@ key_after(Datum stored_key, UuidWords *successor)
 
 /*
  * Append a range, or skip an empty range.  False if the range begins before the
- * end of a previous range, other than the rest of a transaction.
+ * end of the previous range, unless the previous range is the rest of a
+ * transaction.
  */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)

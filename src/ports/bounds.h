@@ -9,8 +9,9 @@
 #include "ports/table.h"
 
 /*
- * Keys that are at least low and less than high, in the order of the index on the
- * transaction number.  A number of type bigint is in the high word of its key.
+ * Keys that are at least low and less than high, in the order of the index on
+ * the transaction number.  A number of type bigint is stored in the high word
+ * of the key.
  */
 typedef struct KeyRange
 {

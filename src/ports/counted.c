@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
-#define MOST_ROWS 500			/* a query counts this number of new rows, or more */
+#define MOST_ROWS 500			/* if there are this many new rows, or more, a query counts them */
 
 /* Columns of the type known_count, in the order of the type; the last constant is the number of columns. */
 enum
@@ -39,7 +39,7 @@ typedef struct Count
 	Oid			relation;
 	Oid			leaf;			/* the table itself, or its only partition */
 	Oid			file;			/* file of this leaf */
-	Datum		position;		/* feed_position: the transactions, and the partitions when they were counted */
+	Datum		position;		/* feed_position: the transactions, and the partitions at the time of the count */
 	int64		amount;
 	int64		folded;			/* the count when may_fold() last returned true */
 } Count;
@@ -67,8 +67,8 @@ file_of(Oid table)
 /*
  * known_count(t feed_table, caller oid) -> known_count
  *
- * The count that this session keeps for a locked table; null if there is no valid count.  If the table has partitions,
- * its count is valid only as long as there are no rows to add.
+ * The count that this session keeps for a locked table; null if there is no valid count.  The count of a table with
+ * partitions is valid only as long as there are no rows to add.
  */
 Datum
 known_count(PG_FUNCTION_ARGS)
@@ -134,8 +134,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  In this case, if the session keeps a count
- * of the table, the amount is stored in that count.
+ * True if this query may write, and its snapshot is newer than its locks.  If this is true, and the session keeps a
+ * count of the table, the amount is stored in that count.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

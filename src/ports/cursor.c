@@ -24,7 +24,7 @@
 #include "compat.h"
 #include "ports/cursor.h"
 
-/* Number of index entries that can be skipped in the time of a descent */
+/* Number of index entries that can be skipped in the time that a descent takes */
 #define STEPS_MAX 16
 
 /* Open a table that holds rows, and its index.  The table is locked already: see lock_tree() in table_proof.c. */

@@ -2,9 +2,9 @@
  * end.c
  *	  The end of a batch: the last row within a limit, found by the indexes.
  *
- * The entries of the indexes are counted first, up to one more than the limit.  If they do not exceed the limit, the
- * batch has all rows.  Otherwise the rows that the active snapshot sees are counted, in the order of the batch, because
- * any number of the entries may belong to dead rows.
+ * The entries of the indexes are counted first, up to one more than the limit.  If the entries do not exceed the limit,
+ * the batch has all rows.  Otherwise the rows that the active snapshot sees are counted, in the order of the batch,
+ * because any number of the entries may belong to dead rows.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ typedef struct End
 	bool		is_inside;		/* the next row is of the same transaction */
 } End;
 
-/* Count the entries of all indexes, and find out if any of their rows is visible. */
+/* Count the entries of all indexes, and find out if the row of any entry is visible. */
 static void
 count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 {
@@ -110,7 +110,7 @@ count_rows(End *end, const TableProof *proof, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* Count the rest of a transaction first, if the batch begins with such a rest, then the other ranges */
+/* If the batch begins with the rest of a transaction, count this rest first.  Then count the other ranges. */
 static void
 count_in_bounds(End *end, const TableProof *proof, const Bounds *bounds,
 				void (*count) (End *, const TableProof *, const Stretch *))

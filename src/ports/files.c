@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
  * A table and all partitions below it.  The partitions, but not the table, are locked in the given mode, which may be
- * NoLock.  The list is empty if the table was dropped, for example while the caller waited for its lock.  For such a
+ * NoLock.  The list is empty if the table was dropped, for example while the caller waited for the lock.  For such a
  * table, find_all_inheritors() would raise an internal error.
  */
 List *
@@ -189,11 +189,10 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees exactly the partitions that are read.  The snapshot
- * sees fewer partitions if some were attached after it was taken.  The snapshot may
- * also see more partitions, because new snapshots see a commit before the server
- * sends its invalidations, and attaching a partition does not wait for readers.
- * Comparing the numbers is enough, because each partition has one parent.
+ * Error unless a snapshot sees exactly the partitions that are read.  The snapshot sees fewer partitions if some were
+ * attached after it was taken.  The snapshot may also see more partitions, because new snapshots see a commit before
+ * the server sends the invalidations of the commit, and attaching a partition does not wait for readers.  Comparing the
+ * numbers of partitions is enough, because each partition has one parent.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

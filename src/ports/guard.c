@@ -6,13 +6,11 @@
  * ended.  A row must therefore carry the number of the transaction that
  * inserts it, the number must never change, and the row must never be deleted.
  *
- * Two triggers fire for rows.  The first fires for INSERT, for DELETE, and for UPDATE
- * OF the columns that readers rely on, beginning with the column of the number.  Since
- * the trigger names these columns, the server follows them when they are renamed, and
- * finds them in partitions, where they may have other attribute numbers.  The second
- * trigger fires for every UPDATE, since UPDATE OF does not fire when another trigger
- * changes a column.  A third trigger refuses TRUNCATE.  The argument of each trigger is
- * the base.
+ * Two triggers fire for rows.  The first trigger fires for INSERT, for DELETE, and for UPDATE OF the columns that
+ * readers rely on, beginning with the column of the number.  Since the trigger names these columns, the server follows
+ * them when they are renamed, and finds them in partitions, where they may have other attribute numbers.  The second
+ * trigger fires for every UPDATE, since UPDATE OF does not fire when another trigger changes a column.  A third trigger
+ * refuses TRUNCATE.  The argument of each trigger is the base.
  */
 #include "postgres.h"
 
@@ -32,7 +30,7 @@
 
 PG_FUNCTION_INFO_V1(feed_guard);
 
-/* Raise an error by an internal function, which the SQL edition calls, too */
+/* Call an internal function that raises an error.  The SQL edition calls the same function. */
 static void
 say(const char *error, Value first, Value second)
 {

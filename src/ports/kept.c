@@ -80,7 +80,7 @@ equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
 	return key;
 }
 
-/* The first row with these keys of an index, in the active snapshot; the last row if the index is read backward */
+/* The first row of a table with these index keys, in the active snapshot; the last row if the index is read backward */
 static Row
 row_by_key(const char *table_name, int columns, const char *index_name, int count, ScanKeyData *keys,
 		   ScanDirection direction)
@@ -189,9 +189,8 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number of an unfinished batch that satisfies a condition, or 0.  If
- * "dead" is true, all dead batches are searched; otherwise the batches that are not
- * dead, from the number "from" on.
+ * The lowest number of an unfinished batch that satisfies a condition, or 0.  If "dead" is true, all dead batches are
+ * searched.  Otherwise the batches that are not dead, and have at least the number "from", are searched.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)

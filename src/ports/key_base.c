@@ -22,7 +22,7 @@
 PG_FUNCTION_INFO_V1(key_base);
 
 /*
- * The value of a constant of one of the integer types; false for other
+ * Get the value of a constant of one of the integer types; false for other
  * constants, or null
  */
 static bool
@@ -40,9 +40,9 @@ is_number(const Const *constant, int64 *number)
 }
 
 /*
- * The value of an argument that is a constant integer; false for other
- * arguments.  The argument may be named, and the parser may have added a cast to
- * bigint.
+ * Get the value of an argument that is a constant integer; false for other
+ * arguments.  The argument may be named, and the parser may have added a cast
+ * to bigint.
  */
 static bool
 is_constant(Node *argument, int64 *number)

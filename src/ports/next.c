@@ -2,9 +2,9 @@
  * next.c
  *	  Use the indexes to find the batch that follows a position, where possible.
  *
- * Most searches find nothing, or rows of a few transactions, and the table is unchanged since the
- * position was made.  In these cases, a few descents in the indexes find the batch (probe.c, end.c).
- * All other cases are left to find_batch() in sql/feed/next.sql.
+ * Most searches find no rows, or rows of a few transactions, in a table that is unchanged since the position was made.
+ * In these cases, a few descents in the indexes find the batch (probe.c, end.c).  All other cases are left to
+ * find_batch() in sql/feed/next.sql.
  */
 #include "postgres.h"
 
@@ -58,7 +58,7 @@ is_between_transactions(const Row *position, const Table *table, Numbers *read)
 		read->ranges[read->count - 1].high <= (int64) xact_plus_base(next_id, table->reading.base);
 }
 
-/* True if these are the partitions of the table that was proved */
+/* True if "members" are the partitions of the table at the time of the proof */
 static bool
 are_members(const Table *table, Datum members)
 {
@@ -150,9 +150,9 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 }
 
 /*
- * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made,
- * the batch is not in the order of a column, and its transactions have ended in the newest snapshot.  A table for
- * which the result is true is locked and proved.
+ * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made, the
+ * batch is not in the order of a column, and the transactions of the batch have ended in the newest snapshot.  A table
+ * for which the result is true is locked and proved.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -173,7 +173,7 @@ is_readable(Table *table, HeapTupleHeader batch)
 	return result;
 }
 
-/* The numbers of a set up to a number */
+/* The numbers of a set that are not above the given number */
 static Numbers
 up_to(Numbers set, int64 number)
 {
@@ -248,8 +248,9 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	*end = (BatchEnd) {.is_all = true};
 	set = ended_numbers(table->reading.base, true);
 	/*
-	 * The full search must follow a costly probe.  Another probe might be cheap,
-	 * because the costly probe has marked dead index entries.
+	 * After a costly probe, the full search must follow, and no other probe.
+	 * Another probe might be cheap, because the costly probe has marked dead
+	 * index entries.
 	 */
 	if (pages_in_vain > 0 || !is_between_transactions(position, table, &read))
 		return false;
@@ -298,7 +299,8 @@ next_by_index(PG_FUNCTION_ARGS)
  * pages_read(t feed_table, begins boolean) -> bigint
  *
  * The number of buffers that this process has accessed.  If begins is true, the buffers of the costly probe before this
- * search are subtracted; the difference to a later call then includes these buffers.
+ * search are subtracted.  The difference between the results of this call and of a later call then includes these
+ * buffers.
  */
 Datum
 pages_read(PG_FUNCTION_ARGS)

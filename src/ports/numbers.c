@@ -78,7 +78,7 @@ numbers_of(const MultirangeType *set)
 	return result;
 }
 
-/* Convert to int8multirange, whose ranges include their lower bound */
+/* Convert a set to int8multirange.  Each range includes its lower bound. */
 Datum
 numbers_datum(Numbers set)
 {

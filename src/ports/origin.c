@@ -56,7 +56,7 @@ expect_timeline(TimeLineID timeline)
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("the server was promoted during this call"),
 			 errdetail("The call began on timeline %u, and the server is now on timeline %u.", timeline, timeline_now),
-			 errhint("Call the function again; it refuses a position of the old timeline.")));
+			 errhint("Call the function again. A position of the old timeline is then refused.")));
 }
 
 /* System identifier and timeline, as text */

@@ -9,9 +9,9 @@
  * partition key: a condition that is true in all partitions that have rows of the
  * batch.  The planner leaves out partitions in which the condition cannot be true.
  *
- * The condition is made from the bounds of partitions by range or list, for the
- * first column of each partition key.  The condition need not be exact: rows of
- * other partitions may satisfy it, too.
+ * The condition is made from the bounds of range and list partitions, and
+ * compares the first column of each partition key.  The condition need not be
+ * exact: rows of other partitions may satisfy it, too.
  *
  * The bounds are constants of the server's types, and are read from the catalog.
  * The relation cache and pg_get_partition_constraintdef() would simplify the

@@ -29,7 +29,7 @@
 #include "ports/plan.h"
 #include "ports/query.h"
 
-/* The number of plans that a session keeps.  When there are more, the least recently used plan is dropped. */
+/* The number of plans that a session keeps.  If a session needs more plans, the least recently used plan is dropped. */
 #define KEPT_MAX 64
 
 typedef struct KeptPlan
@@ -57,7 +57,7 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
-	/* Rows with number 0 may be the whole table, and are read by the primary key. */
+	/* Rows with number 0 may be all rows of the table, and are read by the primary key. */
 	return table->proof->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 
@@ -71,7 +71,7 @@ forget_plan(KeptPlan *slot)
 	(void) SPI_freeplan(slot->plan);	/* a running execution keeps the plan until it ends */
 }
 
-/* The slot of a plan; for a new plan a free slot, or the slot of the least recently used plan */
+/* The slot of a plan; for a new plan, a free slot, or the slot of the least recently used plan */
 static KeptPlan *
 slot_of(Oid relation, bool is_many)
 {

@@ -2,13 +2,13 @@
  * query.c
  *	  Queries over one table, with the privileges of the caller.
  *
- * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each
- * query is checked before the query is planned.  The query may read only the given table, the second table of
- * a query for changes, and partitions of these tables.  It must not contain a policy.  It may call only
- * immutable functions of the server, concat(), and feed_is_table(), the function of the extension that checks
- * the name of the table.  Therefore no view that has taken the place of the table, and no function, operator
- * or cast made by a user, runs as the caller.  Volatile functions of the server are refused because some of
- * them run any SQL (ts_stat, query_to_xml, table_to_xml).
+ * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each query is
+ * checked before the query is planned.  The query may read only the given table, the second table of a query for
+ * changes, and partitions of these tables.  The query must not contain a policy.  The query may call only immutable
+ * functions of the server, concat(), and feed_is_table(), the function of the extension that checks the name of the
+ * table.  Therefore no view that has taken the place of the table, and no function, operator or cast made by a user,
+ * runs as the caller.  Volatile functions of the server are refused because some of them run any SQL (ts_stat,
+ * query_to_xml, table_to_xml).
  */
 #include "postgres.h"
 
@@ -271,8 +271,8 @@ query_texts(const Table *table, const char *query, const Setting *settings, Datu
 /*
  * as_caller(t feed_table, query text, walks boolean, caller oid) -> text[]
  *
- * If policies or functions of the caller change settings or the role, these
- * changes are undone after the query, as in a function with SET.
+ * The role and the settings are restored after the query, as after a function
+ * with SET.
  */
 Datum
 as_caller(PG_FUNCTION_ARGS)

@@ -2,14 +2,12 @@
  * restored.c
  *	  State that was restored from a dump, and not accepted yet.
  *
- * A dump includes the positions of feeds.  A position is the set of the transactions that
- * were read on the dumped server.  In the restored database the numbers of these
- * transactions may still be in the future.  Feeds would skip the rows that get these numbers
- * later, and nothing would show the loss.  Each row of the state therefore has a column
- * written_here: true if the extension wrote the row on this server.  Since the column is
- * generated, no role can supply its value, a dump leaves it out, and COPY and INSERT compute
- * it again.  Commands and tools that copy files or tuples unchanged (VACUUM FULL, CLUSTER,
- * REPACK, pg_upgrade, standbys, backups) keep the value.
+ * A dump includes the positions of feeds.  A position is the set of the transactions that were read on the dumped
+ * server.  In the restored database the numbers of these transactions may still be in the future.  Feeds would skip the
+ * rows that get these numbers later, and nothing would show the loss.  Each row of the state therefore has a column
+ * written_here: true if the extension wrote the row on this server.  Since the column is generated, no role can supply
+ * its value, a dump leaves the column out, and COPY and INSERT compute the value again.  Commands and tools that copy
+ * files or tuples unchanged (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keep the value.
  *
  * The guard looks up the state of its table once in a session, and forgets the result when
  * the server invalidates the table.  A row that the extension wrote here remains until

@@ -74,7 +74,7 @@ may_read(PG_FUNCTION_ARGS)
 bool
 lock_readable(Oid caller, Oid relation)
 {
-	/* A role without the privilege does not lock the table. */
+	/* A role without the privilege must not lock the table. */
 	if (!role_may_read(caller, relation))
 		return false;
 	LockRelationOid(relation, AccessShareLock);
@@ -88,7 +88,7 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
-/* True for a permanent heap without partitions or children, which needs no further checks */
+/* True for a permanent heap table without partitions or children.  Such a table needs no further checks. */
 bool
 is_plain_table(Oid relation)
 {

@@ -211,11 +211,10 @@ find_table(const char *name, Oid *schema)
 /*
  * Find a table of the state, and lock it until the transaction ends.
  *
- * At any time, the role that installed the extension may drop it, and create
- * another schema of the same name.  DROP EXTENSION needs a lock on all tables of the
- * extension before it removes anything.  Under our lock, every name therefore refers
- * to an object of the extension.  After a wait for the lock, the table is looked up
- * again.
+ * At any time, the role that installed the extension may drop the extension, and create another schema with the name of
+ * the internal schema.  DROP EXTENSION needs a lock on all tables of the extension before it removes anything.  Under
+ * our lock, every name therefore refers to an object of the extension.  After a wait for the lock, the table is looked
+ * up again.
  */
 static Oid
 lock_state(const char *name, Oid *schema)
@@ -367,7 +366,8 @@ is_internal(const ErrorData *error)
 
 /*
  * Call an internal function.  Errors of the function are reported without their
- * context, which names internal functions, and no statement of the user.
+ * context.  The context would name internal functions, and no statement of the
+ * user.
  */
 Datum
 internal_call(FunctionCallInfo call)
@@ -432,10 +432,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * The lock of a feed: an object lock whose class is a table of the extension.  SQL
- * commands cannot take this lock, in contrast to an advisory lock.  Only a role
- * whose privileges were checked can therefore hold it.  The lock writes nothing, in
- * contrast to a row lock.
+ * The lock of a feed: an object lock whose class is a table of the extension.  SQL commands cannot take this lock, in
+ * contrast to an advisory lock.  Only a role whose privileges were checked can therefore hold the lock.  The lock
+ * writes nothing, in contrast to a row lock.
  */
 static LOCKTAG
 feed_tag(Oid feed)
@@ -447,7 +446,7 @@ feed_tag(Oid feed)
 	return tag;
 }
 
-/* Wait until no other reader moves a feed, and lock it.  A standby takes no lock, because no feed moves there. */
+/* Wait until no other reader moves a feed, and lock the feed.  On a standby, where no feed moves, no lock is taken. */
 void
 take_turn(Datum feed)
 {

@@ -25,7 +25,7 @@ typedef struct SavedRole
 	int			context;
 	int			nest;
 	Oid			schema;			/* the internal schema, which only this session can drop until the transaction ends */
-	Oid			state;			/* set by become_caller(): a table that must still exist in the end */
+	Oid			state;			/* set by become_caller(): a table that must still exist in restore_role() */
 } SavedRole;
 
 /* Maximum number of columns in a row of the state */

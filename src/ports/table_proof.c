@@ -261,8 +261,8 @@ refuse_change(Oid relation)
 }
 
 /*
- * Make a new snapshot the active one.  In parallel mode the active snapshot is
- * kept, because all processes must use the same snapshot.
+ * Make a new snapshot the active snapshot.  In parallel mode the active
+ * snapshot is kept, because all processes must use the same snapshot.
  */
 static void
 push_snapshot(Snapshot (*take_snapshot) (void))

@@ -94,9 +94,9 @@ is_generated(Oid relation, AttrNumber column)
 
 /*
  * Append the version of a trigger, if the trigger belongs to the guard.  Triggers come in the order of their names.
- * The first trigger of the guard names the column with the number.  If this column is generated, its number is stored
- * in *column.  The trigger for TRUNCATE is left out where the guard is inherited, because a partition has such a
- * trigger only if it was attached when feed_enable() was called.
+ * The first trigger of the guard names the column with the number.  If this column is generated, its attribute number
+ * is stored in *column.  The trigger for TRUNCATE is left out where the guard is inherited, because a partition has
+ * such a trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
@@ -115,7 +115,7 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 		*column = trigger->tgattr.values[0];
 }
 
-/* The versions of the triggers, in the order of their names, and of the expression; 0 without a guard */
+/* The versions of the triggers, in the order of their names, and of the expression; 0 if there is no guard */
 static Datum
 versions_of(Oid relation, bool is_placed)
 {
@@ -206,7 +206,7 @@ Datum
 plain_members(const Table *table)
 {
 	Oid			type = get_element_type(attribute_type("found_batch", "members"));
-	SavedRole	saved = become_owner(); /* its settings determine how names are written */
+	SavedRole	saved = become_owner(); /* the settings of become_owner() determine how names are written */
 	Datum		guarded = versions_of(table->oid, false);
 	Row			row = empty_row();
 	bool		is_defined = define_order(table, &row);

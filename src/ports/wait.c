@@ -2,12 +2,13 @@
  * wait.c
  *	  Wait for rows that other transactions commit.
  *
- * The server, primary or standby, counts the transactions that have ended.  It
- * increments the counter at the moment from which new snapshots see a transaction
- * as ended.  (The end of the WAL moves earlier, when the record of a commit is
- * written.  A check at that moment would find nothing, and nothing would cause
- * another check.)  A call reads the counter, then checks the feed.  If there are
- * no rows, the call checks the feed again when the counter has changed.
+ * The server, primary or standby, counts the transactions that have ended.  The
+ * server increments the counter at the moment from which new snapshots see a
+ * transaction as ended.  (The end of the WAL moves earlier, when the record of
+ * a commit is written.  A check at that moment would find nothing, and nothing
+ * would cause another check.)  A call reads the counter, then checks the feed.
+ * If there are no rows, the call checks the feed again when the counter has
+ * changed.
  *
  * The server sends no signal when the counter changes.  The counter is therefore
  * read every few milliseconds; reading it every 5 ms takes 0.6 % of a core.  The
@@ -128,8 +129,8 @@ wait_for_check(double duration)
 /*
  * await_look(seconds float8, is_first boolean) -> boolean
  *
- * A call that waits for at most this time calls this function before each check.
- * False if there is no time for another check.
+ * A call that waits for at most "seconds" seconds calls this function before
+ * each check.  False if there is no time for another check.
  */
 Datum
 await_look(PG_FUNCTION_ARGS)

@@ -44,8 +44,8 @@ next_us(TimestampTz us)
 }
 
 /*
- * The smallest value of a microsecond; V1_ABOVE_ALL if all values are earlier,
- * and the lowest value if all values are later
+ * The smallest value of a microsecond; V1_ABOVE_ALL if all values are earlier
+ * than the microsecond, and the lowest value if all values are later
  */
 static UuidWords
 v1_bound(TimestampTz us)
@@ -60,8 +60,8 @@ v1_bound(TimestampTz us)
 }
 
 /*
- * The smallest key of a microsecond; the greatest uuid if all keys are earlier,
- * and the lowest uuid if all keys are later
+ * The smallest key of a microsecond; the greatest uuid if all keys are earlier
+ * than the microsecond, and the lowest uuid if all keys are later
  */
 static UuidWords
 v7_bound(TimestampTz us)

@@ -19,13 +19,11 @@
  *
  * Since the bounds are functions of t, t may also be a parameter or now().
  *
- * A uuid may be of a version that carries no time.  The functions of the operators
- * refuse such a key.  The rewritten form calls uuid_v7_checked(id, t) in addition to
- * the bounds.  This check has a higher cost than the comparisons with the bounds,
- * and needs the same columns.  Every kind of scan and join therefore evaluates the
- * check last, and only for rows that satisfy the comparisons.  Other keys without a
- * time are not noticed.  For a column whose default makes such keys, the comparison
- * is therefore always refused.
+ * A uuid may be of a version that carries no time.  The functions of the operators refuse such a key.  The rewritten
+ * form calls uuid_v7_checked(id, t) in addition to the bounds.  This check has a higher cost than the comparisons with
+ * the bounds, and needs the same columns.  Every kind of scan and join therefore evaluates the check last, and only for
+ * rows that satisfy the comparisons.  Keys without a time that do not satisfy the comparisons are not noticed.  For a
+ * column whose default makes such keys, the comparison is therefore always refused.
  */
 #include "postgres.h"
 
@@ -135,11 +133,9 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query that is this number of levels up, or NIL.  When the
- * planner builds its relations, it has already simplified all expressions of the
- * query; afterwards it simplifies only CHECK constraints of tables.  The result is
- * then NIL, because columns in CHECK constraints do not refer to the range table of
- * the query.
+ * The range table of the query that is "levels" query levels up, or NIL.  When the planner builds its relations, it has
+ * already simplified all expressions of the query; afterwards it simplifies only CHECK constraints of tables.  The
+ * result is then NIL, because columns in CHECK constraints do not refer to the range table of the query.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)

@@ -164,8 +164,8 @@ LATER = {
     ),
     "the same check of feed_enable(), tried in feed_prepare.sql": (
         "cannot read … by transactions: it is not a table", "cannot read … by transactions: it …",
-        "cannot read … by transactions: it is not stored in a heap, or has such a partition: its rows in a snapshot "
-        "are unknown",
+        "cannot read … by transactions: it is not stored in a heap, or has a partition that is not: the rows that a "
+        "snapshot sees are unknown",
         "cannot read … by transactions: it has foreign tables among its partitions, whose rows have transactions of "
         "another server",
     ),
