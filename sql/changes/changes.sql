@@ -96,10 +96,10 @@ BEGIN
 END $$;
 
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
--- that sees more transactions has a higher version. The upper bits are the number of the last of these transactions.
--- The lower bits are higher if fewer transactions before that transaction are in progress. The upper bits do not depend
--- on transactions in progress, because a standby counts open savepoints among them. In one snapshot, an existing row
--- has a higher version than a deleted key, because a sink may treat the keys of both as equal.
+-- that sees more transactions has a higher version. The upper bits are the highest number of these transactions. The
+-- lower bits are higher if fewer transactions before that transaction are in progress. The upper bits do not depend on
+-- transactions in progress, because a standby counts open savepoints among them. In one snapshot, an existing row has a
+-- higher version than a deleted key, because a sink may treat the keys of both as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -252,4 +252,4 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
-'Return the text of the query for the changes of a batch kept by the reader, as reader_batch_query does for its rows.';
+'Return the text of the query for the changes of a batch kept by the reader, to be run in the same transaction.';

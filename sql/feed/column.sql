@@ -133,12 +133,12 @@ CREATE FUNCTION inorder_internal.prove_known_column(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
-    -- Another feed may have proved the column since its type was changed.
+    -- After a change of the type of the column, another feed may have proved the column.
     IF inorder_internal.column_is_proved(t, column_name, attnum, divides)
        AND (kind IS NULL OR inorder_internal.share_kind(inorder_internal.type_of_column(
                t.relation, column_name::name)) = kind) THEN
         RETURN t;
-    -- A row whose key changed its share would be lost or repeated.
+    -- A row whose key has moved to another share would be lost or repeated.
     ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
                       WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
                         AND inorder_internal.present_name(t.relation, a.attnum) = column_name

@@ -3,8 +3,8 @@
 -- the table.
 --
 -- The stored number and its set are read under the same snapshot as the rows. All transactions of the set had ended
--- before the fold that stored the set. A snapshot that sees the fold therefore sees all of their rows, and each row is
--- in exactly one of the two numbers.
+-- before the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and
+-- each row is in exactly one of the two numbers.
 
 -- Text that identifies the file for which a stored count is valid: the system identifier, the file, the versions of the
 -- attachments (for a partition), and the versions of the guard. "is_placed" is true if the result is compared with a

@@ -164,8 +164,8 @@ BEGIN
     RAISE 'this position on % is ahead of the server', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('Transactions up to %s have been read, and the next transaction is %s.', highest, next),
-          HINT = format('After a restore call feed_rebase(%L, %s): new numbers are then above these.', relation,
-                        highest);
+          HINT = format('After a restore call feed_rebase(%L, %s): new numbers are then above those of the position.',
+                        relation, highest);
 END $$;
 
 -- Error if a position or batch that a reader keeps belongs to another table.
@@ -175,7 +175,7 @@ CREATE FUNCTION inorder_internal.check_same(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- On another server the table has another OID, and is recognized by its name. A restore recomputes the numbers of a
-    -- generated column; pg_upgrade keeps numbers and oids.
+    -- generated column; pg_upgrade keeps numbers and OIDs.
     IF remembered IS NULL OR EXISTS (SELECT FROM unnest(remembered) AS k WHERE k.relation = t.relation::oid)
        OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(remembered) AS k
                                              WHERE k.system = inorder_internal.server_system()) THEN

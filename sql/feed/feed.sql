@@ -38,7 +38,7 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
-    -- The number is random. If it came from a counter, sessions that create feeds would wait for each other's
+    -- The number is random. If the number came from a counter, sessions that create feeds would wait for each other's
     -- transactions.
     LOOP
         feed := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
@@ -189,8 +189,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
     f := inorder_internal.given_feed(feed, caller);
-    -- The owner of the table may not rename a feed of another role, because readers of that role would find a feed that
-    -- they did not create.
+    -- The owner of the table must not rename a feed of another role, because readers of that role would find a feed
+    -- that they did not create.
     IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
         RAISE 'must be owner of feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     END IF;

@@ -62,7 +62,7 @@ BEGIN
     ORDER BY k.system = inorder_internal.server_system() DESC LIMIT 1;
     IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
         RETURN f;
-    -- A role that may not see a feed gets the error for a missing feed.
+    -- A role without the privilege to see a feed gets the error for a missing feed.
     ELSIF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     END IF;
@@ -164,8 +164,8 @@ RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
 -- The number of the batch after the given batch. On the same server and timeline, this number is higher by one. The
--- state of another server or timeline may lack the last numbers that were assigned, but lacks fewer than 10^9. In this
--- case, the next number is the higher one of two numbers: the present time, and the given number plus 10^9.
+-- state of another server or timeline may lack the last numbers that were assigned, but never as many as 10^9 numbers.
+-- In this case, the next number is the higher one of two numbers: the present time, and the given number plus 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

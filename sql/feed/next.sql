@@ -82,7 +82,7 @@ BEGIN
     ELSIF p.partial IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
-    -- Keep the partitions in the position, because some of them may not exist on this standby yet.
+    -- Keep the partitions in the position, because this standby may still lack some of them.
     IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);

@@ -4,7 +4,7 @@
 -- the rows of other transactions. This walk is better if most rows belong to the set, as in a backlog. The second way
 -- fetches the rows of the set by number, and sorts them. This search is better if the set has few rows. The planner and
 -- statistics do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows
--- until one of the two ways succeeds. The search then costs a small multiple of the better way.
+-- until one of the two ways succeeds. The search then takes a small multiple of the time of the better way.
 
 -- The result of a search for rows after a position.
 --

@@ -13,7 +13,7 @@ CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The argument is a constant null of the row type. The planner drops the CASE, whose condition is false, without
-    -- examining e.*. The bounds of a partition name columns without a qualifier. The column of this function is
+    -- examining e.*. The bounds of a partition refer to columns without a qualifier. The column of this function is
     -- therefore named cmax, since no column of a table can have that name.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
                   '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));

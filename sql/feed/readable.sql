@@ -50,8 +50,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by a column other than the given column. If its feeds continued by the numbers in the
--- given column, they could skip rows.
+-- Error if a table is readable by a column other than the given column. If feeds of the table continued by the numbers
+-- in the given column, the feeds could skip rows.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

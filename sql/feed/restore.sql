@@ -80,8 +80,8 @@ BEGIN
                         AND (o.owner = n.oid AND o.system = inorder_internal.server_system()
                              OR o.relation = f.relation AND o.owner_name = f.owner_name AND o.id < f.id));
     -- A feed that has moved on this server may have passed the numbers of rows that a publisher sent later. The members
-    -- of its position are removed, which makes feed_seek() necessary. In a clone, positions made on the original server
-    -- have another system identifier, and keep their members.
+    -- of the position of such a feed are removed, which makes feed_seek() necessary. In a clone, positions made on the
+    -- original server have another system identifier, and keep their members.
     UPDATE inorder_internal.feed_state AS s
     SET position.members = NULL
     FROM inorder_internal.feed_table AS k

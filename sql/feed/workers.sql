@@ -1,9 +1,9 @@
 -- Several workers can process a feed at once, each with its own batch.
 --
 -- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
--- position, disjoint from all of them. Finishing a batch deletes it from the unfinished batches, and does not move the
--- position. The transactions that have been read are the transactions of the position without those of unfinished
--- batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
+-- position, disjoint from all unfinished batches. Finishing a batch deletes it from the unfinished batches, and does
+-- not move the position. The transactions that have been read are the transactions of the position without those of
+-- unfinished batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
 
 -- The given interval; error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)

@@ -1,5 +1,5 @@
 -- Checks that are made before a table gets its guard or its column. If the catalog shows that writes or reads would
--- fail later, an error is raised. If this depends on what writers do, a warning is given. The warnings have the
+-- fail later, an error is raised. If failures depend on what writers do, a warning is given. The warnings have the
 -- SQLSTATE of the guard's errors.
 
 -- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.
@@ -42,9 +42,9 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- Up to ten roles that may write into a table, or into a view of it, but lack the privilege to call the function that
--- generates the numbers; null if there are no such roles. Relations with the same privileges are examined once, because
--- writers may be waiting.
+-- Up to ten roles that may write into a table, or into a view of the table, but lack the privilege to call the function
+-- that generates the numbers; null if there are no such roles. Relations with the same privileges are examined once,
+-- because writers may be waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

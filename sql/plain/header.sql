@@ -18,7 +18,7 @@ BEGIN
         RAISE 'inorder needs PostgreSQL 15 or later, not %', current_setting('server_version')
         USING ERRCODE = 'feature_not_supported';
     END IF;
-    -- The list has all names that this file uses. Some of them are names of functions, tables and views of the server.
+    -- The list has all names that this file uses, among them the names of functions, tables and views of the server.
     SELECT string_agg(u.name, ', ' ORDER BY u.name) INTO missing
     FROM unnest('{@names@}'::name[]) AS u(name)
     WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace

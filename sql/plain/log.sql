@@ -15,7 +15,7 @@ BEGIN
         RETURN NULL;
     END IF;
     RAISE 'permission denied for log %', TG_RELID::regclass USING ERRCODE = 'insufficient_privilege',
-          DETAIL = format('Role "%s" may not write into the logged table %s.', current_user, relation);
+          DETAIL = format('Role "%s" lacks the privilege to write into the logged table %s.', current_user, relation);
 END $$;
 
 -- The trigger function for the markers that TRUNCATE writes into a log.
@@ -34,7 +34,7 @@ BEGIN
                           relation);
 END $$;
 
--- The function that writes a log, which has the name of the log.
+-- The function that writes a log, and has the same name as the log.
 CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -10,8 +10,8 @@ BEGIN
 END
 ---- proved_members: plpgsql STABLE keys
 BEGIN
-    -- The partitions are checked first, because some of their properties are shown as they are now, not as the snapshot
-    -- sees them.
+    -- The partitions are checked first, because the catalog shows some properties of partitions as they are now, not as
+    -- the snapshot sees them.
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;

@@ -38,7 +38,7 @@ BEGIN ATOMIC
 END;
 
 -- The functions that run as a role that writes into a table, or reads a view of counts by group: functions of keys,
--- guards, logs and counts, and the functions that these call.
+-- guards, logs and counts, and the functions that these functions call.
 CREATE FUNCTION inorder_internal.called_by_writers() RETURNS SETOF oid
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -90,7 +90,8 @@ BEGIN
               DETAIL = 'Each role that is admitted can move any feed.', HINT = 'Admit roles by name.';
     ELSIF NOT pg_has_role(installer, 'USAGE') THEN
         RAISE 'permission denied to admit or dismiss roles' USING ERRCODE = 'insufficient_privilege',
-              DETAIL = format('Role %s, which installed inorder, and its members may do that.', installer);
+              DETAIL = format('Only role %s, which installed inorder, and its members may admit and dismiss roles.',
+                              installer);
     ELSIF role <> installer THEN
         -- Two sessions that granted or revoked at the same time would change the same rows of the catalog, which is an
         -- error.

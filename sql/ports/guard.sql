@@ -1,4 +1,4 @@
--- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has it.
+-- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has the guard.
 
 -- The trigger function is in the public schema, because triggers on users' tables, and dumps of these tables, refer to
 -- it. While session_replication_role is replica, the trigger refuses nothing until the table is enabled or accepted on

@@ -104,7 +104,7 @@ END $$;
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- The function that the default or generation expression of a column with transaction numbers calls.
+-- The function that is called by the default or generation expression of a column with transaction numbers.
 CREATE FUNCTION inorder_internal.generator_of(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid
@@ -324,8 +324,8 @@ RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
--- Triggers fire in the order of their names. A trigger that could change the key after these triggers is an error
--- (later_trigger). The guard of a generated number fires AFTER: no statement can supply the value of a generated
+-- Triggers fire in the order of their names. A trigger that fires after the guard, and could change the key, is an
+-- error (later_trigger). The guard of a generated number fires AFTER: no statement can supply the value of a generated
 -- column, and a BEFORE UPDATE trigger would make the server recompute the column in each update.
 BEGIN ATOMIC
     SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
@@ -578,8 +578,8 @@ BEGIN
 END $$;
 
 -- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
--- SERIALIZABLE no newer snapshot is available. The trigger of the guard is therefore examined, whose definition is
--- always the present one. If the trigger has another base or is missing, the table was rebased or disabled.
+-- SERIALIZABLE no newer snapshot is available. The trigger of the guard is therefore examined, because its present
+-- definition is always visible. If the trigger has another base or is missing, the table was rebased or disabled.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -632,7 +632,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'row security hides rows of % from this role', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'A feed and an exact count cover all rows, including hidden ones.';
+          DETAIL = 'A feed and an exact count cover all rows, including hidden rows.';
 END $$;
 
 CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass) RETURNS void
@@ -662,8 +662,8 @@ BEGIN
     RAISE 'table % was restored from a dump, and is not readable yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Rows of the table, and positions of its feeds, have numbers of another server or another time.',
-          HINT = format('Let the owner of the table call feed_rebase(%L): new numbers are then above these.',
-                        relation);
+          HINT = format('Let the owner of the table call feed_rebase(%L): '
+                        'new numbers are then above the present numbers.', relation);
 END $$;
 
 -- The description of a table; error if it was restored and its owner has not accepted it.

@@ -40,17 +40,17 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_floor(timestamptz) IS
-'Smallest value whose uuid_v1_get_timestamp is the moment.';
+'Smallest value whose uuid_v1_get_timestamp is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_v1_ceiling(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_ceiling(timestamptz) IS
-'Largest value whose uuid_v1_get_timestamp is the moment.';
+'Largest value whose uuid_v1_get_timestamp is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_v7_ceiling(moment timestamptz) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS
-'Largest version-7 key whose uuid_v7_time is the moment.';
+'Largest version-7 key whose uuid_v7_time is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_time_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

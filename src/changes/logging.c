@@ -4,8 +4,8 @@
  *
  * After a statement, the trigger writes the keys of the changed rows into the log, which is a table of the same owner.
  * Rows of the log are written as by COPY: through the executor, which fires the guard of the log, finds the partition
- * and fills the indexes.  All of this runs as the role that writes into the table.  The role needs no privilege on the
- * log, because the trigger reads nothing there, and adds only keys of rows that the role may write.
+ * and fills the indexes.  The trigger and the executor run as the role that writes into the table.  The role needs no
+ * privilege on the log, because the trigger reads nothing there, and adds only keys of rows that the role may write.
  *
  * Any role with the privilege TRIGGER on a table may create a trigger with this function.  A table is therefore a log
  * only if it belongs to the owner of the logged table, and if that owner has created a trigger on the log that names

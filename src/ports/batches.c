@@ -37,7 +37,10 @@ PG_FUNCTION_INFO_V1(delete_batch);
 /* Tokens have 48 bits, because numbers in JSON are exact only up to 2^53. */
 #define TOKEN_BYTES 6
 
-/* Compute the generated columns, as INSERT does.  An index finds the batches of a share by feed * 1024 + share. */
+/*
+ * Compute the generated columns, as INSERT does.  One of these columns,
+ * feed * 1024 + share, is indexed, and finds the batches of a share.
+ */
 static void
 set_generated(Row *batch)
 {

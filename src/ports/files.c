@@ -202,7 +202,7 @@ check_partitions(const TableProof *proof, Snapshot snapshot)
 
 	if (proof->tree_count == 1 && get_rel_relkind(proof->relation) != RELKIND_PARTITIONED_TABLE)
 		return;
-	snapshot = RegisterSnapshot(snapshot);	/* the transaction snapshot may not be registered */
+	snapshot = RegisterSnapshot(snapshot);	/* the transaction snapshot is not always registered */
 	inherits = table_open(InheritsRelationId, AccessShareLock);
 	for (int i = 0; i < proof->tree_count; i++)
 		if (get_rel_relkind(proof->tree[i]) == RELKIND_PARTITIONED_TABLE)

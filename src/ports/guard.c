@@ -144,7 +144,7 @@ guard_base(Relation table)
 	return 0;
 }
 
-/* The trigger of the guard that names the columns */
+/* The first trigger of the guard, which names the columns */
 static Trigger *
 columns_of(TriggerData *data)
 {

@@ -99,7 +99,7 @@ numbers_datum(Numbers set)
 	return MultirangeTypePGetDatum(result);
 }
 
-/* A bound of a set by its number: range i has the bounds 2 * i and 2 * i + 1 */
+/* A bound of a set, by the number of the bound: range i has the bounds 2 * i and 2 * i + 1 */
 static int64
 bound_of(Numbers set, int number)
 {

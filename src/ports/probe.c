@@ -3,8 +3,8 @@
  *	  Use the indexes of a table to find out if it has rows of some transactions.
  *
  * Most polls find nothing.  Even a query that finds nothing has to be planned
- * over all partitions, which takes 75 ms for 1,000 of them.  A descent in each
- * index takes a few microseconds (cursor.c).
+ * over all partitions, which takes 75 ms for 1,000 partitions.  A descent in
+ * each index takes a few microseconds (cursor.c).
  */
 #include "postgres.h"
 

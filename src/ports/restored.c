@@ -9,9 +9,9 @@
  * its value, a dump leaves the column out, and COPY and INSERT compute the value again.  Commands and tools that copy
  * files or tuples unchanged (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keep the value.
  *
- * The guard looks up the state of its table once in a session, and forgets the result when
- * the server invalidates the table.  A row that the extension wrote here remains until
- * feed_disable() or a DROP deletes it; both also drop the triggers.
+ * The guard looks up the state of its table once in a session, and forgets the result when the server invalidates the
+ * table.  A row that the extension wrote here remains until feed_disable() or a DROP deletes the row, and also drops
+ * the triggers.
  *
  * On a subscriber of logical replication, the extension has not written the state of
  * a table: the state is missing, or was replicated.  Until feed_rebase() is called,
@@ -144,8 +144,8 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * The verdict about a table by its row in the state.  Since the caller is a trigger of the
- * extension, and its table is locked, the extension cannot be dropped.
+ * The verdict about a table, according to its row in the state.  Since the caller is a trigger of the extension, and
+ * its table is locked, the extension cannot be dropped.
  */
 static Verdict
 verdict_of(Oid table)

@@ -32,8 +32,8 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * Bounds
  * ---------------------------------------------------------------------------
  *
- * "us" is the internal value of a timestamptz, in microseconds.  Its minimum
- * stands for -infinity, and its maximum for infinity.
+ * "us" is the internal value of a timestamptz, in microseconds.  The lowest
+ * timestamptz stands for -infinity, and the highest for infinity.
  */
 
 /* The next microsecond, or the same microsecond if it is the last */

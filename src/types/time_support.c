@@ -232,9 +232,9 @@ typedef struct Comparison
 } Comparison;
 
 /*
- * A function of the extension, or InvalidOid if the current user may not
- * execute it.  USAGE on the schema is not checked, because the reader of a
- * view need not have that privilege.
+ * A function of the extension, or InvalidOid if the current user lacks the
+ * privilege to execute it.  USAGE on the schema is not checked, because the
+ * reader of a view need not have that privilege.
  */
 static Oid
 own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)
