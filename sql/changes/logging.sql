@@ -174,7 +174,7 @@ BEGIN ATOMIC
 END;
 
 -- The statements that create all triggers again, and drop the triggers by which other tables write into the log, such
--- as former partitions, or a table that had this name before.
+-- as former partitions, or a table that formerly had the name of this table.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -4,7 +4,7 @@
 -- The backlog after a position. The transactions in "unread" are in the position, but count as not read. "asked" is
 -- true if the caller named the table, and may read it.
 --
---  transactions  number of transactions that have ended, in any table
+--  transactions  number of transactions that have ended, in any table, and are not read
 --  rows          number of their rows in this table: see unread_rows()
 --  caught_up     true if there are no unread rows; null if unknown
 CREATE FUNCTION inorder_internal.backlog(

@@ -286,7 +286,7 @@ END $$;
 -- Totals of the unfinished batches of workers, for the view feeds.
 --
 --  amount             number of batches that are not dead
---  first_number       number of the first of these batches
+--  first_number       number of the first of these batches that a worker has had
 --  first_worker       worker of that batch
 --  transactions       transactions of these batches; some of their rows are not read
 --  dead               number of dead batches

@@ -13,8 +13,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Create the triggers of the guard again. If the new triggers replace an intact guard, the positions of feeds on the
--- table get the versions of the new triggers.
+-- Create the triggers of the guard, and drop former triggers of the guard first. If the new triggers replace an intact
+-- guard, the positions of feeds on the table get the versions of the new triggers.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

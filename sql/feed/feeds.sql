@@ -32,8 +32,8 @@ BEGIN
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished_totals(f.id) AS u
-    -- Readers of a table may create feeds on it with sets of any size. Each role that sees these feeds would wait until
-    -- the sets are read and decompressed, once for each reference to them.
+    -- Readers of a table may create feeds on it with sets of any size. Without this condition, each role that sees
+    -- these feeds would wait until the sets are read and decompressed, once for each reference to them.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Dead batches do not count as backlog.

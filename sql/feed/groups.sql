@@ -12,12 +12,12 @@
 -- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
 -- they differ, the view counts the table. Deltas of a partitioned table record the partitions at the time of the
 -- statement. If a delta that is added has other partitions than the fold, the view also counts the table. The view, the
--- table of deltas and the functions belong to the owner of the table. A set of groups is found by the function that its
--- triggers call.
+-- table of deltas and the functions belong to the owner of the table. A set of groups is found by the function of its
+-- row trigger.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
--- the columns of the table; and the part of trigger names that distinguishes the set. The function of the triggers has
--- the name of the table of deltas.
+-- the columns of the table; and the part of trigger names that distinguishes the set. The function of the row trigger
+-- has the name of the table of deltas.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
@@ -85,8 +85,8 @@ BEGIN
 END $$;
 
 -- A trigger of a partitioned table or of its partitions that may move a row to another partition after the trigger
--- "move" has fired; null if there is no such trigger. It is a BEFORE UPDATE trigger FOR EACH ROW whose name sorts
--- later.
+-- "move" has fired; null if there is no such trigger. Such a trigger is a BEFORE UPDATE trigger FOR EACH ROW whose name
+-- sorts later.
 CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -324,7 +324,7 @@ RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 -- row before generated columns were computed. After MERGE has inserted a row, PostgreSQL 18.6 also puts that row in the
 -- place of each row that MERGE updates (tcs_original_insert_tuple in src/backend/executor/nodeModifyTable.c).
 --
--- The trigger "alone" never fires. It is a row trigger with a transition table: the server does not let a table with
+-- The trigger "alone" never fires, and is a row trigger with a transition table. The server does not let a table with
 -- such a trigger become a child or a partition of another table. Otherwise statements on that other table would change
 -- rows of this table without firing the statement triggers of this table.
 CREATE FUNCTION inorder_internal.group_triggers(s inorder_internal.group_set)

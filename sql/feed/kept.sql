@@ -114,9 +114,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, read after waiting for the lock on its table. Null unless the caller may move the feed.
--- If must_read is true, the caller must also be allowed to read the table, and the result includes the description of
--- the table.
+-- A feed in its present state, read after waiting for the lock on its table. Null unless the feed exists, its state was
+-- written on this server, and the caller may move the feed. If must_read is true, the caller must also be allowed to
+-- read the table, and the result includes the description of the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;

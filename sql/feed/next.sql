@@ -194,7 +194,7 @@ BEGIN
             n.batch.cut_after := e.last_key;
         END IF;
     END IF;
-    -- The rest of a transaction that was read in part is found by a query.
+    -- A query shows whether the rest of a transaction that was read in part has rows.
     n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
                                        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));
     RETURN n;

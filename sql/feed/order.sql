@@ -19,7 +19,7 @@
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
--- If there is no such column, the number is set to 0, which no column has. Each read then raises an error.
+-- If there is no such column, the attribute number is set to 0, which no column has. Each read then raises an error.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
@@ -137,6 +137,6 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
 -- The query for the highest value in a table, which is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
--- The condition of a share is left out, because the last row of the share may be anywhere.
+-- The condition of a share is left out, because a search for the last row of one share could read the whole index.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));

@@ -29,7 +29,8 @@ CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
 
--- The first rows of the rest of a set. At most "budget" rows are read to find them.
+-- The first rows of the rest of a set. At most "budget" rows are read to find these rows; if budget is null, the number
+-- is not limited.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid

@@ -21,7 +21,7 @@ RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_
 --
 --  index, qualified  name of the index
 --  above             name of the parent's index
---  is_done           state of the index: null if it is missing, false if it is not valid
+--  is_done           false if the index of a leaf is not valid, null if the index is missing, otherwise true
 --  is_attached       true if it is attached to the parent's index
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,

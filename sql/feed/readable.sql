@@ -41,7 +41,8 @@ BEGIN ATOMIC
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
 
--- True if feed_enable() was called for a table, and its guard is intact.
+-- True if feed_enable() was called for a table, with this column unless key_column is null, and the guard of the table
+-- is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE

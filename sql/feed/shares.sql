@@ -95,9 +95,9 @@ BEGIN
     RETURN inorder_internal.by_number(b);
 END $$;
 
--- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, and if that batch
--- then has at most max_rows rows. Otherwise make a new batch of the rows. Until a worker gets the new batch, the place
--- of the batch serves as its number.
+-- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, if one batch can
+-- have all of these rows in order, and if that batch then has at most max_rows rows. Otherwise make a new batch of the
+-- rows. Until a worker gets the new batch, the place of the batch serves as its number.
 --
 -- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
 -- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first

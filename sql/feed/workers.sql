@@ -34,8 +34,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, locked if there may be rows for a worker. If the feed was not locked at first, and there
--- is no unfinished batch for the worker, the result includes the batch that follows the position.
+-- A feed in its present state, locked if there may be rows for a worker. If the feed was not locked at first, there is
+-- no unfinished batch for the worker, and no other reader had its turn in the meantime, the result includes the batch
+-- that follows the position.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view

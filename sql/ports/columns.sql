@@ -1,5 +1,5 @@
 -- Functions that help to create additional tables, triggers and functions for a table, return the versions of its
--- catalog rows, and find the roles that may write into the table.
+-- catalog rows, and check whether a role may write into the table.
 
 -- A type, with the modifier and the collation of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text

@@ -74,7 +74,8 @@ CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, call
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may fold. In this case, the session stores amount as the number of rows at that time.
+-- True if a query may fold. If the result is true, and the session keeps a count of the table, "amount" becomes the
+-- number "folded" of that count.
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -1,8 +1,8 @@
 -- The state of the extension, and the privileges on it.
 --
--- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of these
--- tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and pg_restore. Rows
--- that these two roles insert are checked at each use, and their contents are never executed.
+-- Except in a restore, only the functions of the extension write here: they check the caller's privileges, then write
+-- as the owner of these tables (state.c). The installer and the owner of the database may read and insert, for pg_dump
+-- and pg_restore. Rows that these two roles insert are checked at each use, and their contents are never executed.
 
 -- A role, by OID and name on the server that stored it. On another server both the OID and the name must match. After a
 -- restore, no other role therefore takes the place of this role.
@@ -197,7 +197,7 @@ CREATE TABLE inorder_internal.counted_table (
 );
 COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count_start() was called.';
 
--- Only a fold writes this table.
+-- Only a fold inserts or updates rows of this table.
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- the same table, or a partition that holds rows

@@ -470,7 +470,7 @@ BEGIN
             t.relation::oid, t.relation::regclass::text, system, '{}', inorder_internal.guarded(t.relation, is_placed),
             inorder_internal.order_definition(t))];
     END IF;
-    -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
+    -- Renaming a partition keeps its OID; restoring a dump keeps its name. A partition that was detached, filled and
     -- attached again is recognized only by the versions of its attachment and of the attachments of the partitions
     -- above it.
     RETURN (

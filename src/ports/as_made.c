@@ -39,9 +39,9 @@
 #define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /*
- * The attribute numbers of the columns on which readers depend: the key, and the
- * columns that order the rows of one transaction.  The order is that of
- * known_columns() in sql/ports/table.sql.
+ * The attribute numbers of the columns on which readers depend: the key, and
+ * the columns that order the rows of one transaction.  The columns are in the
+ * order of known_columns() in sql/ports/table.sql.
  */
 typedef struct Columns
 {
@@ -80,7 +80,7 @@ is_key(Form_pg_attribute column, const Reading *reading)
 		column->attgenerated == (reading->is_generated ? ATTRIBUTE_GENERATED_STORED : '\0');
 }
 
-/* True for a column of a type that often orders rows: order_types() in sql/ports/table.sql has further types */
+/* True for a column of one of the most frequent types in order_types() (sql/ports/table.sql) */
 static bool
 orders_rows(Form_pg_attribute column)
 {
@@ -187,8 +187,8 @@ is_generated_number(Relation table, AttrNumber key, int64 base)
 }
 
 /*
- * True for the server's own btree operator class for uuid or bigint.  index_of() in
- * sql/ports/table.sql makes the same check.
+ * True for the server's own btree operator class for uuid or bigint.  index_of() in sql/ports/table.sql accepts these
+ * classes, and those for smaller integers.
  */
 static bool
 is_of_server(Oid class, bool is_uuid)
@@ -227,7 +227,10 @@ finds_rows(HeapTuple index, AttrNumber key, const Reading *reading)
 		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0], reading->is_uuid);
 }
 
-/* True for the index of a primary key that consists of these columns, in this order, and the first column anywhere */
+/*
+ * True for a primary key that has the columns after the first column, in this
+ * order, and no other column; the first column may also be in the primary key.
+ */
 static bool
 is_primary_key(HeapTuple index, const Columns *columns)
 {
@@ -244,9 +247,10 @@ is_primary_key(HeapTuple index, const Columns *columns)
 }
 
 /*
- * The first index that can find the rows of a table by their key, or InvalidOid.
- * Sets is_ordered to true if the other columns are those of the primary key: see
- * prove_order() in sql/ports/table.sql.
+ * The first index that can find the rows of a table by their key, or
+ * InvalidOid.  Sets is_ordered to true if the columns after the key are those
+ * of the primary key, or if no column follows the key: see prove_order() in
+ * sql/ports/table.sql.
  */
 static Oid
 index_of(Relation table, const Columns *columns, const Reading *reading, bool *is_ordered)
@@ -269,7 +273,10 @@ index_of(Relation table, const Columns *columns, const Reading *reading, bool *i
 	return result;
 }
 
-/* True if a table that holds rows finds them by an index, and makes their numbers as before */
+/*
+ * Store a table that holds rows, with its index.  True if the index exists, and
+ * the expression of a generated number is unchanged.
+ */
 static bool
 is_leaf_as_made(Relation table, AttrNumber key, Oid index, TableProof *proof)
 {

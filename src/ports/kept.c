@@ -288,9 +288,10 @@ read_details(Feed *feed, bool must_read)
 }
 
 /*
- * Read the present state of a feed.  False unless the caller may move the feed.
- * If must_read is true, the table of the feed is locked first, and the result is
- * false unless the caller may also read the table.
+ * Read the present state of a feed.  False unless the feed exists, its state
+ * was written on this server, and the caller may move the feed.  If must_read
+ * is true, the table of the feed is locked first, and the result is false
+ * unless the caller may also read the table.
  */
 static bool
 read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)

@@ -60,7 +60,10 @@ is_constant(Node *argument, int64 *number)
 	return IsA(argument, Const) && is_number((Const *) argument, number);
 }
 
-/* The function that an expression calls, and the base that is its argument; InvalidOid for another expression */
+/*
+ * The function that an expression calls; InvalidOid for other expressions.  Sets
+ * *base to the constant argument of the call, or to 0 without an argument.
+ */
 Oid
 base_of_call(char *expression, int64 *base)
 {
@@ -72,7 +75,12 @@ base_of_call(char *expression, int64 *base)
 	return call->funcid;
 }
 
-/* key_base(expression pg_node_tree, function oid) -> bigint: null unless the expression is a call of this function */
+/*
+ * key_base(expression pg_node_tree, function oid) -> bigint
+ *
+ * Null unless the expression is a call of this function, without an argument or
+ * with a constant.
+ */
 Datum
 key_base(PG_FUNCTION_ARGS)
 {

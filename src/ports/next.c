@@ -43,7 +43,10 @@ static int64 pages_in_vain;		/* pages read by a costly probe, before the full se
 /* The format of positions and batches: position_format() in sql/ports/position.sql */
 #define FORMAT 1
 
-/* True if a position consists of whole transactions of this server, and is not inside a set ordered by a column */
+/*
+ * True if a position consists of whole transactions that have begun on this
+ * server, and is not inside a set ordered by a column
+ */
 static bool
 is_between_transactions(const Row *position, const Table *table, Numbers *read)
 {

@@ -379,8 +379,8 @@ matches_catalog(const TableProof *proof, const Table *table)
 }
 
 /*
- * Store a proof.  A valid proof is used again in this session for later snapshots;
- * other proofs are used once.
+ * Store a proof.  A valid proof is used again in this session for later snapshots; a proof that is not valid is used
+ * only in this call.
  */
 static void
 keep_proof(TableProof *entry, TableProof proof, bool is_valid)

@@ -170,9 +170,9 @@ column_definition(Oid relation, const char *name)
 
 /*
  * Set the columns that distinguish the rows of one transaction, as
- * order_definition() in sql/ports/table.sql writes them.  False if only that
- * function can write them, because a column has a collation, or because an older
- * snapshot may see other columns.
+ * order_definition() in sql/ports/table.sql writes them.  False if only
+ * order_definition() can write the columns, because a column has a collation,
+ * or because an older snapshot may see other columns.
  */
 static bool
 define_order(const Table *table, Row *member)
@@ -198,9 +198,8 @@ define_order(const Table *table, Row *member)
 }
 
 /*
- * The members of a table that has no partitions, in the active snapshot.
- * members() in sql/ports/table.sql returns the same value.  0 if only that function
- * can return it.
+ * The members of a table that has no partitions, in the active snapshot.  members() in sql/ports/table.sql returns the
+ * same value. 0 if only members() can return this value.
  */
 Datum
 plain_members(const Table *table)
