@@ -134,7 +134,7 @@ def table(sides: list[Side]) -> list[str]:
         lines.append(f"| {name}, CPU | {' | '.join(price(side, by_name, name) for side in sides)} |")
         if name in sides[0].wal:
             cells = [f"{estimate(side.wal[name]).median:.0f}" for side in sides]
-            lines.append(f"| bytes of WAL of a row | {' | '.join(cells)} |")
+            lines.append(f"| bytes of WAL per row | {' | '.join(cells)} |")
     hot = "100.0 * sum(n_tup_hot_upd) / sum(n_tup_upd) FROM pg_stat_user_tables WHERE relname ~ '^t(_[12])?$'"
     lines.append(f"| HOT updates, % | {' | '.join(f'{side.settled(hot):.1f}' for side in sides)} |")
     lines.append(f"| MB of temporary files, UPDATE of all | {' | '.join(f'{temporary(side):.1f}' for side in sides)} |")

@@ -173,7 +173,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
     fitting = sum(not candidate.against for candidate in candidates)
     dearest = next(candidate for candidate in candidates if candidate.kind == "random")
     texts = [
-        f"Of {fitting} kinds of key that meet the requirements, this needs the least I/O: "
+        f"Of {fitting} kinds of key that meet the requirements, this kind needs the least I/O: "
         f"{chosen.io_per_row:,.0f} bytes per row; random keys need {dearest.io_per_row:,.0f}."
         if fitting > 1 else "No other kind of key meets the requirements."
     ]  # fmt: skip

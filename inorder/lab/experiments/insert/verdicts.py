@@ -24,7 +24,7 @@ BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
 # WAL of random keys relative to ordered keys in the tables of docs/like.md, which differ in columns, indexes and load.
-LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, half updates": 1.02}
+LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, 50 % updates": 1.02}
 BESIDE = (
     "In other tables, the WAL of random keys relative to ordered keys is "
     f"{', '.join(f'{factor} ({table})' for table, factor in LIKE.items())}."
