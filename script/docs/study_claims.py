@@ -231,7 +231,7 @@ P3 = (
           "causes, random keys relative to version 7",
           "earlier", "feedback", to_in_all("insert", "random", "v7", "checkpoints_requested"), above(1), counted=True),
     Claim("P3",
-          "Recent rows of random keys are scattered: blocks read to find one of the newest hundredth of 5 M rows, "
+          "Recent rows of random keys are scattered: blocks read to find a row of the newest hundredth of 5 M rows, "
           "relative to bigint",
           "scattered", "lookup", to("recent", "random", "bigint", "reads"), above(1), counted=True),
     Claim("P3", "Keys that wrap reuse pages emptied by deletes of historical rows (the oldest): percent of these pages",

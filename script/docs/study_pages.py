@@ -256,7 +256,8 @@ def page(study: str, results: Results) -> str:
     original = f", in the original *{about['original']}*" if "original" in about else ""
     yet = " ".join([
         f"{about['author']}: *{about['title']}*{original}; {about['address']}. The study measures {about['summary']}",
-        "Its machine and server differ from ours: compare ratios, not speeds. Ratios in parentheses are computed.",
+        "The study's machine and server differ from ours: compare ratios, not speeds. Ratios in parentheses are "
+        "computed.",
         "Cells are empty where nothing was measured.",
         "[All studies, and the meaning of the answers](README.md).",
     ])  # fmt: skip
