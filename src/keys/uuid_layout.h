@@ -192,12 +192,11 @@ typedef struct V7State
 /*
  * Compute the next key, which is always greater than the last.
  *
- * A key made of the clock and 62 random bits would not always be greater.  Several
- * calls may share a tick (six calls, at 25 million calls a second), and the clock
- * may step back.  If the tick is not newer than the tick of the last key, the last
- * 62 bits are therefore increased by a random step of up to 2^48.  A tick has room
- * for at least 2^14 such steps.  When the steps are used up, the tick is increased
- * by one, that is, by 244 ns.
+ * A key made of the clock and random bits would not always be greater.  Several calls may share a tick (six calls, at
+ * 25 million calls a second), and the clock may step back.  If the tick is not newer than the tick of the last key, the
+ * last bits are therefore increased by a random step.  In version 7, there are 62 last bits, and a step is at most
+ * 2^48; 2^14 such steps fit into 62 bits.  When the last bits overflow, the tick is increased by one, that is, by 244
+ * ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14

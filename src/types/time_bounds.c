@@ -133,9 +133,9 @@ uuid_v7_time_bound(PG_FUNCTION_ARGS)
 }
 
 /*
- * The lower bound (upper false) or the upper bound (upper true) of the keys of
- * a range.  For an empty range, the lower bound is above all values, and the
- * upper bound is the lowest value.
+ * The first microsecond in a range (upper false), or the first microsecond
+ * after the range (upper true).  For an empty range, the results are the latest
+ * (upper false) and the earliest time (upper true).
  */
 static TimestampTz
 range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)

@@ -324,8 +324,8 @@ typedef enum TimeOperator
 static const char *const operators[] = {"lt", "le", "eq", "ge", "gt", "ne"};
 
 /*
- * The comparisons with bounds; NULL if a volatile operand would be evaluated
- * twice.
+ * The comparisons with bounds; NULL if an operand that is volatile, or has a
+ * subquery, would be evaluated twice.
  */
 static Node *
 compare_with_bounds(Comparison *comparison, TimeOperator operator)
