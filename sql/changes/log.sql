@@ -96,9 +96,9 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- The fingerprint of a table, which is stored when the logging of its changes begins. If the key, the columns, the
--- triggers or the partitions have changed since, changes may be missing from the log. Statistics, and the name of the
--- table, do not matter.
+-- The fingerprint of a table. The fingerprint is stored when the logging of the changes of the table begins. If the
+-- key, the columns, the triggers or the partitions have changed since, changes may be missing from the log. Statistics,
+-- and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -8,7 +8,7 @@ DECLARE
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
 BEGIN
     PERFORM inorder_internal.check_local(relation);
-    -- The log belongs to the role that creates it, which must own the table.
+    -- The log belongs to the role that creates the log; this role must own the table.
     IF owner <> caller THEN
         RAISE 'must be owner of table % to log its changes', relation
         USING ERRCODE = 'insufficient_privilege',

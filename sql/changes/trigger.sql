@@ -4,4 +4,4 @@
 CREATE FUNCTION @extschema@.changes_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.changes_trigger() IS
-'Internal function: trigger created by changes_enable, which writes the keys of changed rows into the log.';
+'Internal function: for triggers that changes_enable creates; writes the keys of changed rows into the log.';

@@ -523,7 +523,8 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The definition of a trigger, without its condition and its first argument, which changes with a restore.
+-- The definition of a trigger, without its condition, and without its first argument, because a restore changes this
+-- argument.
 CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);

@@ -90,7 +90,7 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
--- The part of a query after the select list, for the rows of a set of transactions, which are found by number.
+-- The part of a query after the select list, for the rows of a set of transactions. The rows are found by number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 prevents the planner from using the index of the order column.
@@ -134,7 +134,7 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
               inorder_internal.typed_order(t, order_column));
 
--- The query for the highest value in a table, which is an upper bound for the rows of a set that has ended.
+-- The query for the highest value in a table. This value is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 -- The condition of a share is left out, because a search for the last row of one share could read the whole index.

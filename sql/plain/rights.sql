@@ -55,8 +55,7 @@ BEGIN ATOMIC
     SELECT c.id FROM called AS c;
 END;
 
--- Set the privileges of a role, which is given as GRANT names it: to use everything, only to write into tables, or
--- none.
+-- Let a role use everything, only write into tables, or do neither. The role is given as GRANT names it.
 CREATE FUNCTION inorder_internal.set_rights(role text, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -6,7 +6,7 @@
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
-'Internal function: trigger created by feed_enable, which refuses changes that feeds and exact counts would miss.';
+'Internal function: for triggers that feed_enable creates; refuses changes that feeds and exact counts would miss.';
 
 CREATE FUNCTION inorder_internal.guard_function() RETURNS oid
 LANGUAGE sql STABLE

@@ -325,7 +325,8 @@ CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of the next version of a row, which is higher if the row has left its page since the last update.
+-- The seq of the next version of a row. If the row has left its page since the last update, this seq is higher than the
+-- present seq.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;

@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * A transaction id of a snapshot in 64 bits.  The upper half can be computed,
+ * A transaction id of a snapshot, in 64 bits.  The upper half can be computed,
  * because VACUUM ensures that the id is less than 2^32 below the next id.
  */
 static uint64
