@@ -192,6 +192,19 @@ def show_usage_error(error: click.ClickException) -> None:
     click.echo(f"inorder: {lines(error.format_message().removesuffix('.') + hint)}", err=True)
 
 
+def cannot_import(error: ImportError) -> str | None:
+    """The message for a missing package or library; None for a module of this tool.
+
+    psycopg raises an ImportError without a name if neither its C modules nor a libpq can be loaded. Packages of the
+    laboratory are imported only when its commands run.
+    """
+    if error.name is None:
+        return f"the driver psycopg cannot load libpq; HINT: apt install libpq5, or {installer('binary')}"
+    if not isinstance(error, ModuleNotFoundError) or error.name.partition(".")[0] == "inorder":
+        return None
+    return f"this command needs {error.name}, which is not installed; HINT: {installer('lab')}"
+
+
 def main() -> NoReturn:
     open_closed_streams()
     try:
@@ -214,11 +227,11 @@ def run() -> NoReturn:
     except click.ClickException as error:
         show_usage_error(error)
         sys.exit(error.exit_code)
-    except ModuleNotFoundError as error:  # packages of the laboratory are imported only when its commands run
-        if (error.name or "").partition(".")[0] == "inorder":
+    except ImportError as error:
+        reason = cannot_import(error)
+        if reason is None:
             raise
-        hint = installer("lab")
-        click.echo(f"inorder: this command needs {error.name}, which is not installed; HINT: {hint}", err=True)
+        click.echo(f"inorder: {reason}", err=True)
         sys.exit(InputError.exit_code)
     except UnicodeDecodeError as error:  # a server with the encoding SQL_ASCII does not convert text
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)

@@ -1,5 +1,6 @@
 """Layers of the tool and of the extension: what may import or use what."""
 
+import os
 import re
 import subprocess
 import sys
@@ -180,3 +181,11 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
     for arguments, words in ((["tail", "--help"], "--position"), (["--help"], "-m pip install")):
         done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
         assert words in done.stdout
+
+
+def test_without_libpq_the_tool_names_what_to_install() -> None:
+    """The driver is installed without its C modules, which this setting demands."""
+    command = [sys.executable, "-m", "inorder", "count", "show", "t"]
+    done = subprocess.run(command, env=os.environ | {"PSYCOPG_IMPL": "c"}, check=False, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "libpq5" in done.stderr and "[binary]'" in done.stderr.partition("pip install")[2]
