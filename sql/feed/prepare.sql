@@ -90,7 +90,7 @@ DECLARE
     member record;
     columns text := inorder_internal.column_list(inorder_internal.indexed_columns(relation, key_column), '%I');
     -- The index of a partitioned table becomes valid when the last index of a partition is attached. If that partition
-    -- is detached or dropped before this happens, the index never becomes valid.
+    -- is detached or dropped before its index is attached, the index of the partitioned table never becomes valid.
     is_torn boolean := (SELECT bool_and(m.is_done IS TRUE AND (m.is_attached OR m.above IS NULL))
                         FROM inorder_internal.index_tree(relation, key_column) AS m);
 BEGIN

@@ -1,8 +1,8 @@
 -- The text of queries for rows of a table by transaction number. Each query gives the table the alias e.
 --
--- The queries run with the caller's privileges. In feed_apply() they also run with the caller's search_path. Every name
--- is therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every function and
--- operator is the server's own, except feed_is_table(). query.c refuses any other query.
+-- The queries run with the caller's privileges. In feed_apply() the queries also run with the caller's search_path.
+-- Every name is therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every
+-- function and operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
 -- The name of a table may refer to another relation when a text is run, because the schema of the table can be renamed.
 -- Each text therefore names the row type of the relation. The planner evaluates functions in FROM first, before it

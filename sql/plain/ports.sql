@@ -89,10 +89,10 @@ RETURN NULL::inorder_internal.batch_end;
 RETURN NULL::text;
 ---- partition_bounds: plpgsql STABLE keys
 BEGIN
-    -- The constraint is used only if every partition key above is a plain column of a server type. Otherwise functions
-    -- of the owner would be executed, or a type would be named in a schema for which the reader may lack USAGE. The
-    -- query reads the present keys, as the function below does. These keys cannot change while the table is locked. A
-    -- key that the snapshot does not see counts as unsuitable.
+    -- The constraint is used only if the partition keys of all tables above the partition are plain columns of server
+    -- types. Otherwise functions of the owner would be executed, or a type would be named in a schema for which the
+    -- reader may lack USAGE. The query reads the present keys, as the function below does. These keys cannot change
+    -- while the table is locked. A key that the snapshot does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true

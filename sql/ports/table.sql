@@ -510,9 +510,9 @@ CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the position does not contain table t as a table of this server. This is the case
--- in a restored database, but not if only a partition is new on this server. A feed has an origin of another server
--- only after pg_upgrade; a reader that omits the origin has accepted the changes.
+-- Tables are compared by name only if the position does not contain table t as a table of this server, as in a restored
+-- database. If only a partition is new on this server, tables are not compared by name. A feed has an origin of another
+-- server only after pg_upgrade; a reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k

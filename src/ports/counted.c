@@ -134,8 +134,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  If this is true, and the session keeps a
- * count of the table, the amount is stored in that count.
+ * True if this query may write, and its snapshot is newer than its locks.  If the result is true, and the session keeps
+ * a count of the table, the amount is stored in that count.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)
