@@ -93,7 +93,7 @@ def open_closed_streams() -> None:
 
 
 def discard_output() -> None:
-    """Drop output that cannot be written: the interpreter would report it again at exit, with exit code 120."""
+    """Drop output that cannot be written: the interpreter would report the failure again, and exit with code 120."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -159,7 +159,7 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error; None if a traceback is shown: in the laboratory, or without a driver."""
+    """The message for an unexpected error. None in the laboratory or without a driver, where a traceback is shown."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
@@ -179,7 +179,9 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
     if error.encoding.replace("-", "") == "utf8":
         return InputError(f"this is not UTF-8: {os.fsencode(excerpt)!r}")
     shown = quoted(excerpt)
-    return InorderError(f"the locale's encoding {error.encoding} cannot represent {shown}; HINT: LC_ALL=C.UTF-8")
+    return InorderError(
+        f"the locale's encoding {error.encoding} cannot represent {shown}; HINT: Set LC_ALL to C.UTF-8."
+    )
 
 
 def show_usage_error(error: click.ClickException) -> None:

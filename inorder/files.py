@@ -105,7 +105,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def host_lock(key: bytes) -> socket.socket:
-    """A lock of this user on this host; BlockingIOError if it is taken.
+    """Take a lock of this user on this host. Raise BlockingIOError if the lock is taken.
 
     The lock is an abstract socket of Linux: it leaves no file, and ends with the last process that has the socket.
     """
@@ -121,7 +121,7 @@ def host_lock(key: bytes) -> socket.socket:
 
 
 def awaited(take: Callable[[], Lock]) -> Lock:
-    """Take a lock, and wait a moment for a killed process to release it; BlockingIOError if it stays taken."""
+    """Take a lock, and wait a moment for a killed process to release it. Raise BlockingIOError if it stays taken."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -133,7 +133,7 @@ def awaited(take: Callable[[], Lock]) -> Lock:
 
 
 def lock_file(descriptor: int, name: Path | str) -> None:
-    """Lock an open file; BlockingIOError if another process has the lock, InorderError if locks are not supported."""
+    """Lock an open file. Raise BlockingIOError if another process has the lock, and InorderError without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -79,7 +79,7 @@ def describe(pg_config_output: str, origin: str) -> Installation:
 
 
 def from_pg_config(pg_config: Path, origin: str) -> Installation:
-    """The server that a pg_config belongs to; an error if pg_config does not run, or if the server is too old."""
+    """The server that a pg_config belongs to. Raise an error if pg_config does not run, or if the server is too old."""
     try:
         output = subprocess.run([pg_config], capture_output=True, text=True, errors="replace", check=True).stdout
     except OSError as error:
@@ -145,7 +145,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
         )
     if len(servers) > 1:
         choices = " or ".join(f"--pg-config {server.bindir / 'pg_config'}" for server in servers)
-        raise InputError(f"{len(servers)} versions of PostgreSQL are installed\nHINT:  choose one by {choices}")
+        raise InputError(f"{len(servers)} versions of PostgreSQL are installed\nHINT:  Choose one by {choices}.")
     return servers[0]
 
 

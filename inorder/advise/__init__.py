@@ -1,1 +1,1 @@
-"""``inorder advise``: find tables whose kind of key is expensive, and what another kind would save."""
+"""``inorder advise``: find tables whose kind of key is expensive, and calculate what another kind would save."""

@@ -1,7 +1,7 @@
 """Read facts about the tables of a database, in READ ONLY transactions, and list the facts that could not be read.
 
-The statements use objects of the server; pg_stat_statements, if a trusted role owns its schema; and, with --sample,
-tables of trusted roles. Names, defaults and statements from the database are data: their text is never run.
+The statements use only objects of the server, pg_stat_statements if a trusted role owns its schema and, with --sample,
+tables of trusted roles. Names, defaults and statements from the database are data, and their text is never run.
 """
 
 import time
@@ -34,7 +34,7 @@ COUNTERS = ("inserted", "updated", "hot", "deleted")
 SAMPLED_PAGES = 50
 UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
 LEAST_ROWS = 1000  # smaller tables are not examined
-NAMED = 3  # tables in a sentence
+NAMED = 3  # the greatest number of tables that a sentence names
 PARSER = "pglast"
 MOVE = "CREATE SCHEMA monitoring; ALTER EXTENSION pg_stat_statements SET SCHEMA monitoring"
 
@@ -72,7 +72,7 @@ class Statistic:
 class Leaf:
     """A table or a partition. ``schema``, ``name``: the table, or the partitioned table of a partition.
 
-    The counters of rows are replaced by rates.
+    facts_of() replaces the counters of rows by rates.
     """
 
     leaf: int
@@ -143,7 +143,7 @@ class Statement:
 class Facts:
     server: ServerFacts
     seconds: float  # the time in which rows were counted
-    counted: str  # this time in words
+    counted: str  # the time in words
     checkpoint: float
     leaves: list[Leaf]
     statements: list[Statement]
@@ -185,8 +185,8 @@ class Reader:
         if schemas := self.rows("edition_other"):
             owner = listed([identifier(schemas[0]["owner"])])
             self.unseen.append(
-                f"inorder: its schema {listed([schemas[0]['quoted']])} belongs to {owner}, who could replace it; "
-                f"HINT: run this as {owner}"
+                f"inorder: its schema {listed([schemas[0]['quoted']])} belongs to {owner}, who could replace inorder; "
+                f"HINT: Run inorder advise as {owner}."
             )
         return None, False
 
@@ -215,7 +215,7 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """Seconds since the counters of rows were reset; without a reset, an upper bound: the age of the cluster."""
+        """Seconds since the counters of rows were reset; if unknown, the age of the cluster, as an upper bound."""
         if server.seconds is not None:
             return server.seconds
         ages = self.rows_if_seen("the age of the row counters", "advise_initdb")
@@ -240,8 +240,9 @@ class Reader:
         elif not view[0]["is_trusted"]:
             owner = listed([identifier(view[0]["owner"])])
             reason = (
-                f"pg_stat_statements: its schema belongs to {owner}, who could replace it; HINT: run this as {owner}, "
-                f"after GRANT pg_read_all_stats TO {owner}; or, if no program relies on its schema: {MOVE}"
+                f"pg_stat_statements: its schema belongs to {owner}, who could replace the view; HINT: Run inorder "
+                f"advise as {owner}, after GRANT pg_read_all_stats TO {owner}. If no program relies on its schema: "
+                f"{MOVE}"
             )
         if reason:
             self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")

@@ -29,10 +29,10 @@ from inorder.text import plural
 from inorder.units import size_text
 
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
-LEAST_SHARE = 1 - 1 / LITTLE  # a key that causes a smaller share of the table's WAL is left as it is
+LEAST_SHARE = 1 - 1 / LITTLE  # keys stay as they are if ordered keys would save a smaller share of the table's WAL
 MANY_IMAGES = 0.5  # page images per updated row; if there are more, updates are assumed to change rows of any age
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # with so many more bits, at most 2^-7 random keys of the whole table are expected to follow a new key
+SURE_BITS = 7  # additional bits, with which at most 2^-7 random keys of the table are expected to follow a new key
 
 
 @dataclass(frozen=True)

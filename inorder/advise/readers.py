@@ -17,7 +17,7 @@ RISING = ("nextval", "now", "clock_timestamp", "statement_timestamp", "transacti
 GUARDED = "Online, inorder prepare adds a column, an index, and a guard that keeps the table insert-only."
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, which write a row to a log for each statement."
 EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts the rows once."
-ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE: an exact count needs an insert-only table."
+ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE. An exact count would need an insert-only table."
 SHOWN = 3  # the greatest number of statements shown
 
 
@@ -38,7 +38,7 @@ class Read:
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
-    """The tables that a statement polls or counts. For a poll of several tables: the first table with the column."""
+    """The tables that a statement polls or counts. In a poll of several tables, this is the first with the column."""
     if statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
     for poll in statement.polls:
@@ -77,7 +77,7 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """True if new rows have greater values: in a primary key, or by a default from a clock, sequence or generator."""
+    """True if new rows have greater values, by a default from a clock, sequence or generator, or in a primary key."""
     has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
     return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 

@@ -155,8 +155,8 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
     """Columns that a condition requires to be greater than a position.
 
-    In a condition with OR, one term must require this of the column, and every other term that names a column must
-    compare the same column by >, >= or =.
+    In a condition with OR, one term must require the column to be greater than a position, and every other term that
+    names a column must compare the same column by >, >= or =.
     """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
@@ -208,7 +208,7 @@ def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
     names = dict(sources(select.fromClause, queries))
     all_tables = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
     calls = (function(call) for call in walk(select) if isinstance(call, ast.FuncCall))
-    # A query that calls a function of snapshots is not reported: it takes open transactions into account.
+    # A query that calls a function of snapshots is not reported, because such a query considers open transactions.
     if not all_tables or (select.groupClause and not stored) or any("snapshot" in name for name in calls):
         return
     compared = list(comparisons(select.whereClause))

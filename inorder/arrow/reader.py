@@ -38,7 +38,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # the columns of each table, by OID, when this connection last read the table
+        # by the OID of a table, the columns that the table had when this connection last read it
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
@@ -58,7 +58,7 @@ class Connection:
         return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query. An error while the result is read is an error of ADBC, with an SQLSTATE.
+        """The result of the query. If reading the result fails, an error of ADBC is raised, which has an SQLSTATE.
 
         fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without an SQLSTATE.
         """
@@ -84,7 +84,7 @@ class Connection:
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
-        self.rows(query("session_settings"))  # all rows are read: otherwise the driver would end the transaction
+        self.rows(query("session_settings"))  # if rows were left unread, the driver would end the transaction
         self.run("SET LOCAL timezone = 'UTC'")
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Connection:
                 resource.close()
 
 
-# Called in a transaction; returns the FROM item with the rows of a batch.
+# A function that is called in a transaction, and returns the FROM item with the rows of a batch.
 Question = Callable[[Connection], sql.Composable]
 Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
 
@@ -234,7 +234,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE: retries depend on the SQLSTATE."""
+    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, on which retries depend."""
     try:
         yield
     except adbc_driver_manager.Error as error:

@@ -104,8 +104,8 @@ def choice_for(needs: Needs) -> Choice:
     )
     if not fitting:
         raise InputError(
-            "--reader poll needs keys in order, and --hide forbids them; HINT: --reader feed, which reads any key, or "
-            "--hide always, which masks keys"
+            "--reader poll needs keys in order, and --hide forbids them; HINT: Use --reader feed, which reads any key, "
+            "or --hide always, which masks keys."
         )
     chosen = fitting[0]
     alternatives = [candidate for candidate in candidates if candidate is not chosen]
@@ -129,7 +129,7 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as required; a prefix returns only after its old rows are deleted.
+    """The smallest blocks that hide the time as required. A prefix returns only after its old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
     One block, which is being filled, is added to the blocks that fill during the retention.
@@ -195,7 +195,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
             "Do not hand out the values of this column: they show the order of transactions."
         )
     elif needs.reader == POLL:
-        texts.append("Polling by key loses rows that commit after a row with a greater key; HINT: --reader feed.")
+        texts.append("Polling by key loses rows that commit after a row with a greater key; HINT: Use --reader feed.")
     return texts
 
 

@@ -49,7 +49,7 @@ def choose(output: str, explain: bool, **requirements: Any) -> None:
 
 def needs_of(rows: int | None, rate: int, retention: float | None, **more: Any) -> Needs:
     if rows is None and retention is None:
-        raise InputError("the number of rows is unknown; HINT: give --rows or --retention")
+        raise InputError("the number of rows is unknown; HINT: Give --rows or --retention.")
     most = rate * retention if retention is not None else inf
     if rows is not None and rows > most:
         raise InputError(f"--rows {rows:,} exceeds --rate times --retention, which is {most:,.0f}")

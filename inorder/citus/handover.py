@@ -166,8 +166,7 @@ class Moves:
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if the positions are still unknown.
 
-        ``ends``: True if the run ends now. It then fails if the positions are unknown; otherwise the reason is reported
-        once.
+        ``ends``: the run ends now, and fails if the positions are unknown. In other runs, the reason is reported once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:
@@ -188,7 +187,7 @@ class Moves:
         report(f"{old_shard.place} is read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
-        """Lock a shard, unless it is locked already; an error if the shard no longer exists."""
+        """Lock a shard, unless it is locked already. Raise an error if the shard no longer exists."""
         session = self.session(coordinator, shard)
         if shard.key in self.keys[shard.group]:
             return

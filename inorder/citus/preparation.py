@@ -42,7 +42,7 @@ class Preparation:
         self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
-        """Prepare all shards, including shards that are moved in the meantime; return the number of shards."""
+        """Prepare all shards, including shards that are moved in the meantime. Return the number of shards."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
@@ -82,7 +82,7 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the transaction number; an error unless it is generated on the nodes and has an index."""
+        """The column with the transaction number. Raise an error unless the nodes generate it and it has an index."""
         table = self.distributed.table
         rows = self.session.rows(
             query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column
@@ -121,7 +121,7 @@ def run(request: Request, say: Say) -> int:
 
 
 def repeat(request: Request, seconds: float) -> NoReturn:
-    """Repeat the preparation at an interval, also after restarts of the coordinator; report only changes."""
+    """Repeat the preparation at an interval, also after restarts of the coordinator. Report only changes."""
     preparation = Preparation(request, report, repeats=True)
 
     def work() -> None:

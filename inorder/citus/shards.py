@@ -153,8 +153,8 @@ class Node:
         """The connection string of the coordinator, redirected to the node.
 
         An empty hostaddr or password in the string overrides the environment. All nodes get the parameters that libpq's
-        environment and files set. The host comes from the coordinator's catalog and is not trusted: it gets no password
-        except one that the user has stored for this host in the password file.
+        environment and files set. The host comes from the coordinator's catalog and is not trusted. The host gets no
+        password, except a password that the user has stored for this host in the password file.
         """
         if self.host is None:
             return coordinator
@@ -177,7 +177,7 @@ def node_dsn(session: Session, shard: Shard) -> str:
 
 
 def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSession:
-    """A session on the node of a shard; its errors name the node."""
+    """Open a session on the node of a shard. Errors name the node."""
     try:
         return ShardSession(node_dsn(session, shard), writes)
     except InputError as error:

@@ -78,7 +78,7 @@ def lab_check(
     """
     ways, amount = asked(readers, sql, program, start, file), Amount(most, load, seed)
     if script:
-        require_new(script, "remove it, or give another --script")
+        require_new(script, "Remove the file, or give another --script.")
     with place_for(ways, dsn, bindir) as place:
         checks = [checked for way in ways if (checked := checked_there(place, way, amount))]
     fatal = fail_on or (FATAL if sql or program or file else ())

@@ -50,7 +50,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     out.mkdir(parents=True, exist_ok=True)
     server = embedded_installation() if embedded else find_installation(bindir)
     if server is None:
-        raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")
+        raise InputError("the embedded PostgreSQL is not installed; HINT: Run script/bootstrap --embedded.")
     host = ThrowAwayHost(server)
     page, *files = new_files(out)
     earlier_results: list[Labelled] = []
@@ -64,7 +64,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
 
 
 def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:
-    """The plans of the two experiments, as if each were run alone: either one can then be resumed."""
+    """The plans of the two experiments. Each plan is complete, and each run can therefore be resumed by itself."""
     sizes = tuple(dict.fromkeys((max(rows // 16, LEAST_ROWS), rows)))
     insert = InsertPlan(rows=sizes, rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     return ReaderPlan(seconds=reading), insert
@@ -81,10 +81,10 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on the effect that this machine cannot show, and on a way to see it; empty if it can show the effect."""
+    """A note on an effect that this machine cannot show, and on a way to see the effect; empty if there is none."""
     if result.method != EXACT_COUNTERS:
         return []
-    where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"
+    where = "Run inorder demo --embedded." if not server.has_direct_io else "Set TMPDIR to a folder on a disk."
     return [
         "This machine cannot show how much slower random keys are once an index is larger than memory, because the "
         f"kernel's page cache holds the whole index. The WAL is exact. HINT: {where}"

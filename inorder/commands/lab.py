@@ -9,11 +9,11 @@ COMMANDS = {
     "check": ("inorder.commands.check", "Check if a reader loses rows."),
     "report": (
         "inorder.commands.results",
-        "Show the results in result files and pages again, on a page side by side.",
+        "Show the results in result files and pages again. With --html, show them side by side.",
     ),
     "resume": (
         "inorder.commands.results",
-        "Resume an interrupted run: measure on a new server what FILE lacks, and add it.",
+        "Resume an interrupted run: make the measurements that FILE lacks, on a new server.",
     ),
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server or, with --dsn, on your own server."),
 }

@@ -30,7 +30,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
     """The requested page. If its file exists, an error is raised before anything else is done."""
     if page:
-        require_new(page, "remove it, or give another --html")
+        require_new(page, "Remove the file, or give another --html.")
     return page
 
 
@@ -82,9 +82,9 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
 
 
 def new_file(requested: Path | None, usual: str) -> Path:
-    """The requested file, or the default name with a free number; an error if the requested file exists."""
+    """The requested file, or the default name with a free number. Raise an error if the requested file exists."""
     if requested is not None:
-        require_new(requested, f"inorder lab resume {requested}, or another --out")
+        require_new(requested, f"Run inorder lab resume {requested}, or give another --out.")
     return requested or unused(Path(usual))
 
 

@@ -34,7 +34,7 @@ from inorder.options import DSN, FILE, option
 def lab_resume(
     file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
 ) -> None:
-    """Resume an interrupted run: measure on a new server what FILE lacks, and add it."""
+    """Resume an interrupted run: make the measurements that FILE lacks, on a new server."""
     result = load(file)
     kind = experiment_named(result.experiment)
     if result.complete:
@@ -65,7 +65,7 @@ def lab_resume(
 @page_option
 @show_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show the results in result files and pages again, on a page side by side."""
+    """Show the results in result files and pages again. With --html, show them side by side."""
     show([entry for file in files for entry in readable(file, page is not None)], output, page)
 
 

@@ -60,7 +60,7 @@ class Output(Console):
 
 
 def output_console() -> Console:
-    """Standard output; without a terminal, as wide as the tables need."""
+    """Standard output. Without a terminal, lines have FILE_WIDTH characters."""
     return Output(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 

@@ -51,14 +51,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Slice:
-    """A batch, or a part of a batch, and the WAL position that a standby must have replayed to read it."""
+    """A batch, or a part of a batch. Before the part is read on a standby, the WAL up to ``lsn`` must be replayed."""
 
     batch: str
     lsn: str
 
 
 class LazySession:
-    """A session that is opened on first use, and again after a loss. One thread uses the session at a time."""
+    """A session that is opened on first use, and again if the connection was lost. One thread uses it at a time."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind
@@ -77,7 +77,7 @@ class LazySession:
 
 
 class Reader:
-    """A table on a server, in a session that is opened on first use, and again after a loss.
+    """A table on a server, in a session that is opened on first use, and again if the connection was lost.
 
     Once a query has succeeded, each query is tried up to ten times, for half a minute, if the server restarts or
     resolves a conflict. Readers of several tables of a server may share a session.
@@ -142,7 +142,7 @@ class Reader:
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
-        """True if rows follow the position, or come within ``wait`` seconds; an error for another table's position."""
+        """True if rows follow the position, or come within ``wait`` seconds."""
         parts = {"position": self.usable(position), "wait": f"{wait} s"}
         rows = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
         return any(has_rows for (has_rows,) in rows)

@@ -44,7 +44,7 @@ PASSING = ("08", "40", "53300", "55P03", "57P")
 
 def absence(database: str, owned: ServerRow | None) -> str:
     if owned is None:
-        return f"the database {quoted(database)} has no extension inorder; HINT: inorder install"
+        return f"the database {quoted(database)} has no extension inorder; HINT: Run inorder install."
     return (
         f"inorder in schema {quoted(owned[0])} of database {quoted(database)} belongs to role {quoted(owned[1])}\n"
         "HINT: Connect as that role, or make a superuser the owner of the schema (or, unless you are a superuser, the "
@@ -214,7 +214,7 @@ class Session:
     def check_name(
         self, table: Table, hint: str = "That table is read to its end. For the new table, begin with a new position."
     ) -> None:
-        """Raise an error if another table now has the name of the table: writers write to that other table."""
+        """Raise an error if another table now has the name of the table, because writers write to that other table."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(f"{table.shown} is now another table: the table read so far was renamed\nHINT:  {hint}")
@@ -302,7 +302,7 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
 
 
 def remedy_of(error: psycopg.Error) -> str | None:
-    """A hint for an error to which the server gives none."""
+    """A hint for an error for which the server gives no hint."""
     return setting_of(error) or grant_of(error.diag.message_primary or "")
 
 
@@ -317,7 +317,7 @@ def grant_of(message: str) -> str:
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint that names the setting by which the server ended a statement, because the server's message does not.
+    """A hint that names the setting by which the server ended a statement. The server's message does not name it.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

@@ -47,7 +47,7 @@ TRIES = 5
 
 
 class ShardsCounter(Counter):
-    """The count of a distributed table, in a session on the coordinator: each shard is counted on its node."""
+    """The count of a distributed table, in a session on the coordinator. Each shard is counted on its node."""
 
     def attach(self, session: Session) -> None:
         self.session = session

@@ -64,7 +64,7 @@ class GroupCounter(Counter):
 
 
 def by_count(row: Sequence[Any]) -> tuple[int, str]:
-    """Sort key: the largest group first."""
+    """A sort key, by which the largest group comes first."""
     return -row[-1], str(row)
 
 

@@ -71,7 +71,7 @@ def is_writable(paths: Sequence[Path]) -> bool:
 
 
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
-    """Run commands by sudo, which may ask for a password; an error without sudo, or without a terminal to ask on."""
+    """Run commands by sudo, which may ask for a password. Raise an error without sudo, or without a terminal."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
     silently = ["sudo", "-n", "true"]
     if shutil.which("sudo") is None or (
@@ -118,7 +118,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def removable_files(server: Installation) -> list[Path]:
-    """The extension's files in a server's folders; an error if there are none, or if they belong to a package."""
+    """The extension's files in a server's folders. Raise an error if there are none, or if a package owns them."""
     files = installed_files(server)
     if not files:
         raise InputError(f"the extension is not installed in {server.name}: no inorder.control in {server.sharedir}")

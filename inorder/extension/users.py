@@ -1,4 +1,4 @@
-"""Find the databases of a server that still use the library: without the library, INSERT would fail in them."""
+"""Find the databases of a server that still use the library. Without the library, their INSERTs would fail."""
 
 import psycopg
 
@@ -15,10 +15,10 @@ def require_unused(server: Installation, dsn: str) -> list[str]:
         with connect_as_user(dsn) as connection:
             names, version = one_row(connection, query("library_databases"))
     except psycopg.Error as error:
-        return [f"cannot determine whether a database uses the library: {first_line(error)}; HINT: --dsn"]
+        return [f"cannot determine whether a database uses the library: {first_line(error)}; HINT: Give --dsn."]
     if int(version) // 10000 != server.major:
         reason = f"the server that answers is PostgreSQL {int(version) // 10000}, not {server.major}"
-        return [f"cannot determine whether a database uses the library: {reason}; HINT: --dsn"]
+        return [f"cannot determine whether a database uses the library: {reason}; HINT: Give --dsn."]
     users, unknown = list[str](), list[str]()
     for name in names:
         try:

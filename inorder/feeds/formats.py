@@ -12,7 +12,7 @@ Row = dict[str, Any]  # a row of the query "feeds"
 
 LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
 LEAST_CELL = 10
-DROPPED = "(dropped)"  # in place of the table
+DROPPED = "(dropped)"  # shown in place of the name of a dropped table
 COUNTED = 10_000  # rows; the view does not count further
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)

@@ -136,7 +136,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
-    """Write the data in chunks, with a progress bar on stderr if it is a terminal and the data goes elsewhere."""
+    """Write the data in chunks, with a progress bar if stderr is a terminal and the data goes elsewhere."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
         raise InputError("a terminal cannot show the binary format; give --out, or use a pipe")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from inorder.generate.times import Words
 
-# Offsets of the eight quarters of two words, four digits each, between the hyphens; then the newline.
+# A line has the eight quarters of two words at these offsets, with four digits each, then hyphens, and a newline.
 TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)
 TEXT_LENGTH = 37
 HYPHENS = (8, 13, 18, 23)

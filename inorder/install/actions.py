@@ -66,7 +66,7 @@ def check_owner(offer: Offer) -> None:
         raise InputError(
             f"what looks like {offer.installed} belongs to role {quoted(offer.installed.owner)}, "
             "which is not trusted\n"
-            "HINT: connect as that role; or, if it is not inorder, let the owner of the database drop the schema "
+            "HINT: Connect as that role. If this is not inorder, let the owner of the database drop the schema "
             f"inorder_internal and the functions of that role in schema {quoted(offer.installed.schema)}"
         )
 
@@ -76,7 +76,7 @@ def say_installed(target: Target, installed: Installed, requested: str | None) -
         raise InputError(f"{installed} is already installed; HINT: {CHANGE}")
     if installed.version != __version__:
         raise InputError(
-            f"{installed} is already installed, and this tool has version {__version__}\nHINT: inorder upgrade"
+            f"{installed} is already installed, and this tool has version {__version__}\nHINT: Run inorder upgrade."
         )
     print_text(f"{installed} is already installed")
     say_hints(target, installed)
@@ -93,7 +93,7 @@ def say_hints(target: Target, installed: Installed) -> None:
 
 
 def check(target: Target, request: Request) -> None:
-    """Print which editions can be installed; exit code 2 if no edition, or not the requested one, can be installed."""
+    """Print which editions can be installed. Raise an error if none, or not the requested one, can be installed."""
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))
@@ -116,7 +116,7 @@ def possible(installed: Installed | None, kind: str) -> str:
 
 def present(offer: Offer) -> Installed:
     if offer.installed is None:
-        raise InputError(f"the database {quoted(offer.database)} has no inorder; HINT: inorder install")
+        raise InputError(f"the database {quoted(offer.database)} has no inorder; HINT: Run inorder install.")
     check_owner(offer)
     return offer.installed
 

@@ -39,7 +39,7 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
     """The losses that a removal would cause, one per line.
 
-    If user objects would fail, the error lists them, with remedies.
+    If user objects would fail after the removal, raise an error that lists these objects, with remedies.
     """
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
@@ -58,7 +58,7 @@ Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
 
 
 def of_others(target: Target, installed: Installed) -> Obstacles:
-    """User objects in the schemas of the SQL edition, which are dropped as a whole."""
+    """User objects in the schemas of the SQL edition. A removal drops these schemas as a whole."""
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)

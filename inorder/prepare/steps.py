@@ -70,7 +70,7 @@ class Preparation:
         self.session, self.table = session, session.table(self.request.table)
 
     def planned(self) -> list[str]:
-        """The statements that remain to be run; an error, before the first statement, if the user has to decide."""
+        """The statements that remain to be run. Raise an error if warnings require that the user decides first."""
         if self.request.changes:  # only the owner may log changes
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
@@ -173,7 +173,7 @@ class Preparation:
             raise
 
     def try_all(self, last: bool) -> bool:
-        """Run one statement after the other; False if a statement could not get a lock in time."""
+        """Run one statement after the other. Return False if a statement could not get a lock in time."""
         statement = ""
         try:
             for statement in self.statements():
@@ -231,7 +231,7 @@ class Preparation:
 
 
 def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
-    """Prepare a table; return its name, with its schema."""
+    """Prepare a table. Return its name, with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
     return preparation.table.shown

@@ -29,8 +29,8 @@ class Task:
 class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.readers: dict[str, Reader] = {}  # one for the server, or one for each shard
-        self.targets: dict[str, str] | None = None  # the end of a run that reads only available rows
+        self.readers: dict[str, Reader] = {}  # a reader for the server, or a reader for each shard
+        self.targets: dict[str, str] | None = None  # the ends of a run that reads only available rows
 
     def __enter__(self) -> "Driver":
         return self
@@ -73,7 +73,7 @@ class Driver:
         return positions
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
-        """The offset after the next batch of at most ``max_rows`` rows; ``start`` if no rows come in time."""
+        """The offset after the next batch of at most ``max_rows`` rows, or ``start`` if no rows come in time."""
         positions = self.read(start)
         have_rows = self.each(positions, lambda name: self.reader(name).has_rows(positions[name].position, wait))
         return encoded(self.advanced(positions, have_rows, max_rows))

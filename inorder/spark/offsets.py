@@ -1,4 +1,4 @@
-"""Offsets, which are all that Spark keeps of the source: a position on a server, as text.
+"""Offsets. Spark stores nothing else about the source. An offset is a position on a server, as text.
 
 An offset has no connection string: a checkpoint contains numbers, names of tables and server identifiers. For a
 table that Citus has distributed, an offset has a position in each shard, by the shard's id and the group of its node.
@@ -22,7 +22,7 @@ class Kept:
     database: str
     position: str
     shard: str | None = None  # the shard as JSON, if the position is in a shard
-    follows: str | None = None  # mark of the former shard: it was read to its end, and this shard continues it
+    follows: str | None = None  # mark of the former shard, which was read to its end, and which this shard continues
 
     @property
     def fields(self) -> dict[str, str]:
@@ -30,7 +30,7 @@ class Kept:
 
 
 def encoded(positions: Mapping[str, Kept]) -> Offset:
-    """Positions as an offset; equal positions give the same text.
+    """Positions as an offset. Equal positions give the same text.
 
     >>> encoded({"a": Kept("shop", "{}")})
     {'a': {'database': 'shop', 'position': '{}'}}

@@ -59,7 +59,7 @@ class Options:
 
 
 def parsed(given: Mapping[str, str]) -> Options:
-    """The options, checked.
+    """The options, after a check.
 
     >>> parsed({"dsn": "service=shop", "table": "events", "max_rows": "500"}).max_rows
     500

@@ -59,7 +59,7 @@ KEPT: dict[str, Connection] = {}  # the connection that read the previous part i
 def connected(dsn: str) -> Iterator[Connection]:
     """The connection of the previous part if it still works, otherwise a new connection.
 
-    Opening a connection takes both sides as much CPU time as 100,000 rows, because the driver queries all types first.
+    A new connection takes client and server as much CPU time as 100,000 rows, because the driver queries all types.
     """
     connection = still_there(dsn) or checked(Connection(dsn))
     with on_error(connection.close):
@@ -138,7 +138,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Poll until the WAL is replayed; False after a timeout. After a promotion, the replay position no longer moves."""
+    """Poll until the WAL is replayed. Return False after a timeout. A promotion stops the replay of WAL."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(

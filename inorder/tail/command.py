@@ -68,7 +68,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--changes", is_flag=True,
     excludes={
-        "--feed": "keep the position by --position FILE, or read by changes_batch_rows()",
+        "--feed": "use --position FILE, or read the changes by changes_batch_rows()",
         "--order-by": "changes have no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read the changes that a copy of TABLE needs: rows with a version, and with op, which is upsert, delete or "

@@ -22,7 +22,7 @@ BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no header extensio
 BINARY_TRAILER = b"\xff\xff"
 ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
 
-Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs of rows (or an Arrow batch), and the header of their output
+Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs of the header of the output, and rows or an Arrow batch
 
 
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
@@ -95,8 +95,8 @@ class Format:
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
-    trailer: bytes = b""  # bytes at the end of an output; a later run continues before them
-    same_bytes: int = 0  # number of bytes with which all rows of an output begin
+    trailer: bytes = b""  # bytes at the end of an output, after which no rows can follow
+    same_bytes: int = 0  # number of first bytes that are the same in all rows of an output
     frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
     escape: str = ""  # finds control characters, for a terminal; empty for binary formats
@@ -118,7 +118,7 @@ class Format:
         return self.columns.format(table=table.oid, of_changes=of_changes)
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
-        """The COPY of rows; the last column of the server's answer has the select list."""
+        """The COPY statement for rows. The last column of the server's answer is the select list."""
         columns = sql.SQL((answer[-1] or b"").decode())
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 

@@ -121,7 +121,7 @@ class OutputFile:
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The place of a mark, if this is the marked file; ``start`` is the beginning of a batch after the mark."""
+        """The place of a mark. Raise an error if this is not the marked file. ``start``: the bytes after the mark."""
         size = self.size()
         same = self.id() == mark.id
         if size == 0:
@@ -140,7 +140,7 @@ class OutputFile:
     def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
         """Accept an empty file as new.
 
-        Raise an error if the file is appended to and was emptied, or if the former file ends within a batch.
+        Raise an error if the file is open for appending and was emptied, or if the former file ends within a batch.
         """
         if mark.size > 0 and same and self.appends:
             raise MismatchError(

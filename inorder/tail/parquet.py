@@ -25,7 +25,7 @@ from inorder.text import quoted
 
 CLAIM = ".inorder"  # the file that names the reader that owns the directory
 GROUP_BYTES = 64 * 1024 * 1024  # bytes of Arrow in a row group, which is compressed as a whole
-ROW_BYTES = 100  # assumed bytes of a row in a file, until a file was written
+ROW_BYTES = 100  # assumed bytes of a row in a file, until a file has been written
 
 
 class File:
@@ -58,7 +58,7 @@ class File:
 
 
 class ParquetSink(Sink):
-    """A directory with a file for each batch. A repeated batch replaces its file; only changes may then differ."""
+    """A directory with a file for each batch. A repeated batch replaces its file. Only changes may then differ."""
 
     waits_for_nobody = can_take_back = True
 
@@ -67,7 +67,8 @@ class ParquetSink(Sink):
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
-        self.last = self.recorded = self.given = ""  # names of batches: in the claim, in the position file, in this run
+        # The last batch: its name in the claim, its digest in the position file, its name in this run.
+        self.last = self.recorded = self.given = ""
         self.accepts = False
         self.name = ""
         self.is_claimed = False
@@ -79,7 +80,7 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files before a position is saved: the next run would continue at this position."""
+        """Check the owner of the files before a position is saved, at which the next run would continue."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:

@@ -1,4 +1,4 @@
-"""The file with a reader's position. One process locks the file, which always has the whole position last saved."""
+"""The file with a reader's position. One process locks the file. The file always has the last saved position."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from inorder.tail.state import NEW
 OPENED = Path("/proc/self/fd")
 MOST_BYTES = 2**30  # enough for a million ranges, which take 30 MB
 
-Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of several
+Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of several shards
 
 
 class PositionFile:
@@ -110,14 +110,14 @@ def fill(descriptor: int, content: bytes) -> None:
 
 
 def lock(path: Path) -> int:
-    """Open a file, which is created if missing, and lock it; BlockingIOError if another process holds the lock."""
+    """Open a file, or create it, and lock it. Raise BlockingIOError if another process holds the lock."""
     while (descriptor := locked(path)) is None:
         pass  # the name was moved to another file
     return descriptor
 
 
 def locked(path: Path) -> int | None:
-    """Try once to lock a file, which must not be a link; None if the name was moved to another file."""
+    """Try once to lock a file, which must not be a link. Return None if the name was moved to another file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """Create a locked file, which has its content from the beginning; None if another process was faster."""
+    """Create a locked file, which has its content from the beginning. Return None if another process was faster."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)
@@ -155,7 +155,7 @@ def made(path: Path) -> int | None:
 
 
 def nameless(path: Path) -> tuple[int, Path]:
-    """A file without a name, which vanishes with this process; a file next to the path if that is not supported."""
+    """Create a file without a name, which vanishes with this process; if not supported, a file next to the path."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         return descriptor, OPENED / str(descriptor)

@@ -141,7 +141,7 @@ class Delivery:
         return self.source.next()
 
     def deliver(self, batch: Batch) -> int | None:
-        """Deliver a batch; return its number of rows, or None if the read was cut off and a smaller batch follows."""
+        """Deliver a batch. Return its number of rows, or None if the read was cut off and a smaller batch follows."""
         source, sink = self.source, self.sink
         if (count := self.taken(batch)) is None:
             return None
@@ -157,7 +157,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Write the rows to the sink, in at most ten consecutive attempts; None if a smaller batch will follow."""
+        """Write the rows to the sink, in at most TRIES consecutive attempts. Return None if a smaller batch follows."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -174,7 +174,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """True if a smaller batch can replace the batch, whose read was cut off."""
+        """Replace a batch whose read was cut off by a smaller batch. Return False if that is impossible."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)

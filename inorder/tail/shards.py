@@ -1,4 +1,4 @@
-"""Read all shards of a distributed table of Citus as one stream: a batch from one shard after another."""
+"""Read all shards of a distributed table of Citus as one stream, which takes a batch from each shard in turn."""
 
 import collections
 import json
@@ -25,15 +25,15 @@ from inorder.tail.state import Mark, State
 if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
-CHECK_SECONDS = 0.1  # between two checks for transactions that have ended on a node
+CHECK_SECONDS = 0.1  # seconds between two checks whether transactions have ended on a node
 CHECKS = 10
 
 
 class ShardsFile:
     """A position file with a position in each shard.
 
-    A save for one shard contains the present positions of all shards: they, and the end of the output, may have moved
-    since the last save.
+    Each save contains the present positions of all shards, because the positions of other shards, and the end of the
+    output, may have moved since the last save.
     """
 
     def __init__(self, file: PositionFile) -> None:
@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """The positions of the readers, replaced by positions in ``states``. At most one shard has a pending batch."""
+        """The positions of the readers, or newer positions in ``states``. At most one shard has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
@@ -265,12 +265,12 @@ class ShardsSource(Source):
     def wait(self) -> None:
         """Wait, at most a second, until transactions have ended on a node since the last round began."""
         for _ in range(CHECKS):
-            time.sleep(CHECK_SECONDS)  # before the check, because on a busy node a transaction ends at once
+            time.sleep(CHECK_SECONDS)  # without a pause, the first check would succeed on any busy node
             if self.ended_now() != self.ended:
                 return
 
     def renew(self) -> bool:
-        """List the shards again, and follow moved shards; True if another round is needed."""
+        """List the shards again, and follow moved shards. Return True if another round is needed."""
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
         moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
@@ -280,12 +280,12 @@ class ShardsSource(Source):
         return any(need_a_round)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Continue in the shards that replace a shard that was read to its end; True if there is more to read."""
+        """Continue in the shards that replace a shard that was read to its end. Return True if rows may follow."""
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):
             self.frozen.add(key)
-            return True  # one more round reads the rows written before
+            return True  # one more round reads the rows that were written before the shard was frozen
         positions = self.moves.positions(
             self.distributed, self.node(shard), shard, [(successor, self.node(successor)) for successor in shards],
             is_frozen=key in self.frozen, ends=not self.request.follow,

@@ -18,11 +18,11 @@ Report = Callable[[int], None]  # called with the number of further rows
 
 
 class Sink:
-    """Takes the rows, batch by batch. The class itself is for a device: rows are delivered when they are written."""
+    """An output that takes rows, batch by batch. This base class is for a device: a written row is delivered."""
 
     waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before it is delivered
-    wanted_rows: int | None = None  # maximum number of rows in the next batch, if the sink aims at a size
+    wanted_rows: int | None = None  # maximum number of rows in the next batch, if the sink aims at a file size
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
@@ -114,7 +114,7 @@ def put_all(descriptor: int, content: Buffer) -> None:
 def require_writable_output() -> None:
     """Raise an error if standard output was closed, or is open for reading only."""
     if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
-        raise InputError("standard output is closed, or cannot be written to; HINT: >> FILE, | COMMAND, or --exec")
+        raise InputError("standard output is closed, or cannot be written to; HINT: Use >> FILE, | COMMAND, or --exec.")
 
 
 def is_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""A source, which hands out batches to a run."""
+"""The base class of sources, which hand out batches to a run."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -59,7 +59,7 @@ class Source:
         raise NotImplementedError
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows as the server writes them, after a header if there is one; the same each time if ``is_fixed``."""
+        """The rows as the server writes them, after a header if the format has a header."""
         raise NotImplementedError
 
     def pieces(self, batch: Batch) -> Pieces:
@@ -88,11 +88,11 @@ class Source:
         """Raise an error if another table now has the name of the table, which was read to its end."""
 
     def skip(self, batch: Batch) -> None:
-        """Move the position past a batch without rows; the position need not be saved."""
+        """Move the position past a batch without rows. The position need not be saved."""
         self.finish(batch, None)
 
     def shrink(self, batch: Batch) -> int | None:
-        """Halve the limit of rows, and return it; None if the batch must stay as it is."""
+        """Halve the limit of rows, and return the limit. Return None if the batch must stay as it is."""
         return None
 
     def forget_begun(self) -> None:

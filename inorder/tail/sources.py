@@ -23,10 +23,10 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line, quoted
 
-# Limits for larger batches into a file, which does not show where a batch ends: rows, bytes, and the multiple of the
-# last batch.
+# A batch into a file may be enlarged, because a file does not show where a batch ends. The limits are: rows, bytes, and
+# the multiple of the last batch.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
-SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file
+SAVE_SECONDS = 0.2  # seconds between two saves of the position while batches are written to a file
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -53,7 +53,7 @@ class TableSource(Source):
         self.saved_at = 0.0
         self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
-        self.max_rows = self.stream_rows = request.batch_rows  # maximum rows: of the next batch, and of ``stream``
+        self.max_rows = self.stream_rows = request.batch_rows  # maximum rows of the next batch, and of ``stream``
         self.joined_rows = 0  # maximum rows of a next batch that is written to a file
         # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch with as many rows
         self.limit = MOST_ROWS
@@ -123,7 +123,7 @@ class TableSource(Source):
         return self.state
 
     def save(self, state: State, lasting: bool = True) -> None:
-        """Store the state here and on disk, after flushing the output to which it refers."""
+        """Store the state here and on disk, after flushing the output to which the state refers."""
         self.sync_output()
         self.store(state, lasting)
         self.state = self.saved = state
@@ -162,7 +162,7 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows, by the query that the server returned with the batch; an error if that query changes meanwhile."""
+        """The rows, read by the query that the server returned with the batch. Raise an error if the query changes."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
@@ -198,7 +198,7 @@ class TableSource(Source):
     def forget_ahead(self) -> None:
         """Drop the batch that was requested ahead if the last batch was not full: a later query finds more rows."""
         if not self.is_behind:
-            with suppress(psycopg.Error):  # next() will ask
+            with suppress(psycopg.Error):  # next() will ask again
                 self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
@@ -219,7 +219,7 @@ class TableSource(Source):
         self.knows_output = start is not None
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position past the batch; save it if the output is not a file."""
+        """Move the position past the batch. Save the position if the output is not a file."""
         state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
         if output is None:
             self.save(state)
@@ -230,7 +230,7 @@ class TableSource(Source):
         self.forget_ahead()
 
     def shrink(self, batch: Batch) -> int | None:
-        if batch.full < 2:  # a batch of an earlier run has 0
+        if batch.full < 2:  # ``full`` is 0 for a batch of an earlier run
             return None
         with suppress(psycopg.OperationalError):
             self.end_question()

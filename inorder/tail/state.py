@@ -70,7 +70,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(content: bytes) -> State:
-    """The state in the text of a file; ValueError with the reason if the text is invalid."""
+    """The state in the text of a file. Raise ValueError with the reason if the text is invalid."""
     return decode_as(content, state_of)
 
 
@@ -99,7 +99,7 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The fields as objects, checked; TypeError if a field is missing or unknown."""
+    """The fields as objects, after a check. Raise TypeError if a field is missing or unknown."""
     if "shards" in fields:
         raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)

@@ -175,7 +175,7 @@ class CommandSink(WholeBatches):
 
 
 def rested(seconds: float) -> bool:
-    """Sleep for some seconds; return False at once if this run is to stop."""
+    """Sleep for some seconds. Return False at once if this run is to stop."""
     until = time.monotonic() + seconds
     while not is_interrupted():
         if (remaining := until - time.monotonic()) <= 0:
@@ -185,7 +185,7 @@ def rested(seconds: float) -> bool:
 
 
 class Copied(WholeBatches):
-    """Copies to standard output by another process, which continues if this process is killed."""
+    """Copies batches to standard output by another process, which continues if this process is killed."""
 
     def give(self, batch: IO[bytes], size: int) -> None:
         """Run the copying process in its own session, where signals for this process do not stop it."""
@@ -220,7 +220,7 @@ class PipeSink(Copied):
         return line.encode() if self.is_separate else b""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Copy the batch, and wait until the pipe is empty; BrokenPipeError if the pipe has no reader."""
+        """Copy the batch, and wait until the pipe is empty. Raise BrokenPipeError if the pipe has no reader."""
         super().give(batch, size)
         unread = array.array("i", [0])
         while self.pipe and fcntl.ioctl(STANDARD_OUTPUT, termios.FIONREAD, unread) == 0 and unread[0] > 0:

@@ -464,9 +464,12 @@ def test_statements_are_not_read_where_another_role_could_replace_them(advised: 
             run(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA IF EXISTS monitoring")
             run(admin, "ALTER DATABASE planted OWNER TO postgres")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
-    assert 'its schema belongs to "mallory", who could replace it; HINT: run this as "mallory", after GRANT' in unseen
+    reason = 'its schema belongs to "mallory", who could replace the view; HINT: Run inorder advise as "mallory", after'
+    assert reason in unseen
     assert {pair[0] for pair in pairs(moved)} >= {"polling-reader", "count-all"} and moved["not_seen"] == [home]
-    assert home.startswith('inorder: its schema public belongs to "mallory", who could replace it; HINT: run this as')
+    assert home.startswith(
+        'inorder: its schema public belongs to "mallory", who could replace inorder; HINT: Run inorder'
+    )
 
 
 # --- the command -----------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
 REFUSED = {
     ("--shards",): "--changes excludes --shards",
     ("--order-by", "id"): "--changes excludes --order-by",
-    ("--feed", "f"): "--changes excludes --feed: keep the position by --position FILE",
+    ("--feed", "f"): "--changes excludes --feed: use --position FILE",
 }  # fmt: skip
 
 

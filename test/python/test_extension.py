@@ -108,7 +108,9 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
 
     asked = inorder(*uninstall, "--dsn", "host=/nowhere", folder=tmp_path)
     assert asked.returncode == 2 and installed_below(bare.folder / "server") == before | new
-    assert "cannot determine whether a database uses the library: " in asked.stderr and "HINT: --yes" in asked.stderr
+    assert (
+        "cannot determine whether a database uses the library: " in asked.stderr and "HINT: Use --yes." in asked.stderr
+    )
     removed = inorder(*uninstall, "--yes", "--dsn", bare.dsn, folder=tmp_path)
     assert (removed.returncode, removed.stderr) == (0, "") and {
         Path(line) for line in removed.stdout.splitlines()

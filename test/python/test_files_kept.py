@@ -25,7 +25,9 @@ def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     assert new_file(file, "") == file and new_file(Path("/dev/null"), "") == Path("/dev/null")
     file.touch()
-    with pytest.raises(InputError, match=r"r\.json exists; HINT: inorder lab resume .*r\.json, or another --out"):
+    with pytest.raises(
+        InputError, match=r"r\.json exists; HINT: Run inorder lab resume .*r\.json, or give another --out"
+    ):
         new_file(file, "")
 
 
@@ -35,7 +37,7 @@ def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
 def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "p.html").write_text("mine")
     done = inorder("lab", *command, "--html", "p.html", folder=tmp_path)
-    assert done.returncode == 2 and "p.html exists; HINT: remove it, or give another --html" in done.stderr
+    assert done.returncode == 2 and "p.html exists; HINT: Remove the file, or give another --html" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["p.html"] and (tmp_path / "p.html").read_text() == "mine"
 
 

@@ -121,7 +121,7 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
         assert f"  {line}" in lost
     run(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events")
     assert rows(empty, OBJECTS) == before
-    assert "has no inorder; HINT: inorder install" in tool.uninstall(code=2)
+    assert "has no inorder; HINT: Run inorder install." in tool.uninstall(code=2)
 
 
 OWNER = "install_owner"
@@ -157,7 +157,7 @@ def test_what_depends_on_it_is_not_removed(owners: Tool, installed: Connection) 
     run(installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in owners.uninstall("--yes", code=2)
     run(installed, "DROP VIEW public.v")
-    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: --yes\n")  # its input has ended
+    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: Use --yes.\n")  # its input has ended
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | owners.environment,
@@ -364,13 +364,13 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 @pytest.mark.server
 def test_upgrades(tool: Tool, owners: Tool, installed: Connection) -> None:
-    assert "HINT: inorder install" in tool.upgrade(code=2)
+    assert "HINT: Run inorder install." in tool.upgrade(code=2)
     assert "is already installed" in owners.upgrade()
     version = (
         "CREATE OR REPLACE FUNCTION inorder_internal.sql_edition() RETURNS text LANGUAGE sql IMMUTABLE RETURN '0.0.1'"
     )
     run(installed, version)
-    assert "HINT: inorder upgrade" in owners.install(code=2)
+    assert "HINT: Run inorder upgrade." in owners.install(code=2)
     assert "no update of the SQL edition begins with version 0.0.1" in owners.upgrade(code=2)
 
 

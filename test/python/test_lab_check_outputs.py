@@ -69,7 +69,7 @@ WRONG = {
     ),
     "no end of its own": (
         shlex.join(["sh", "-c", "while true; do read -r line && echo '{}'; done"]),
-        "does not end within 1 s when its input ends",
+        "did not end within 1 s after the end of its input",
     ),
 }
 

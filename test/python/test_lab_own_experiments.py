@@ -52,7 +52,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypat
     assert {run.kind for run in result.runs} == {"lock"} and traces(users.dsn + " dbname=bare") == []
     assert all("wal_bytes" not in run.metrics and run.metrics["misplaced"] == 0 for run in result.runs)
     assert "no extension inorder that this role may use: uuid_xact_nextval()" in message
-    with pytest.raises(InputError, match="HINT: inorder install"):
+    with pytest.raises(InputError, match="HINT: Run inorder install"):
         fitted(WritersPlan(forms=("xact",)), but(has_inorder=False))
 
 

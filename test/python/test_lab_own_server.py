@@ -59,7 +59,7 @@ def test_what_may_not_be_done_is_named() -> None:
         assert sum(words in note for note in fitted(InsertPlan(), but(**changes))[1]) == 1
         assert not any(words in note for note in fitted(InsertPlan(), ALL)[1])
     # The extension can report it, too.
-    with pytest.raises(InputError, match="HINT: inorder install"):
+    with pytest.raises(InputError, match="HINT: Run inorder install"):
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
         fitted(InsertPlan(clients=(8,)), but(free_sessions=5))

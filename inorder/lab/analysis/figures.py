@@ -80,7 +80,7 @@ def ratio_of(
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The value of a metric that is measured once. If several rounds have a value, the last value."""
+    """The value of a metric that is measured once, or the value of the last round if several rounds have a value."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None
 

@@ -56,7 +56,7 @@ def change(pages: Pages, capacity: int) -> Pages:
 
 @cache
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Expected leaf pages at each number of rows, starting with ``rows`` in pages of ``start`` entries each."""
+    """Expected leaf pages at each number of rows, starting with ``rows`` rows in pages of ``start`` entries each."""
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)
     pages[start] = rows / start

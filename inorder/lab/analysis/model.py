@@ -1,7 +1,7 @@
 """Calculate the cost of an insert: pages touched, full-page images, WAL, buffer misses, size of the index.
 
-The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes them. The functions are pure. The
-lab uses this module for tables that are too large to fill.
+The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes the formulas. ``inorder choose`` and
+``inorder advise`` use this module, and the lab compares it with measurements. The functions are pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from inorder.lab.plan.keys import USUAL_KINDS
 
 PAGE = 8192
 
-# A btree page has a PageHeaderData of 24 bytes, a BTPageOpaqueData of 16 bytes, and for each entry an ItemIdData of 4
-# bytes, and an IndexTuple of 8 bytes that the key follows.
+# A btree page has a PageHeaderData of 24 bytes and a BTPageOpaqueData of 16 bytes. Each entry has an ItemIdData of 4
+# bytes and an IndexTuple of 8 bytes, which the key follows.
 BTREE_PAGE_FIXED = 24 + 16
 INDEX_TUPLE_HEADER = 8
 LINE_POINTER = 4
@@ -48,13 +48,14 @@ IN_BLOCKS = ("time", "sequence")
 # * the last page of each level of the index;
 # * three pages of the free space map;
 # * up to nine catalog pages whose hint bits are set after a start;
-# * one page of the table for each session, and for each session of the previous measurement, whose page has room left.
-# Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. These are too few for a ratio.
+# * one page of the table for each session, and one for each session of the previous measurement that left a page with
+#   free space.
+# Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. Such numbers are too small for a ratio.
 FEW_IMAGES = 16
 
 LITTLE = 1.2  # keys are called expensive if they cause at least this many times the WAL of ordered keys
 
-PHASES = 50  # positions of a checkpoint within a block that are averaged if the position is unknown
+PHASES = 50  # if the position of a checkpoint within a block is unknown, the average over this number of positions
 
 
 def few_images(clients: Sequence[int]) -> int:
@@ -95,9 +96,9 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of one kind of key, per row if the name ends with "per_row".
+    """The cost of one kind of key.
 
-    Pages and images are per checkpoint interval.
+    Figures whose names end with "per_row" are per row; pages and images are per checkpoint interval.
     """
 
     kind: str
@@ -192,7 +193,7 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
     """Old leaf pages that receive an insert, if the present block has ``position`` rows at the checkpoint.
 
     The rest of the present block goes to the pages of that block. The following blocks go to the pages that they have
-    from earlier passes of the prefix; in the first pass, they have none.
+    from earlier passes of the prefix; in the first pass, these blocks have no pages yet.
     """
     inserts = conditions.inserts
     in_present = min(inserts, shape.block - position)
@@ -252,7 +253,7 @@ def record_bytes(shape: IndexShape) -> float:
 
 
 def misses(shape: IndexShape, conditions: Conditions) -> float:
-    """Index pages read per row after memory is full. Upper levels stay in memory, leaf pages use the remaining memory.
+    """Index pages read per row after memory is full. Upper levels stay in memory; leaf pages use the remaining memory.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
     >>> [round(misses(shape_of("random", conditions), conditions), 1) for conditions in (small, large)]

@@ -65,7 +65,7 @@ def outliers(result: Result) -> list[Run]:
 
 
 def slowest_round(result: Result) -> float:
-    """The ratio of the fastest to the slowest round, by the median of the timed measurements in each round.
+    """The ratio of the speeds of the fastest and the slowest round, by the medians of TPS relative to other rounds.
 
     >>> runs = [Run("insert", kind, 9, number, {"tps": tps / number}) for kind, tps in (("v7", 90), ("random", 9))
     ...         for number in (1, 2, 4)]

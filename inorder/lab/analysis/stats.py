@@ -113,7 +113,7 @@ FOUND = 0.8  # the probability with which a difference of the given size is to b
 ROUNDS = (6, 9, 15, 30)
 TO_FIND = 0.1  # the true difference that the lab is to detect
 MOST_ROUNDS = 200
-SIMULATIONS = 4000  # standard error of a share of 0.8: 0.6 %
+SIMULATIONS = 4000  # the standard error of a share of 0.8 is then 0.6 %
 SEED = 1
 
 
@@ -150,7 +150,7 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 
 
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
-    """The smallest difference, in percent, that rounds detect with this probability; None for too few rounds.
+    """The smallest difference, in percent, that is detected with the probability ``share``; None for too few rounds.
 
     A shift of all ratios shifts the interval, which excludes 1 if its lower end is above 1. The required shift is
     therefore a quantile of the distances of the lower ends from 1.
@@ -165,7 +165,7 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 
 @cache
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
-    """The fewest rounds that detect a difference with this probability; None if MOST_ROUNDS are too few.
+    """The fewest rounds that detect a difference with the probability ``share``; None if MOST_ROUNDS are too few.
 
     Results are cached: a page needs the result of each figure twice, and a result of None takes 65 simulations.
 

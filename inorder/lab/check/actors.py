@@ -13,7 +13,7 @@ from inorder.lab.check.session import FailedError, Session
 from inorder.lab.check.ways import COPIED_ROWS, Way, filled
 
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
-BEHIND = timedelta(seconds=10)  # lag of a clock that is behind
+BEHIND = timedelta(seconds=10)  # the word "behind" sets the clock of a writer back by this time
 
 GID = "inorder_check_{}"
 STATEMENTS = {
@@ -77,11 +77,11 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin a word; False if the word needs no statement."""
+        """Begin a word. Return False if the word needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:
-        """Take the answer; return a description of what was done."""
+        """Take the answer of the statement, and return a description of the word."""
 
 
 class Writer(Actor):

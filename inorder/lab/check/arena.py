@@ -1,7 +1,8 @@
 """Run schedules in one process, with a session for each writer and for the reader, one step at a time.
 
-A step that has to wait for another session is left waiting, and the next step is run. Therefore a schedule is the same
-in every run, and takes a few milliseconds. Tables are reused: a reader continues where the last schedule ended.
+If a step has to wait for another session, the next step is run meanwhile. Therefore a schedule is the same in every
+run, and takes a few milliseconds. The schedules of a case share a table: the reader continues at the position at which
+the previous schedule ended.
 """
 
 import random
@@ -40,8 +41,8 @@ from inorder.lab.check.ways import Way
 from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
-USELESS_POLLS = 4  # after this number of last polls without a new row, the reader is assumed to be finished
-# Names are qualified, because the schema of an extension may have tables of the user with these names.
+USELESS_POLLS = 4  # the last polls end after this number of consecutive polls without a new row
+# Names are qualified, because later schemas of search_path may have tables of the user with these names.
 DROP = (
     f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere, {SCHEMA}.copy CASCADE;\n"
     f"DROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
@@ -55,7 +56,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first schedule of a case that has a fault, and its history when it was run again on a new table."""
+    """The first schedule of a case that showed a fault, and the history of its second run, which had a new table."""
 
     schedule: Schedule
     history: History
@@ -166,7 +167,7 @@ class Arena:
         return world.history
 
     def last_polls(self, world: World, poll: Callable[[], object]) -> None:
-        """Poll, an hour later each time, until the reader has all rows, or returns nothing new."""
+        """Poll until the reader has all rows, or returns nothing new. Advance the clock by an hour before each poll."""
         world.history.end, useless = world.tick(), 0
         while useless < USELESS_POLLS:
             before = self.missing(world.history)
@@ -191,7 +192,7 @@ class Arena:
                 other.go_on(self.blockers)
 
     def poll(self, words: str) -> list[str]:
-        """The words of a poll. A killed poll stores nothing, and confirms nothing."""
+        """The words of a poll, one for each step. A killed poll does not run the statement ``finish``."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History, with_stalls: bool = True) -> Judgement:
@@ -222,7 +223,7 @@ def conform(arena: Arena) -> None:
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
-    """Run the schedules of a case until one of them loses rows, or leaves a copy that differs.
+    """Run the schedules of a case until one of them loses rows, or leaves a copy that differs from the table.
 
     The first schedule of each fault is run again on a new table.
     """
@@ -241,7 +242,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
 
 
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
-    """Run schedules until one of them loses rows, returns rows twice, or leaves a copy that differs.
+    """Run schedules until one of them loses rows, returns rows twice, or leaves a copy that differs from the table.
 
     Return the number of schedules that were run.
     """
@@ -271,20 +272,23 @@ def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) ->
 
 
 WRITER_COUNT = 8
-LONGEST_PAUSE = 0.02  # between two steps of a transaction; a long transaction waits ten times as long
+LONGEST_PAUSE = 0.02  # seconds between two steps of a transaction; the step "wait" lasts up to ten times as long
 KILLS = 0.02  # share of the polls that are killed
 
 
 @dataclass
 class RealWorld(World):
-    """Uses the clock of this machine, set forward for the last polls."""
+    """A world with the clock of this machine, which is set forward for the last polls."""
 
     def now(self, behind: timedelta = timedelta()) -> str:
         return f"{datetime.now(UTC) + timedelta(seconds=self.clock) - behind:%Y-%m-%d %H:%M:%S.%f+00}"
 
 
 def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
-    """Find rows that are lost, delivered twice or out of order. Stalls depend on the machine, and are ignored."""
+    """Run random transactions, and find rows that are lost, delivered twice or out of order.
+
+    Stalls depend on the machine, and are ignored.
+    """
     world, chance = RealWorld(), random.Random(seed)
     kinds = [steps for steps in arena.way.writers if not arena.lacks(Case("", (steps,)))]
     with arena.table(Case("", ())), ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A history as a diagram in time order, and as a script for two or three sessions of psql. The functions are pure."""
+"""A history as a diagram in time order, and as a script for several sessions of psql. The functions are pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,14 +16,14 @@ def conclusion(judged: Judgement) -> Iterator[str]:
     for key in judged.differs:
         yield f"row {key} differs between the copy and the table"
     for key in judged.disorder:
-        yield f"row {key} is returned after a row of a transaction that began later than it was committed"
+        yield f"row {key} is returned after a row of a transaction that began after row {key} was committed"
     for stall in judged.stalled:
         why = f"while {' and '.join(stall.behind)} is open" if stall.behind else "though no transaction is open"
         yield f"row {stall.key} is committed, and polls do not return it yet, {why}"
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """Join the statements of a poll if no other step is between them; also join repeated last polls without rows."""
+    """Join the statements of a poll if no other step is between them, and join repeated last polls without rows."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     whole = [
@@ -62,11 +62,11 @@ def diagram(history: History, judged: Judgement) -> str:
 
 
 def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> str:
-    """Lines to enter into sessions of psql, one after the other; each line ends with the name of its session."""
+    """Lines to enter into sessions of psql, one after the other. Each line ends with the name of its session."""
     sessions = order_of_sessions(history.events)
     head = [
         f"-- Open {len(sessions)} sessions of psql on an empty database: {', '.join(sessions)}.",
-        "-- Enter each line, in this order, in the session that its end names.",
+        "-- Enter the lines in this order, each in the session that is named at the end of the line.",
     ]
     setup_lines = [f"{statement.strip().rstrip(';')};  -- {READER}" for text in setup for statement in statements(text)]
     step_lines = [f"{one_line(event.sql)}  -- {event.session}" for event in history.events if event.sql]
@@ -79,7 +79,7 @@ def one_line(sql: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text: each ends with a semicolon at the end of a line.
+    """The statements of a text. Each statement ends with a semicolon at the end of a line.
 
     >>> statements("SELECT ';';\\nSELECT 2")
     ["SELECT ';'", 'SELECT 2']

@@ -70,7 +70,7 @@ class History:
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that only a later poll returned, and the transactions that were open at the earlier poll.
+    """A committed row that polls missed before a later poll returned it, and the transactions open at the missed polls.
 
     ``seconds``: from the commit to the last poll that did not return the row, by the clock of the schedule.
     """
@@ -98,9 +98,9 @@ class Judgement:
 
 
 def judge(history: History, before: Collection[str] = (), with_stalls: bool = True) -> Judgement:
-    """Compare the committed rows with the rows that the reader returned; ``before``: rows of earlier schedules.
+    """Compare the committed rows with the rows that the reader returned.
 
-    The time to find stalls grows with the square of the number of rows.
+    ``before``: rows of earlier schedules. The time to find stalls grows with the square of the number of rows.
     """
     if history.differs is not None:
         return Judgement(differs=tuple(history.differs))
@@ -112,9 +112,9 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows that were returned after a row of a transaction that began later than these rows were committed.
+    """Rows that were returned after a row of a transaction that began after these rows had been committed.
 
-    A reader then sees an effect before its cause.
+    The reader of such rows sees an effect before its cause.
     """
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for transaction in history.transactions:

@@ -22,7 +22,7 @@ PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
-    """A suite for each reader, and a test for each case. A failed test shows the diagram of its schedule."""
+    """JUnit, with a suite for each reader and a test for each case. A failed test shows the diagram of its schedule."""
     root = ElementTree.Element("testsuites", name="inorder lab check")
     for checked in checks:
         name, title = one_line(checked.way.name), one_line(checked.way.title)
@@ -41,7 +41,7 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
 
 
 def as_sarif(checks: Sequence[Checked], place: str) -> str:
-    """A result for each fault of a reader, at the file ``place``."""
+    """SARIF, with a result for each fault of a reader. All results refer to the file ``place``."""
     rules = [{"id": fault, "shortDescription": {"text": MEANINGS[fault]}} for fault in FAULTS]
     results = [
         {
@@ -72,7 +72,7 @@ def place_of(ways: Sequence[Way], file: Path | None) -> str:
 
 
 def hash_of(way: Way) -> str:
-    """A hash of a reader: its texts and, for a program, the content of each file that its command names."""
+    """A hash of the texts of a reader and, if the reader is a program, of each file that its command names."""
     texts = [str(getattr(way, field.name)) for field in fields(way) if field.name not in DESCRIPTIONS]
     programs = [Path(word) for word in shlex.split(way.program) if is_file(word)]
     parts = [text.encode() for text in texts] + [file.read_bytes() for file in programs]
@@ -80,7 +80,7 @@ def hash_of(way: Way) -> str:
 
 
 def as_record(checks: Sequence[Checked], server: str, amount: Amount) -> str:
-    """Lines that change only if the tool, the server, the reader or its result changes."""
+    """JSON that changes only if the tool, the server, the options, the reader or its result changes."""
     readers: list[dict[str, Any]] = [
         {"reader": checked.way.title, "sha256": hash_of(checked.way), "verdict": sentence(checked),
          "faults": {fault: case for fault, (case, _failure) in checked.worst.items()},

@@ -1,4 +1,4 @@
-"""Readers under test that are programs, which keep the contract in ``protocol``, or Python functions."""
+"""Readers under test that are Python functions, or programs, which keep the contract in ``protocol``."""
 
 import os
 import select
@@ -23,7 +23,7 @@ END_SECONDS = 10
 
 
 def command_of(text: str) -> list[str]:
-    """The words of a command; an error if its program does not exist."""
+    """The words of a command. Raise an error if its program does not exist."""
     try:
         words = shlex.split(text)
     except ValueError as error:  # a quote is not closed
@@ -65,7 +65,7 @@ class Program(Reader):
             raise InputError(f"{self.command} printed a line after the end of its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
         self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
-        with suppress(BrokenPipeError):  # the program has ended: reading its answer reports that
+        with suppress(BrokenPipeError):  # the program has ended, which ended() reports
             self.process.stdin.write(ENCODER.encode(Poll(now, self.position)) + b"\n")
             self.process.stdin.flush()
 
@@ -91,7 +91,7 @@ class Program(Reader):
         return data
 
     def ended(self) -> bool:
-        """Wait briefly; True if the line that ends the poll has been read."""
+        """Wait briefly. Return True if the line that ends the poll has been read."""
         while not (self.lines and isinstance(self.lines[-1], End)):
             if not self.readable(LOOK_SECONDS):
                 return False
@@ -130,7 +130,7 @@ class Program(Reader):
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired as error:
-            raise InputError(f"{self.command} does not end within {END_SECONDS} s when its input ends") from error
+            raise InputError(f"{self.command} did not end within {END_SECONDS} s after the end of its input") from error
 
     def close(self) -> None:
         self.process.kill()
@@ -145,7 +145,7 @@ Called = Callable[[str, Any], tuple[Sequence[int | str], Any]]
 
 
 class Function(Reader):
-    """A Python function of a connection string and the last position; it returns the keys of a poll, and a position.
+    """A Python function of a connection string and the last position. The function returns keys and a new position.
 
     The function runs in a thread of its own, because it may wait for a session of the schedule. A function cannot be
     killed: instead, the rows and the position of a killed poll are not stored.

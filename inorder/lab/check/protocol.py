@@ -12,7 +12,7 @@ ANSWER_SECONDS = 60  # a program that waits for no lock has to answer within thi
 
 
 class Poll(msgspec.Struct):
-    """Requests a poll. ``now``: the clock of the schedule. ``last``: the last stored position, null at first."""
+    """A request for a poll. ``now``: the clock of the schedule. ``last``: the last stored position, null at first."""
 
     now: str
     last: Any = None
@@ -20,7 +20,7 @@ class Poll(msgspec.Struct):
 
 
 class End(msgspec.Struct, forbid_unknown_fields=True):
-    """Ends a poll: its rows and the position ``last`` are stored together."""
+    """The end of a poll. The check stores the rows of the poll and the position ``last`` together."""
 
     last: Any = None
 

@@ -17,7 +17,7 @@ Blockers = Callable[[int], tuple[str, ...]]
 class Reader(ABC):
     """``begin`` starts a step of a poll; ``wait`` returns the sessions that block the step; ``rows`` ends the step.
 
-    A poll has as many steps as the way has ``statements``. ``kill`` ends the reader like a crash, and restarts it.
+    A poll has ``statements`` steps. With ``kill``, the reader is ended as by a crash, and started again.
     """
 
     statements = 1
@@ -32,7 +32,7 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        """The keys of the poll; None while the poll is running, and no keys if the poll was killed."""
+        """The keys of the poll. None if the poll has more steps, and no keys if the poll was killed."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -41,9 +41,9 @@ class Reader(ABC):
 class SqlReader(Reader):
     """A reader in SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    The columns of the last row that a statement returns are names in the next statements. A name that is also a column
-    of the table events has the type of that column. A poll and the work on its rows are one transaction; with
-    ``finish``, they are two transactions, and the rows are stored between them.
+    Later statements can use each column of the last row of a statement by its name, for example :upto. A name that is
+    also a column of the table events has the type of that column. A poll and the work on its rows are one transaction;
+    with ``finish``, they are two transactions, and the rows are stored between them.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:
@@ -95,7 +95,7 @@ class SqlReader(Reader):
             self.values |= dict(zip(names, rows[-1], strict=True)) | ({"last": keys[-1]} if keys else {})
 
     def restart(self) -> None:
-        """Open a new session, after the previous one has ended on the server."""
+        """Open a new session, and wait until the previous session has ended on the server."""
         self.session = self.connect()
         while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
             pass

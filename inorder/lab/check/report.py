@@ -63,7 +63,7 @@ def cases_section(checked: Checked) -> Section:
 
 
 def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
-    """A title and a diagram for the first fault of each reader that has a fault."""
+    """The title and the diagram of the first fault of each reader, except readers without a fault."""
     first = [(checked.way, *next(iter(checked.worst.items()))) for checked in checks if checked.worst]
     return [
         (f"{way.title}: {fault} ({case})", drawn(failure)) for way, fault, (case, failure) in first if failure.schedule

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 READER = "reader"
-STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # on the schedule's clock; there is no real waiting
+STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # the clock of the schedule; the check does not wait
 POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]
@@ -72,7 +72,7 @@ class Case:
     apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, the shortest schedule first.
+        """Every order of the steps, the shortest schedules first.
 
         If ``apart``, the ``statements`` of a poll are separate steps.
 
@@ -97,7 +97,7 @@ class Case:
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
         """Every order of the steps.
 
-        ``useless``: leave out orders with a poll at the beginning or the end, which the last polls cover.
+        ``useless``: leave out orders that begin or end with a poll, because the last polls do the same.
         """
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
@@ -118,7 +118,7 @@ class Case:
 
 
 def interleavings(lengths: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Every order in which lists of these lengths can be merged, as numbers of the lists."""
+    """Every order in which lists of these lengths can be merged. An order is given by the numbers of the lists."""
     if not any(lengths):
         yield ()
     for place, length in enumerate(lengths):
@@ -152,7 +152,7 @@ COPY_CASES: Sequence[Case] = (
 
 
 def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
-    """All schedules, or the ``most`` schedules with the highest pressure; the shortest first."""
+    """All schedules, or the ``most`` schedules with the highest pressure. The shortest schedules come first."""
     every = list(schedules)
     return sorted(sorted(every, key=pressure, reverse=True)[:most], key=len)
 

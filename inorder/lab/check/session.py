@@ -8,11 +8,11 @@ from psycopg import errors, pq
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 
-LOOK_SECONDS = 0.005  # interval of the checks if a statement waits for a lock
-# Errors that other transactions can cause, after which a way may retry: serialization failure, deadlock, aborted
-# transaction.
+LOOK_SECONDS = 0.005  # interval between two checks whether a statement waits for a lock
+# Errors that other transactions can cause, after which readers and writers may retry: serialization failure, deadlock,
+# aborted transaction.
 FAILED = ("40001", "40P01", "25P02")
-# libpq returns the same result until the data are copied.
+# While one of these results is pending, libpq returns the same result again until the data are copied.
 COPYING = (pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 Rows = list[tuple[str | None, ...]]
@@ -59,7 +59,7 @@ class Session:
         return True
 
     def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait for the answer, or until the statement waits for other sessions; return these sessions, if any."""
+        """Wait for the answer, or until the statement waits for other sessions. Return these sessions, if any."""
         while not self.ready(LOOK_SECONDS):
             if blocking := blockers(self.pid):
                 return blocking

@@ -37,7 +37,7 @@ ROWS = {
 MEANINGS = {
     "lost": "A row is committed, and never returned: the shortest schedule.",
     "twice": "A row is returned more than once: the shortest schedule.",
-    "disorder": "A row is returned after a row of a transaction that began after its commit: the shortest schedule.",
+    "disorder": "A row is returned after a row of a later transaction: the shortest schedule.",
     "differs": "A row differs between the copy and the table while no transaction is open: the shortest schedule.",
     "stalled": "A row is committed, and not returned by the next poll: the longest wait.",
 }
@@ -61,7 +61,10 @@ class Checked:
 
     @property
     def worst(self) -> dict[str, tuple[str, Failure]]:
-        """For each fault, the failure to show, and its case: the fewest steps or, for stalls, the longest stall."""
+        """For each fault, the case and the failure to show.
+
+        For stalls, the longest stall is shown; for other faults, the schedule with the fewest steps.
+        """
         worst = {}
         for fault in FAULTS:
             failures = [(case.case, case.failures[fault]) for case in self.outcomes if fault in case.failures]
@@ -91,7 +94,7 @@ def drawn(failure: Failure) -> str:
 
 
 def sentence(checked: Checked) -> str:
-    """The verdict: the gravest fault, the rows that it concerns, and the remedy."""
+    """The verdict, which names the gravest fault, the rows that the fault concerns, and the remedy."""
     worst = checked.worst
     for fault, text in SENTENCES.items():
         if fault in worst:

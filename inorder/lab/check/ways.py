@@ -1,4 +1,4 @@
-"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Options or files define them."""
+"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Options or files define each way."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, WRITERS, Case, Transaction
 from inorder.text import listed
 
-# A schedule has its own clock, which none of these functions follows.
+# A schedule has its own clock. These functions return the time of the server instead.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
 FATAL = ("lost", "twice", "differs")
 NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -134,7 +134,7 @@ def filled(text: str, values: Mapping[str, str | None], types: Mapping[str, str]
 
 
 def no_value(name: str) -> str:
-    return f":{name} has no initial value; HINT: --start {name}=VALUE or, in a file, start.{name}"
+    return f":{name} has no initial value; HINT: Use --start {name}=VALUE or, in a file, start.{name}."
 
 
 def ways_in(text: str) -> dict[str, Way]:
@@ -146,7 +146,7 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """The way in a table of a file. An error names the table if a field is unknown, or has a value of a wrong type."""
+    """The way in a table of a file. Raise an error that names the table if a field is unknown, or of a wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
     if unknown := values.keys() - {field.name for field in fields(Way)[1:]}:

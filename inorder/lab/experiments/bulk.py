@@ -70,7 +70,7 @@ class BulkPlan(setting.Plan):
 
 
 def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
-    """The steps of a kind in a round. The builds of indexes that are only compared are in random order.
+    """The steps of a kind in a round. Indexes that are built only for comparison are built in random order.
 
     >>> len({tuple(steps_of(1, 1000, "random", number)) for number in range(50)})
     6
@@ -91,7 +91,7 @@ STATEMENTS = {
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
 # Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
-# first kind. One process builds an index.
+# first kind. A single process builds each index.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 
 # Bytes per row of a table of char(32) with its index, the WAL of both, and the file that COPY writes.
@@ -115,8 +115,8 @@ class BulkExperiment(Experiment[BulkPlan]):
     def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
         adaptation = super().adapt(plan, can)
         return adaptation.but(
-            "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
-            "and no statement could remove again.",
+            "Left out: COPY to and from a file. The server would write the file with the rights of "
+            "pg_write_server_files, and no statement could remove it.",
             steps=tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN)),
         )
 
@@ -173,7 +173,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """Statements that prepare a step, and are not timed. The column is NOT NULL: adding the key need not check it."""
+    """Statements that prepare a step, and are not timed. The column is NOT NULL before the primary key is added."""
     if step in (WITH_KEY, NO_INDEX, COPY_IN):
         return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
     if step in BUILDS:

@@ -1,4 +1,4 @@
-"""Blocks and time of reading the newest rows, pages, one row and counts by time, by kind of key."""
+"""Blocks and time of reads by kind of key: the newest rows, pages, one row, counts by time."""
 
 import random
 import time
@@ -54,7 +54,8 @@ LOOKS = {
 IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key belongs to the newest row
 WITH_TIME = "v7"
 
-# Otherwise a count would use JIT compilation, and a parallel plan, for which EXPLAIN adds up the times of processes.
+# Without these settings, a count would use JIT compilation and a parallel plan. EXPLAIN adds up the times of the
+# processes of a parallel plan.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
 # Bytes per row: the heap with a payload of 60 bytes, both indexes, and the WAL that is kept from the fill.
@@ -127,7 +128,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def fill(self, kind: str, _seed: int) -> Metrics:
-        """Fill one table and vacuum it, for index-only counts; draw the keys to look up."""
+        """Fill one table, VACUUM it so that counts can use index-only scans, and draw the keys to look up."""
         key, started = KEY_KINDS[kind], time.monotonic()
         with self.target.connect() as session:
             for low in range(0, self.plan.rows, FILL_BATCH):
@@ -167,7 +168,7 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
-    """Draw rows from any place of any page, because the index pages of the first rows alone would fit into memory."""
+    """Draw keys of rows at random places, because the index pages of the first rows alone would fit into memory."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
     lines = max(1, plan.rows // pages)

@@ -40,10 +40,9 @@ from inorder.units import MB
 class NoisePlan(setting.Plan):
     """The number of equal tables of each kind of key, and the measurements of the insert experiment.
 
-    Many short measurements are best. Paired ratios of measurements of 3 s scattered by 13 to 20 %, hardly less than
-    those of measurements of 1 s, which scattered by 15 to 25 %. With such noise, 99 rounds detect a difference of 10 %
-    with a probability of 80 %, even if measurements have two different speeds; for 15 rounds, the probability is below
-    20 %.
+    Many short measurements are best. Paired ratios of measurements of 3 s scattered by 13 to 20 %, and ratios of
+    measurements of 1 s by 15 to 25 %. With such noise, 99 rounds detect a difference of 10 % with a probability of
+    80 %, even if the speeds of measurements cluster around two values; for 15 rounds, the probability is below 20 %.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))

@@ -1,4 +1,4 @@
-"""The size of an index while as many rows are deleted as inserted: which keys reuse emptied pages.
+"""Growth of an index while rows are inserted and as many rows are deleted, by kind of key.
 
 In each turn, a tenth of the rows is inserted, as many rows are deleted, and VACUUM frees pages. The age of the deleted
 rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index, while
@@ -120,7 +120,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return plan.rows * BYTES_PER_ROW, purpose
 
     def prepare(self) -> None:
-        # Sizes, pages and WAL are counted, and nothing is timed: full-page images are needed, flushing is not.
+        # Sizes, pages and WAL are counted, and nothing is timed. Therefore full_page_writes is on, and fsync is off.
         self.target.serve(fill_settings(full_page_writes="on"))
         with self.target.connect() as session:
             self.target.create_schema(session)
@@ -160,12 +160,12 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return Measured(metrics | self.wraps(kind, elapsed), series)
 
     def create(self, session: Connection, key: KeyKind) -> None:
-        """Create a sequence, and an empty table with the key and a column for the number of arrival, without index."""
+        """Create a sequence and an empty table. The table has a key, and a number of arrival without an index."""
         sequence = f"{SCHEMA}.reuse_keys"
         execute(
             session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",
             f"CREATE SEQUENCE {sequence}",
-            # Autovacuum is off whatever the server's setting, because pages that it freed would not be counted.
+            # Autovacuum is off for the table, because pages that autovacuum freed would not be counted.
             f"CREATE TABLE {key.table} (id {key.column} PRIMARY KEY, arrived bigint NOT NULL) "
             "WITH (autovacuum_enabled = off)",
         )  # fmt: skip

@@ -28,7 +28,7 @@ CONSTANT = "constant"  # the baseline of the ratios: the same statement without 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """Settings of a run. The short run has fewer clients and sequences, but the six rounds that a difference needs."""
+    """Settings of a run. The quick run has fewer clients and sequences, but six rounds, the least for an interval."""
 
     clients: tuple[int, ...] = setting.counts(
         "Numbers of sessions of pgbench, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
@@ -80,7 +80,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
     @classmethod
     def room(cls, plan: SequencePlan) -> tuple[int, str]:
         rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
-        return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
+        return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} rows at once"
 
     def prepare(self) -> None:
         """Start the server with default settings, except for connections, checkpoints and waits for the disk.

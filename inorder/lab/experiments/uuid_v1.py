@@ -1,4 +1,4 @@
-"""COPY, VACUUM and REINDEX of a table of version-1 UUIDs, which are in time order or not."""
+"""COPY, VACUUM and REINDEX of tables of version-1 UUIDs, in time order and out of time order."""
 
 import os
 import time

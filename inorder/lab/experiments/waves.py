@@ -41,11 +41,11 @@ LABELS = {
 }
 CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GROWN: "kind-random", ORDERED: "kind-v7"}
 
-STEPS_PER_ROWS = 50  # number of steps in which the rows double; each adds 2 %
+STEPS_PER_ROWS = 50  # number of steps in which the first rows are inserted once more; each step adds 2 % of these rows
 BATCH = 100_000
 PAGE = 8192
 PER = 1000  # splits are reported per this number of rows
-# A step with this multiple of the average splits is a wave. Grown indexes of a million rows reach half of this.
+# A step with this multiple of the average splits is a wave. Grown indexes of a million rows reach half of WAVE.
 WAVE = 3
 
 # Bytes on disk for each row that the table has at the end: heap, index and WAL of one table at a time.

@@ -168,7 +168,7 @@ class ControlGroup:
 def memory_limit(where: Parent, limit: int) -> ControlGroup:
     group = ControlGroup(where, limit)
     group.limit(where.limit_file, str(limit), f"limit memory to {limit:,} bytes")
-    # Otherwise the excess would go to swap, which may itself be in memory (zram).
+    # Without these settings, memory above the limit would go to swap, which may itself be in memory (zram).
     for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
         with suppress(OSError):
             (group.folder / name).write_text(value, encoding="ascii")

@@ -26,7 +26,7 @@ def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The block counters of a table and its index. Read them before the counters of WAL: reading them writes WAL."""
+    """The block counters of a table and its index. Read them before the WAL counters, because this query writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -53,7 +53,7 @@ def report_own(connection: Connection) -> None:
 
 
 def wait_for_sessions(connection: Connection, application: str) -> None:
-    """Wait until sessions of an application ("": all) have ended: a session reports its counters at its end."""
+    """Wait until sessions of an application ("": all) have ended, because a session reports its counters at its end."""
     report_own(connection)
     pooled = "; is a connection pooler in between?" if application else ""
     wait_until(

@@ -114,7 +114,7 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
-    """Collect the TPS of each second until the process ends; an error if pgbench fails."""
+    """Collect the TPS of each second until the process ends. Raise an error if pgbench fails."""
     assert process.stderr
     progress, messages = [], []
     for line in process.stderr:

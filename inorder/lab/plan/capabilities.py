@@ -57,7 +57,7 @@ class Capabilities:
     def no_inorder(self, need: str) -> InputError:
         return InputError(
             f"the database {quoted(self.database)} has no extension inorder that {quoted(self.role)} may use, "
-            f"and {need}; HINT: inorder install"
+            f"and {need}; HINT: Run inorder install."
         )
 
 

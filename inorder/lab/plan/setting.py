@@ -109,7 +109,7 @@ def optional_bytes(help: str, lowest: int) -> int | None:
 def choices(
     help: str, allowed: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
 ) -> tuple[str, ...]:
-    """Several of the allowed names; by default ``usual``, or all of them."""
+    """Several of the allowed names. The default is ``usual`` or, if ``usual`` is empty, all allowed names."""
     return of(options.several(options.one_of(allowed, listed)), help, usual or tuple(allowed), **more)
 
 
@@ -242,7 +242,7 @@ class Plan:
         return {name: value for name, value in asdict(self).items() if settings[name].kept}
 
     def without_folders(self) -> dict[str, Any]:
-        """The plan for a file that may be shared: paths, needed only to resume, are reduced to their last part."""
+        """The plan for a file that may be shared. Paths, which only a resumed run needs, are cut to their last part."""
         paths = {
             name: Path(getattr(self, name)).name for name, setting in settings_of(type(self)).items() if setting.path
         }

@@ -80,7 +80,7 @@ WRITERS = {"json": as_json, "csv": as_csv}
 
 
 def section_table(section: Section) -> Group:
-    """The section for a terminal, with fewer columns.
+    """The section as a table for a terminal, without the columns that only a page shows.
 
     The title is printed separately, because the title of a table would be cut to the width of the table.
     """

@@ -70,8 +70,8 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
     """The length of the bar of each cell, in percent of the longest bar on the same scale.
 
-    The bars of a row have the same scale if ``section.across``; otherwise the bars of a column or, with ``both``, the
-    bars of all columns with the same name.
+    With ``section.across``, the bars of a row have the same scale; with ``both``, the bars of all columns of the same
+    name; otherwise, the bars of a column.
     """
 
     def cells() -> Iterator[tuple[int, int, str, float]]:

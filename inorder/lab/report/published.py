@@ -183,7 +183,7 @@ def published_sections(
 def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow]) -> bool:
     """True if a table has something to compare.
 
-    A table with a base needs a ratio or, if sizes may differ, any figure other than that of the base.
+    A table with a base needs a ratio or, if sizes may differ, a figure other than the figure of the base.
     """
     if "base" not in study_table:
         return bool(lines)

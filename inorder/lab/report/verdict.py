@@ -1,4 +1,4 @@
-"""Answer questions by a result: the answer, the figures behind it, and what would decide an open question.
+"""Answer questions by a result. A verdict also has figures, and says how an open question could be decided.
 
 An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
 experiments. The functions are pure.
@@ -52,7 +52,7 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 
 @dataclass(frozen=True)
 class Step:
-    """A statement or command that follows from an answer; the table or reader that it is for; its page in docs."""
+    """A statement or command that follows from an answer, with the case for which it is meant, and its page in docs."""
 
     case: str
     text: str

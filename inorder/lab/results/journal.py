@@ -1,4 +1,4 @@
-"""The result file: JSON Lines, with a line added for each measurement.
+"""The result file, in the format JSON Lines. Each measurement adds a line.
 
 The first line describes the plan, the server and the method. Every other line is a measurement, a note, or the end. The
 file of an interrupted run can be read, and a resumed run appends to it.
@@ -98,7 +98,7 @@ class Journal:
         self.last = result.runs[-1] if result.runs else None
 
     def append(self, lines: bytes) -> None:
-        """Append lines; a partial line, left by a full disk, is ignored on reading."""
+        """Append lines. If the disk is full, a partial line may remain, which is ignored when the file is read."""
         target, _ = partial_of(self.path)
         try:
             with target.open("ab") as file:

@@ -1,4 +1,4 @@
-"""An experiment: a plan, its measurements of a target, its report."""
+"""The base class of experiments. An experiment has a plan, measures a target, and reports the result."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def completed(cls, plan: P, own: bool) -> Adapted[P]:
-        """The plan, completed before the server starts, with notes. ``own``: the run is on the user's server."""
+        """The plan as completed before the server starts, with notes. ``own``: the run is on the user's server."""
         return Adapted(plan)
 
     @classmethod
@@ -103,7 +103,7 @@ class Experiment(ABC, Generic[P]):
         """The stages, which contain all measurements."""
 
     def outcome(self, metrics: Metrics) -> str:
-        """The result of a measurement for its progress line: by default, its duration."""
+        """The text of a measurement's result for its progress line. By default, the text is the duration."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def show_step(self, text: str) -> None:

@@ -22,7 +22,7 @@ from inorder.lab.targets.own_server import OwnServer, described, require_unchang
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
-# An empty server of 40 MB, its programs of up to 35 MB, and the WAL files that are kept (min_wal_size).
+# Space for an empty server (40 MB), its programs (up to 35 MB), and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
 # Properties of a machine on which the speed of a measurement depends.
@@ -58,7 +58,7 @@ class Host(ABC):
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Prepare to resume an interrupted run, and add a note to the result; an error if that is not possible."""
+        """Prepare to resume an interrupted run, and add a note to the result. Raise an error if this is impossible."""
         self.require_same(kind, plan, result)
         if result.runs:
             commit = result.machine.get("commit") or "unknown"

@@ -38,7 +38,7 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round in their order; an interrupted turn, or its whole round, is repeated."""
+        """The turns of a round, in the order in which they run. An interrupted turn or its whole round is repeated."""
         turns = list(stage.turns(number))
         if not stage.redone:
             whole = [place for turn in turns for place in turn.places]
@@ -98,7 +98,7 @@ class WholeRun:
     file: Path
 
     def run(self, progress: Progress) -> None:
-        """Run all measurements that the result does not have yet; save the result after each of them."""
+        """Run all measurements that the result does not have yet. Save the result after each measurement."""
         with self.host.open(self.kind, self.plan) as target:
             experiment = self.kind(self.plan, target, progress)
             Runner(experiment, self.result, partial(Journal(self.file).save, self.result)).run()

@@ -1,8 +1,8 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
-Nothing remains afterwards: the server ends with this process, even if this process is killed. This process removes the
-folder at its end. If this process is killed, the folder is removed by a helper process, which waits for the end of this
-process, or by the next run.
+Nothing remains afterwards. The server ends with this process, even if this process is killed. This process removes the
+folder at its end. If this process is killed, a helper process, which waits for the end of this process, or the next run
+removes the folder.
 """
 
 import os
@@ -36,8 +36,8 @@ LOG_LINES = 20
 BASE_SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
-    "autovacuum": "off",  # otherwise its WAL and reads would be counted
-    "restart_after_crash": "off",  # otherwise a crash might go unnoticed
+    "autovacuum": "off",  # WAL and reads of autovacuum would be counted
+    "restart_after_crash": "off",  # with a restart, a crash might go unnoticed
     "max_connections": "100",
     "log_min_messages": "warning",
     "jit": "off",

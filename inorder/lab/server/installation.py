@@ -40,7 +40,7 @@ def may_be_linked(folder: Path) -> bool:
 
 
 def copy_server(server: Installation, root: Path) -> Installation:
-    """Copy programs, libraries and shared files below root; files that never change are linked."""
+    """Copy programs, libraries and shared files below root. Create links to files that never change."""
     copy = relocate(server, root)
     copy.bindir.mkdir(parents=True)
     for name in PROGRAMS:
@@ -67,7 +67,7 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
                 "install it there, or run the tool from a checkout"
             )
         return  # the extension was copied with the other files
-    # A checkout keeps the objects for the next run; otherwise they are removed with the server.
+    # A checkout keeps the object files for the next run; other object files are removed with the server.
     build = build_folder(server, source) if source == checkout() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
@@ -82,7 +82,7 @@ def private_installation(server: Installation, root: Path, sources: Sequence[Pat
 
 
 def make_readable(folder: Path) -> None:
-    """Make files readable for the server's account: the originals may have been installed under a strict umask."""
+    """Make files readable for the server's account. The originals may have been installed with a strict umask."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode

@@ -31,9 +31,9 @@ LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
 
 def service_account() -> pwd.struct_passwd | None:
-    """The account that runs a server: None for the current account.
+    """The account that runs a server; None for the current account.
 
-    PostgreSQL refuses to run as root: for root, the account is postgres or nobody.
+    PostgreSQL refuses to run as root. If the current account is root, the account is therefore postgres or nobody.
     """
     if os.geteuid() != 0:
         return None
@@ -92,7 +92,10 @@ def takes_direct_io(folder: Path) -> bool:
 
 
 def candidates() -> Iterator[Path]:
-    """TMPDIR or /tmp, then /var/tmp; in the other order if /tmp is in memory, where direct I/O measures nothing."""
+    """Folders in order of preference: TMPDIR or /tmp, then /var/tmp.
+
+    If /tmp is in memory, where direct I/O measures nothing, /var/tmp comes first.
+    """
     usual = Path(tempfile.gettempdir())
     if "TMPDIR" not in os.environ and filesystem_of(usual) in MEMORY_FILESYSTEMS:
         yield Path("/var/tmp")
@@ -128,7 +131,7 @@ def require_free(needed: int, purpose: str, folder: Path) -> None:
 
 
 def claim(folder: Path) -> TextIO:
-    """Lock a folder while the returned file is open: a lock ends with its process, and works across PID namespaces."""
+    """Lock a folder while the returned file is open. The lock ends with the process, and spans PID namespaces."""
     unseen = folder / f".{OWNER_FILE}"
     owner = unseen.open("w", encoding="utf-8")
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -138,7 +141,7 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """A folder that is removed afterwards; after a kill, a helper process or the next run removes it."""
+    """A folder that is removed afterwards. If this process is killed, a helper process or the next run removes it."""
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():

@@ -36,8 +36,8 @@ MOST_CLIENTS = 90
 # Rows of one INSERT of the fill, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
-# Bytes per row of heap and index, and of the index alone, with the free space of random keys, as measured at 10 M rows;
-# and WAL of the fill.
+# Bytes per row of heap and index, and of the index alone, with the free space of random keys, as measured with 10
+# million rows; and bytes of WAL per row of the fill.
 UUID_BYTES, UUID_INDEX_BYTES = 83, 40
 CHAR_BYTES, CHAR_INDEX_BYTES = 141, 74
 FILL_WAL_PER_ROW = 170
@@ -73,7 +73,10 @@ def row_bytes(kind: KeyKind) -> tuple[int, int]:
 def bytes_needed(
     kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None, batch: int = 1
 ) -> tuple[int, int]:
-    """The space for all tables and for their indexes. The ``turns`` add rows; WAL is kept up to max_wal_size."""
+    """The space for all tables with their indexes and WAL, and for the indexes alone.
+
+    The space includes the rows that ``turns`` measurements add, and WAL up to max_wal_size.
+    """
     most = rows + turns * (inserts or seconds * (INSERT_ROWS_PER_SECOND if batch == 1 else BULK_ROWS_PER_SECOND))
     table_bytes, index_bytes = (most * sum(each) for each in zip(*map(row_bytes, kinds), strict=True))
     return table_bytes + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL), index_bytes
@@ -104,7 +107,7 @@ class InsertTables:
         self.filling = False
 
     def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
-        """The stage that fills the tables, also in a resumed run. ``recorded``: its metrics are in the result."""
+        """The stage that fills the tables, which a resumed run repeats. ``recorded``: its metrics are in the result."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
@@ -160,7 +163,7 @@ class InsertTables:
         return {"seconds": time.monotonic() - started, **sizes}
 
     def serve_for_measuring(self) -> None:
-        """Restart the server with little memory, with durable commits and, if possible, without the page cache."""
+        """Restart the server with little memory, with fsync and, if possible, without the page cache."""
         if self.filling:
             with self.target.connect() as connection:
                 self.target.checkpoint(connection)  # leaves little to write when the server stops
@@ -177,9 +180,9 @@ class InsertTables:
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # A block of such keys lasts a second. A block that the previous measurement has half filled would cause
-                # up to 500 images in one of six measurements. These images would weigh too much, because a measurement
-                # takes seconds instead of minutes.
+                # Wait for the next block of such keys, which lasts a second. A block that the previous measurement has
+                # half filled would cause up to 500 images in one of six measurements. These images would weigh too
+                # much, because a measurement takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)

@@ -22,7 +22,7 @@ def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed
 
 
 def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Words]]:
-    """The first version-1 keys of a file, or version-7 keys of the same times; an error if there are too few keys."""
+    """The first version-1 keys of a file, or version-7 keys of the same times. Raise an error if there are too few."""
     random, key_count = PCG64(seed), 0
     with file.open("rb") as lines:
         while key_count < rows and (chunk := list(islice(lines, min(CHUNK, rows - key_count)))):
@@ -57,7 +57,7 @@ def times_of(high: Words) -> Words:
 
 
 def write_keys(words: Iterable[tuple[Words, Words]], rows: int, files: tuple[Path, Path]) -> None:
-    """Write the first ``rows`` keys to the first file, and the rest to the second; the server may read the files."""
+    """Write the first ``rows`` keys to the first file, and the rest to the second. Let the server read the files."""
     encoder, remaining = TextLines(CHUNK), rows * TEXT_LENGTH
     with files[0].open("wb") as first, files[1].open("wb") as second:
         for high, low in words:

@@ -19,9 +19,9 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    ``memory_bytes``: the total memory. ``iops``: reads, and writes, per second of each disk, None for no limit.
-    ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in addition to the memory,
-    None for no page cache or one without a limit.
+    ``memory_bytes``: the total memory. ``iops``: the limit of reads per second and of writes per second for each disk,
+    None for no limit. ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in
+    addition to the memory; None for no page cache, or for a page cache without a limit.
     """
 
     memory_bytes: int
@@ -35,7 +35,7 @@ class Small:
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 
-# The fill is not measured: it may use memory, and never flushes.
+# The fill is not measured. It may use more memory, and need not flush.
 FILL_WAL = 16 * 2**30
 FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
     "max_wal_size": f"{FILL_WAL // 2**20}MB", "checkpoint_timeout": "1h",
@@ -63,7 +63,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings for measuring: no waits for the disk, and no checkpoint before CHECKPOINT_WAL bytes of WAL."""
+    """Settings to measure. Commits do not wait for the disk. A checkpoint comes after CHECKPOINT_WAL bytes of WAL."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
@@ -98,7 +98,7 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
 
 
 def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:
-    """A group that limits the reads and writes a second of the disks of the data; an error if that is impossible."""
+    """A group that limits the reads and writes a second of the disks. Raise an error if no limit can be set."""
     if method != DIRECT_IO:
         raise InputError("--iops needs direct I/O, which needs PostgreSQL 16 and a file system on a disk: otherwise "
                          "the page cache serves the reads")  # fmt: skip

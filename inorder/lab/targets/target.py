@@ -31,7 +31,7 @@ def since(after: Counts, before: Counts) -> dict[str, float]:
 
 
 def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
-    """The connection after applying settings; closed if that fails."""
+    """Apply settings to a connection, and return the connection. Close the connection if a setting fails."""
     with on_error(connection.close):
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -48,7 +48,7 @@ def release_tables(connection: Connection, schema: str) -> None:
 
 
 class Target(ABC):
-    """A server. Figures that the server cannot show are missing from counts; actions that are not allowed are skipped.
+    """A server. Counters that the server does not show are missing from results. Forbidden actions are skipped.
 
     ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
     are those of a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
@@ -90,7 +90,7 @@ class Target(ABC):
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """Run statements concurrently, one per core of the machine; an error of one statement stops all."""
+        """Run statements concurrently, one per core of the machine. An error of one statement cancels the others."""
         with ExitStack() as stack:
             connections = [stack.enter_context(self.connect()) for _ in statements]
             pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
@@ -108,11 +108,11 @@ class Target(ABC):
                 raise
 
     def serve(self, settings: Mapping[str, str]) -> None:
-        """Restart the server with these settings, if allowed."""
+        """Restart the server with these settings, if the server may be restarted."""
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """If allowed, restart the server with durable settings and this memory; no tables are cached afterwards."""
+        """Restart a throw-away server with fsync and with this memory. No tables are cached afterwards."""
         return
 
     def end_throttling(self) -> None:
@@ -128,7 +128,7 @@ class Target(ABC):
 
     @abstractmethod
     def checkpoint(self, connection: Connection) -> None:
-        """Make a checkpoint, if allowed."""
+        """Request a checkpoint, if the role has the privilege."""
 
     @abstractmethod
     def note(self, result: Result) -> None:
@@ -141,7 +141,7 @@ class Target(ABC):
         return folder
 
     def copy_out(self, session: Connection, source: str, file: Path | None) -> int:
-        """COPY a table, or a query in brackets, to a file or to nowhere; return the number of rows."""
+        """COPY a table, or a query in brackets, to a file or to /dev/null. Return the number of rows."""
         with session.cursor() as cursor:
             target = file or Path(os.devnull)
             with cursor.copy(f"COPY {source} TO STDOUT".encode()) as copy, target.open("wb") as written:
@@ -150,7 +150,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        """COPY a table from a file; return the number of rows."""
+        """COPY a table from a file. Return the number of rows."""
         with session.cursor() as cursor:
             with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
                 while chunk := read.read(CHUNK):
@@ -158,7 +158,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The counters of WAL, read after the other sessions of this run have ended; empty if unreadable."""
+        """The counters of WAL, read after the other sessions of this run have ended; empty without the privilege."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
@@ -171,7 +171,7 @@ class Target(ABC):
         return {"seconds": time.perf_counter() - started}
 
     def ended_cpu(self, connection: Connection) -> float | None:
-        """CPU seconds of all ended sessions, not counting this one, if the server shows them."""
+        """CPU seconds of all ended sessions; None if the server does not show them."""
         return None
 
     def device(self, folder: str = "") -> DeviceTimes | None:

@@ -61,7 +61,7 @@ class ThrowAway(Target):
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         if self.cluster.process is not None:
             self.cluster.stop()
-            os.sync()  # the fill flushed nothing; its pages must not be written back during a measurement
+            os.sync()  # the fill flushed nothing, and its pages must not be written back during a measurement
         serve_measured(self.cluster, small, more)
 
     def end_throttling(self) -> None:

@@ -1,8 +1,8 @@
 """Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
-first while a transaction is open that began before the newest rows arrived; then after as many further rows have
-arrived, without an open transaction.
+first while a transaction is open that began before the newest rows arrived; then without an open transaction, after
+the same number of further rows has arrived.
 """
 
 import random
@@ -58,7 +58,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.target.create_schema(self.session)
         # The first transaction whose rows are read, and the first transaction of the newest rows.
         self.read_from = self.new_from = "0"
-        self.since = dict.fromkeys(tables.FORMS, 0)  # rows since the last fold
+        self.since = dict.fromkeys(tables.FORMS, 0)  # rows inserted since exact_count_fold was called last
 
     def close(self) -> None:
         with suppress(psycopg.Error):
@@ -94,7 +94,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             )
 
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
-        """Insert rows in transactions of ``each`` rows, in a session per core; the last transaction may be smaller."""
+        """Insert rows in transactions of ``each`` rows, in a session per core. The last transaction may be smaller."""
         workers = available_cores()
         transactions, remainder = divmod(rows, each)
         calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)]

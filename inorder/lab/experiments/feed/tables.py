@@ -7,7 +7,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.tables import log_tables
 from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, SERIAL
 
-# Ways to write the rows: a statement and a transaction per row, or per many rows.
+# Ways to write the rows: a statement and a transaction for each row, or for many rows.
 SINGLE = "write_single"
 BATCH = "write_batch"
 WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"}
@@ -15,7 +15,7 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table with a key. ``indexed``: the second column has an index. A table without a guard is only written."""
+    """A log table with a key. ``indexed``: the second column has an index. Tables without a guard are never read."""
 
     label: str
     key: str

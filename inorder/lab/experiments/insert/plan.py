@@ -10,7 +10,8 @@ from inorder.units import MB
 
 SIZES = "sizes"
 
-# Variants of study P1: a key with each kind of index, freshly built, and three keys without an index.
+# Variants of study P1: random keys with a unique and with a plain index, each freshly built, and three kinds of key
+# without an index.
 P1_INDEXES = (
     "random_char_unique_packed", "random_char_plain_packed", "random_char_none", "time_char_none", "bigint_none",
 )  # fmt: skip

@@ -35,8 +35,8 @@ from inorder.units import MB
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
     """The conditions of a measurement, which is one checkpoint interval.
 
-    The sequence has generated as many numbers as the table has rows. A block of time, which is a second here, is new at
-    the checkpoint, because earlier rows are from earlier seconds.
+    The sequence has generated as many numbers as the table has rows. A block of time, which is a second here, has no
+    rows yet at the checkpoint, because earlier rows are from earlier seconds.
     """
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
@@ -120,7 +120,7 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
 
 __all__ = ["sections", "verdicts"]
 
-MOST_SECONDS = 600  # seconds drawn one by one; in a chart of a longer run, a point is the mean of several seconds
+MOST_SECONDS = 600  # a chart of more seconds has a point for the mean of several seconds, not for each second
 LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -223,7 +223,10 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> S
 
 
 def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
-    """Inserts per second over time, with checkpoints before and within each round; or a point per round."""
+    """Inserts per second over time, with checkpoints before and within each round.
+
+    If the runs have no speed for each second, the chart has a point for each round.
+    """
     y = "inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:
@@ -232,7 +235,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    # A round is drawn as long as its longest run, so that the rounds of all kinds are aligned.
+    # In the chart, a round is as long as its longest run, so that the rounds of all kinds are aligned.
     for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():

@@ -32,7 +32,7 @@ BESIDE = (
 OFFER = "To measure a table like yours, use inorder lab run insert --like TABLE."
 # The explanation of a label at its first use: on a page at the first bar, on a terminal in the answer.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
-# The tables for which each kind of key is suited, even if the kinds cost the same.
+# The table for which each kind of key is the right choice, even if all kinds cost the same.
 CASES = {
     "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
     "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
@@ -164,7 +164,10 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
 
 
 def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
-    """The change of speed of the first kind as its table grows. Speeds are relative to bigint, to reduce noise."""
+    """The verdict on the speed as the table grows. The first kind determines the answer.
+
+    Speeds are relative to bigint, to reduce noise.
+    """
     if len(sizes) < 2:
         return []
     base = f"a table with {sizes[0]:,} rows"

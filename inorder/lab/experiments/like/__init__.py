@@ -27,7 +27,7 @@ from inorder.text import quoted
 
 OTHER = "other"
 SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
-# A new row looks up sampled rows by number, because a hash table of wide rows would not fit into work_mem.
+# Sampled rows must be looked up by number, because a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
@@ -126,7 +126,7 @@ class LikeTables(InsertTables):
 
     def changes(self, kind: KeyKind) -> list[list[float]]:
         with self.target.connect() as connection:
-            self.target.wal(connection)  # after all sessions have reported their statistics
+            self.target.wal(connection)  # waits until all sessions have reported their statistics
             rows = connection.execute(query("like_rows"), {"table": kind.table}).fetchall()
         return [[float(value) for value in values] for values in zip(*rows, strict=True)]
 

@@ -1,4 +1,4 @@
-"""An empty table like another table, with a kind of key: its statements, and the script of its load."""
+"""The statements that create an empty table like another table, with a kind of key, and the script of its load."""
 
 import re
 from dataclasses import dataclass

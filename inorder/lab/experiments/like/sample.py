@@ -22,7 +22,7 @@ N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # share of the sampled rows, the newest, whose values of a rising column are used for new rows
+NEWEST = 0.01  # new rows take the values of rising columns from this share of the sampled rows, the newest rows
 FRACTION = 0.1  # if distinct values exceed this share of the rows, their number grows with the table (as in ANALYZE)
 FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 
@@ -33,7 +33,7 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier, and the limit of characters, or of digits before the point; 0 without a limit.
+    """The type without its modifier, and its limit of characters or of digits before the point (0 if there is none).
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]
@@ -270,7 +270,7 @@ class RawSample:
 
 
 def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
-    """The number of distinct values that a single value represents, and True if their number grows with the table.
+    """The number of distinct values that a single value represents, and True if this number grows with the table.
 
     A single value occurs once in the sample. The sample has ``sampled`` values and the table ``total`` values; the
     estimate is that of ANALYZE (Haas and Stokes). ``share`` is the number of rows of the new table relative to the

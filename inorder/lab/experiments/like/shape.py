@@ -153,7 +153,8 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
         raise InputError(f"the role {quoted(connection.info.user)} has no SELECT privilege on {shown}")
     if secured:  # policies call functions of the owner, which would run as the reader
         raise InputError(
-            f"row security hides rows of {shown} from {quoted(connection.info.user)}; HINT: Read it as its owner."
+            f"row security hides rows of {shown} from {quoted(connection.info.user)}; "
+            "HINT: Read the table as its owner."
         )
     notes = []
     for count, objects in ((foreign, "foreign keys"), (triggers, "triggers")):
@@ -190,7 +191,7 @@ class Draw:
         """Raise an error if other roles could make the reader run their code, or redirect the name."""
         if owners := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
             raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(owners)}, who"
-                             " could make readers run code; HINT: Read it as its owner.")  # fmt: skip
+                             " could make readers run code; HINT: Read the table as its owner.")  # fmt: skip
         connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
         if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
             raise InputError(f"{one_line(self.table)} was renamed in the meantime")
@@ -245,7 +246,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """The column of a primary key that is not in the partition key; an error unless there is one such column."""
+    """The column of a primary key that is not in the partition key. Raise an error unless there is one such column."""
     candidates = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(candidates) != 1:
         has = f"the primary key of the table is ({listed(primary)})" if primary else "the table has no primary key"

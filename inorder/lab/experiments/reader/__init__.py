@@ -34,8 +34,8 @@ POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
 CLOCK_ERROR = 0.005  # seconds; a larger error would hide the usual wait of 5 to 10 ms
 
-# Default settings, with which commits wait for the disk, except that commit times are recorded. The planner is made to
-# use indexes, because the table is never analyzed.
+# The server has the default settings, with which commits wait for the disk; in addition, it records commit times. The
+# planner is made to use indexes, because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
@@ -95,7 +95,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     @classmethod
     def room(cls, plan: ReaderPlan) -> tuple[int, str]:
-        return 2**30, "its rows"
+        return 2**30, "the rows of the readers"
 
     @classmethod
     def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:
@@ -238,7 +238,8 @@ FIGURES = (
     Figure("twice", "Rows that were delivered more than once.", number(), value=of("twice")),
     Figure("longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds,
            "longest_wait_ms", bar=True, value=of("longest_wait_ms")),
-    Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms")),
+    Figure("median\nwait", "The median time from a row's commit to its first delivery.", milliseconds,
+           "median_wait_ms", value=of("median_wait_ms")),
     Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
            value=of("longest_poll_ms")),
     Figure("committed", "Rows in the table at the end.", number(), value=of("committed")),

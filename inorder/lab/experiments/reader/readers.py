@@ -22,7 +22,7 @@ READERS = {
 NEED_INORDER = ("v7", "horizon", "feed")
 
 TABLE = f"{SCHEMA}.events"
-FEED_ROWS = 10_000  # most rows in one batch
+FEED_ROWS = 10_000  # maximum number of rows in a batch
 
 FEED = SCHEMA  # the name of the feed
 

@@ -173,7 +173,7 @@ ORDER = (
     *WHERE,
     Figure("WAL/row", "Bytes of write-ahead log per row (pg_stat_wal).", number(0, "B"), bar=True,
            value=median(per("wal_bytes", "written"))),
-    Figure("rows", "Written in all rounds.", number(), value=total("written")),
+    Figure("rows", "Rows written in all rounds.", number(), value=total("written")),
     Figure("misplaced", "Rows whose rank by id differs from their rank by (xmin, id), within their table.", number(),
            bar=True, value=total("misplaced")),
 )  # fmt: skip

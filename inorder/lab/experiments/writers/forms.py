@@ -1,4 +1,4 @@
-"""Forms of writing a log: the tables, the transaction of a writer, and the tables with its rows.
+"""Forms of writing a log. A form creates tables, and has the script of a writer and the names of the written tables.
 
 In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, from 0. A session
 that writes into several tables draws the number of the writer for each transaction.
